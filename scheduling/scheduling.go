@@ -44,12 +44,12 @@ const (
 	// contains characters that are invalid in pool names.
 	RootPool PoolName = "<Root>"
 
-	// DefaultPool is the pool of operations that name none, unless the tree sets
+	// DefaultPool is the pool of operations that name no pool, unless the tree sets
 	// default_parent_pool. A new tree has it, directly below RootPool, because RootPool accepts
 	// operations only if its tree allows that.
 	DefaultPool PoolName = "default"
 
-	// DefaultTree is the pool tree of operations and nodes that name none.
+	// DefaultTree is the pool tree of operations and nodes that name no tree.
 	DefaultTree TreeName = "default"
 )
 
@@ -62,7 +62,7 @@ type Token struct {
 	Index uint64
 }
 
-// Less reports whether t was granted before other.
+// Less reports whether t was granted before `other`.
 func (t Token) Less(other Token) bool {
 	if t.Term != other.Term {
 		return t.Term < other.Term

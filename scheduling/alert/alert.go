@@ -85,7 +85,7 @@ func Of(tasks []Task) []Alert {
 	return all
 }
 
-// completed returns a statistic over the jobs that have completed.
+// completed returns a statistic about the jobs that have completed.
 func (t *Task) completed(name string) statistics.Aggregate {
 	return t.Statistics.Of(name, lifecycle.JobCompleted.String())
 }

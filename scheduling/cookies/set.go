@@ -68,18 +68,18 @@ func (s *IntervalSet) Contains(c scheduling.Cookie) bool {
 	return i < len(s.intervals) && s.intervals[i].Begin <= c
 }
 
-// Add adds a cookie to the set and reports whether it was not in it before.
+// Add adds a cookie to the set and reports whether the set did not contain it before.
 func (s *IntervalSet) Add(c scheduling.Cookie) bool {
 	return s.AddInterval(Interval{Begin: c, End: c + 1}) == 1
 }
 
-// AddInterval adds all cookies of the interval to the set and returns how many of them were not in
-// it before.
+// AddInterval adds all cookies of the interval to the set and returns how many of them the set did
+// not contain before.
 func (s *IntervalSet) AddInterval(add Interval) int64 {
 	if add.End <= add.Begin {
 		return 0
 	}
-	// The new interval replaces those in [first, last): all that overlap or touch it.
+	// The new interval replaces intervals [first, last): all that overlap or touch the new one.
 	first := sort.Search(len(s.intervals), func(i int) bool { return s.intervals[i].End >= add.Begin })
 	last := first
 	var known int64
@@ -98,7 +98,7 @@ func (s *IntervalSet) AddInterval(add Interval) int64 {
 	return added
 }
 
-// Remove removes a cookie from the set and reports whether it was in it.
+// Remove removes a cookie from the set and reports whether the set contained it.
 func (s *IntervalSet) Remove(c scheduling.Cookie) bool {
 	i := s.after(c)
 	if i == len(s.intervals) || s.intervals[i].Begin > c {
@@ -121,7 +121,7 @@ func (s *IntervalSet) Remove(c scheduling.Cookie) bool {
 	return true
 }
 
-// First returns the least cookie of the set. ok is false when the set is empty.
+// First returns the least cookie of the set. The result ok is false when the set is empty.
 func (s *IntervalSet) First() (c scheduling.Cookie, ok bool) {
 	if len(s.intervals) == 0 {
 		return 0, false
@@ -129,7 +129,7 @@ func (s *IntervalSet) First() (c scheduling.Cookie, ok bool) {
 	return s.intervals[0].Begin, true
 }
 
-// PopFirst removes the least cookie and returns it. ok is false when the set is empty.
+// PopFirst removes the least cookie and returns it. The result ok is false when the set is empty.
 func (s *IntervalSet) PopFirst() (c scheduling.Cookie, ok bool) {
 	c, ok = s.First()
 	if ok {

@@ -133,7 +133,7 @@ func TestExplainWhichPoolIsBehind(t *testing.T) {
 				d.pass(2*time.Second, time.Second, "n1")
 			},
 			want:  explain.FactFIFO,
-			check: factSays("pool \"d\" is the 2nd in FIFO pool \"b\": those ahead of it are served first, with all that they can use"),
+			check: factSays("pool \"d\" is the 2nd in FIFO pool \"b\": those ahead of it first get all that they can use"),
 		},
 	})
 }

@@ -130,8 +130,8 @@ func TestWhyNoStartOfAGangIsForetold(t *testing.T) {
 	}{
 		"nothing ends, and its fair share is less": {size: 7, want: []string{"too few jobs have ended", "its fair share is less than all of its jobs need"}},
 		"jobs end, and others come first":          {options{"gang_timeout": "10m"}, 5 * time.Second, 7, []string{"once it has its fair share, it is the turn of other operations", "its fair share is less than all of its jobs need"}},
-		"jobs end too slowly":                      {options{"gang_timeout": "5s"}, 5 * time.Second, 6, []string{"but the room held until then is released at", "(gang_timeout)"}},
-		"it starves too late":                      {options{"gang_timeout": "5s"}, 0, 6, []string{"jobs are preempted for the last of its jobs only at about", "(gang_timeout)"}},
+		"jobs end too slowly":                      {options{"gang_timeout": "5s"}, 5 * time.Second, 6, []string{"but the room held for the gang is released before that, at", "(gang_timeout)"}},
+		"it starves too late":                      {options{"gang_timeout": "5s"}, 0, 6, []string{"jobs would be preempted for the last of its jobs only at about", "(gang_timeout)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := options{"fair_share_starvation_timeout": "30s"}

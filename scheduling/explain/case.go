@@ -22,16 +22,16 @@ type Case struct {
 	Asks    []Asked
 	Unasked int
 	Pool    scheduling.PoolName
-	// Search looks for jobs that may be preempted; nil: no search is needed.
+	// Search looks for jobs that may be preempted. It is nil if no search is needed.
 	Search *Search
-	// Fares are the facts about how near the operation is to starving; Tail are facts that come
+	// Fares are the facts about how near the operation is to starving. Tail are facts that come
 	// last.
 	Fares, Tail []Fact
 	Answer      Explanation
 }
 
-// Reason draws the conclusions from what is known. It reports whether the answer is complete; if
-// not, it has begun a Search, which the scheduler has to carry out.
+// Reason draws the conclusions from what is known. It reports whether the answer is complete. If it
+// is not, Reason has begun a Search, which the scheduler has to carry out.
 func (q *Case) Reason() (done bool) {
 	q.Survey.classify()
 	if q.Pool != "" {
@@ -96,7 +96,7 @@ type Asked struct {
 	Started time.Time
 	// Held are the facts about the claims for its jobs, the earliest first.
 	Held []Fact
-	// State is the verdict if nodes do not matter; empty: they do.
+	// State is the verdict if nodes do not matter. It is empty if they do.
 	State Fact
 	// Pending is the number of jobs to start.
 	Pending int64
@@ -104,12 +104,12 @@ type Asked struct {
 	Gates   []Gate
 	// Unpacked says that nodes were passed over for others that fit better.
 	Unpacked bool
-	// Below says that it is below its fair share, or its min share.
+	// Below says that the operation is below its fair share, or its min share.
 	Below bool
 	// Starves names the starving element, the operation or a pool above, because of which others
-	// are preempted for the operation; empty: there is none. Since is when that element fell below
-	// its share, and Stage the stage in which victims are searched for. VainLooks counts the
-	// searches that found none, and Vain is the last of them.
+	// are preempted for the operation. It is empty if there is none. Since is when that element fell
+	// below its share. Stage is the stage in which victims are searched for. VainLooks counts the
+	// searches that found no victims. Vain describes the last such search.
 	Starves   string
 	Since     time.Time
 	Stage     preemption.Stage
@@ -122,14 +122,14 @@ type Asked struct {
 	Usage, Share float64
 	// Packed says that as many of its jobs run as fit on the nodes.
 	Packed bool
-	// Behind is why freed resources do not go to it: it comes after others in a FIFO pool, or has
-	// no fair share; nil: they may go to it.
+	// Behind is why freed resources do not go to the operation: it comes after others in a FIFO
+	// pool, or has no fair share. It is nil if they may go to the operation.
 	Behind *Fact
 	// Hopes says, by stage, when others can be preempted for it at the earliest. Outrun is why no
 	// job will be preempted although it or its pool starves.
 	Hopes  [preemption.StageCount]Hope
 	Outrun string
-	// Gathering describes its gang whose jobs all have room; nil: there is none.
+	// Gathering describes its gang whose jobs all have room. It is nil if there is none.
 	Gathering *Gathering
 }
 
@@ -139,10 +139,11 @@ type Task struct {
 	Pending int64
 	PerJob  resource.Amounts
 	View    Gang
-	// Gang is what keeps the missing jobs of its gang from starting together; nil: none is
-	// missing.
+	// Gang is what keeps the missing jobs of its gang from starting together. It is nil if no job
+	// is missing.
 	Gang *Fact
-	// Gathering describes the gang if only a lack of room keeps it from starting; otherwise nil.
+	// Gathering describes the gang if only a lack of room keeps it from starting. Otherwise it is
+	// nil.
 	Gathering *Gathering
 	Limit     *Fact
 	Withheld  bool
@@ -152,17 +153,18 @@ type Task struct {
 
 // Gang is a task whose jobs start only together; the zero value is a task that is no gang.
 type Gang struct {
-	// Size is how many of its jobs have to run at the same time; Completed of them have completed
-	// and need not run again.
+	// Size is how many of its jobs have to run at the same time. Completed is how many of these have
+	// completed and need not run again.
 	Size, Completed int64
 	// Held is how many jobs of the task hold resources or are about to start. Missing is how many
-	// others have to start together. Gathered is for how many of the missing jobs room is held.
+	// others have to start together. Gathered is the number of missing jobs for which room is held.
 	Held, Missing, Gathered int64
-	// Until is when the room held for them is released; zero: the gang does not gather room.
+	// Until is when the room held for the missing jobs is released. It is zero if the gang does not
+	// gather room.
 	Until time.Time
 }
 
-// Hope is when others can be preempted for an operation at the earliest; zero: never. Rivals is the
+// Hope is when others can be preempted for an operation at the earliest. Zero is never. Rivals is the
 // number of jobs of earlier operations for which others are preempted first.
 type Hope struct {
 	At     time.Time
@@ -177,8 +179,8 @@ func NotRunning(suspended bool) Fact {
 	return Fact{Code: FactNotRunning, Text: "the operation is not running in this tree, and starts no jobs here"}
 }
 
-// NoneWaits returns the state of an operation without jobs to start. starting is the number of
-// jobs that are about to start.
+// NoneWaits returns the state of an operation without jobs to start. The parameter starting is the
+// number of jobs that are about to start.
 func NoneWaits(starting int64) Fact {
 	if starting > 0 {
 		return Fact{Code: FactStarting, Count: starting, Text: "being started: " + counted(starting, "job")}
@@ -186,8 +188,8 @@ func NoneWaits(starting int64) Fact {
 	return Fact{Code: FactNoJobs, Text: "none of its jobs is waiting: all are running or have ended"}
 }
 
-// Outrun says why no job will be preempted for an operation although pool starves, or, if pool is
-// empty, although the operation itself does.
+// Outrun says why no job will be preempted for an operation although the pool starves. If the name of
+// the pool is empty, the operation itself starves.
 func Outrun(pool scheduling.PoolName) string {
 	if pool == "" {
 		return "enough jobs have already been told to leave to give it its whole fair share"

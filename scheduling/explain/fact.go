@@ -92,9 +92,9 @@ type Fact struct {
 	// Value is a part of the cluster, or an amount in cores or bytes. Bound is what Value is
 	// compared with.
 	Value, Bound float64
-	// Count is a number of things, out of Of.
+	// Count is a number of things. Of is how many such things there are in all.
 	Count, Of int64
-	// At is when it happened. Until is when it is over at the latest.
+	// At is when the stated thing happened. Until is when it is over at the latest.
 	At, Until time.Time
 }
 
@@ -104,14 +104,16 @@ type Explanation struct {
 	// Verdict is the code of the first fact.
 	Verdict string
 	Facts   []Fact
-	// Tasks are the tasks of an operation that have pending jobs, sorted by name; of one task,
-	// the group that needs the most memory is first.
+	// Tasks are the tasks of an operation that have pending jobs, sorted by name. Among the groups
+	// of a task, the one that needs the most memory is first.
 	Tasks []TaskExplanation
-	// Position is the operation's place in the order of scheduling, from 1, among the Waiting
-	// operations with pending jobs; 0: it has none.
+	// Position is the operation's place in the order of scheduling among the operations with
+	// pending jobs. It starts at 1, and is 0 if the operation has no place. Waiting is the number of
+	// operations with pending jobs.
 	Position, Waiting int
-	// Start is when a job is expected to start; zero: unknown. StartBy is how it gets its room. In
-	// 9 of 10 cases it starts between Earliest and Latest, unless something else changes.
+	// Start is when a job is expected to start. It is zero if unknown. StartBy is how the job gets
+	// its room. In 9 of 10 cases the job starts between Earliest and Latest, unless something else
+	// changes.
 	Start, Earliest, Latest time.Time
 	StartBy                 string
 	// Victims are the jobs that are likely to be preempted for it.
@@ -125,7 +127,7 @@ type Explanation struct {
 type TaskExplanation struct {
 	Name scheduling.TaskName
 	// Group is the memory, in bytes, that is granted to each of these jobs because they ran out
-	// of memory before; 0: they get the reserve learned for the task.
+	// of memory before. It is 0 if they get the reserve learned for the task.
 	Group   int64
 	Verdict string
 	// Pending is the number of jobs that wait, without those about to start and those with a claim.
@@ -142,7 +144,7 @@ type Wait struct {
 	// started first.
 	Verdict    string
 	Operations int
-	// Jobs are the jobs that they have to start.
+	// Jobs are the jobs that the operations have to start.
 	Jobs  int64
 	First scheduling.OperationID
 	Text  string
@@ -160,15 +162,15 @@ type Victim struct {
 type Refusal struct {
 	Cause allocation.Cause
 	Count uint64
-	// Of is the pool that was passed over; empty: the operation itself.
+	// Of is the pool that was passed over. It is empty for the operation itself.
 	Of scheduling.PoolName
 	// At and Node are those of the last refusal.
 	At   time.Time
 	Node scheduling.NodeID
-	// Resource is the first one of which there was too little, if that is the cause.
+	// Resource is the first resource of which there was too little, if that is the cause.
 	Resource resource.Kind
-	// By is the pool whose limits or filter were the cause; empty: those of the operation,
-	// or other causes.
+	// By is the pool whose limits or filter were the cause. It is empty if those of the operation
+	// were, or if the cause is another.
 	By scheduling.PoolName
 }
 
@@ -194,7 +196,7 @@ func GivenBack(on scheduling.NodeID, at time.Time, why fmt.Stringer) Fact {
 	}
 }
 
-// reasons say why an element was passed over: BY is the owner of the limits or the filter.
+// reasons say why an element was passed over. BY stands for the owner of the limits or the filter.
 var reasons = [allocation.CauseCount]string{
 	allocation.Unmatched: "the node's tags do not match BY scheduling_tag_filter",
 	allocation.Lacking:   "the node had too little RESOURCE",
@@ -245,7 +247,7 @@ func amount(k resource.Kind, n int64) string {
 	}
 }
 
-// inUnits returns an amount as a number, cpu in cores, memory in bytes.
+// inUnits returns an amount as a number. A cpu amount is in cores, a memory amount in bytes.
 func inUnits(k resource.Kind, n int64) float64 {
 	if k == resource.CPU {
 		return resource.Hundredths(n).Cores()
@@ -253,7 +255,7 @@ func inUnits(k resource.Kind, n int64) float64 {
 	return float64(n)
 }
 
-// plural returns one if n is 1, else many.
+// plural returns the parameter one if n is 1, and otherwise the parameter many.
 func plural[N int | int64 | uint64](n N, one, many string) string {
 	if n == 1 {
 		return one

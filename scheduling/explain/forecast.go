@@ -13,7 +13,7 @@ import (
 
 const (
 	// trials is how often the future is simulated for an estimate. The reported range is from the
-	// second to the last but one outcome.
+	// second outcome to the last but one.
 	trials = 21
 	// groupsAtOnce is roughly how many groups of jobs run at the same time in a trial: in a large
 	// cluster, several jobs start and end as one group.
@@ -66,8 +66,8 @@ func (c *Contest) foresee(w wish) (foresight, string) {
 	f := newForecast(c, w, target)
 	waits := make([]float64, 0, trials)
 	for i := range trials {
-		// It is not known how long a job still runs that has outrun all known ones. The trials
-		// cover the range: in the middle one it runs on for as long as it has outrun them by.
+		// How long a job that has outrun all known ones still runs is not known. The trials cover
+		// the range. In the middle one, it runs on for the time by which it has outrun the others.
 		f.late = (float64(i) + .5) / (trials - float64(i) - .5)
 		f.reset()
 		waits = append(waits, f.play())
@@ -87,8 +87,8 @@ func (c *Contest) foresee(w wish) (foresight, string) {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// unforeseeable says why it cannot be estimated when ending jobs make room for a wish; empty if it
-// can.
+// unforeseeable says why it cannot be estimated when ending jobs make room for a wish. The result is
+// empty if it can be estimated.
 func (c *Contest) unforeseeable(w wish) string {
 	most, running, known := int64(0), false, false
 	for i := range c.Contenders {
@@ -113,7 +113,7 @@ func (c *Contest) unforeseeable(w wish) string {
 // never says why the turn of a wish does not come.
 func (f *forecast) never() string {
 	if f.ops[f.target].fair <= resource.Epsilon && !f.pools[f.ops[f.target].pool].fifo {
-		return "it has no fair share: it gets only what all others leave, and the others have jobs to start"
+		return "it has no fair share: it gets only what others leave unused, and they still have jobs to start"
 	}
 	if f.overran {
 		return "its turn does not come within the next thousands of jobs: others keep taking what ending jobs release"
@@ -138,13 +138,13 @@ type forecast struct {
 	beginOps, ops     []fieldOp
 	// ages are the ages of the jobs of each contender.
 	ages []ages
-	// group is how many jobs start and end together at most.
+	// group is the maximum number of jobs that start and end together.
 	group int64
-	// maxEnds is how many groups of jobs end in a trial at most.
+	// maxEnds is the maximum number of groups of jobs that end in a trial.
 	maxEnds int
 	ends    []ending
 	free    float64
-	// least is the least that any job needs.
+	// least is the amount that the smallest job needs.
 	least float64
 	// met is how many jobs of the wish have started.
 	met int64
@@ -158,8 +158,8 @@ type forecast struct {
 // resource. The field most is the maximum that limits allow.
 type contested struct {
 	fair, usage, most float64
-	// passed is the round in which it was last passed over. served is the turn in which it was last
-	// served.
+	// passed is the round in which the element was last passed over. served is the turn in which the
+	// element was last served.
 	passed, served int
 }
 
@@ -179,8 +179,8 @@ type fieldOp struct {
 	pool, place int
 	rank, jobs  int64
 	needs       float64
-	// lasts is how long its jobs run. pace is the factor by which lasts is multiplied. It is 1
-	// unless lasts comes from jobs of other operations. drawn says that both are set.
+	// lasts is how long its jobs run. pace is the factor by which `lasts` is multiplied. The factor
+	// is 1 unless `lasts` comes from jobs of other operations. drawn says that both are set.
 	lasts survival
 	pace  float64
 	drawn bool
@@ -232,8 +232,8 @@ func newForecast(c *Contest, w wish, target int) *forecast {
 	return f
 }
 
-// mostOf returns how much of a resource limits leave to an element that uses all resources in the
-// proportions of like.
+// mostOf returns the amount of a resource that an element may use within the limits, if it uses all
+// resources in the proportions of the parameter like.
 func mostOf(k resource.Kind, limits, like resource.Amounts) float64 {
 	most := float64(limits.Of(k))
 	for i := range resource.Count {
@@ -315,7 +315,7 @@ type Contest struct {
 
 // Arena is a pool in which operations compete.
 type Arena struct {
-	// Above is the index of the pool above; -1: there is none.
+	// Above is the index of the pool above. It is -1 if there is none.
 	Above   int
 	FIFO    bool
 	Fair    resource.Vector
@@ -335,7 +335,7 @@ type Contender struct {
 	// running jobs, and Holds is what each holds. Needs and Holds are means.
 	Jobs, Running int64
 	Needs, Holds  resource.Amounts
-	// First are the starts of the oldest running jobs; Newest is the last start.
+	// First are the start times of the oldest running jobs. Newest is the start time of the newest.
 	First         []time.Time
 	Newest        time.Time
 	Fair          resource.Vector
@@ -348,8 +348,8 @@ type Contender struct {
 // enough reports whether enough jobs have ended to say how long jobs run.
 func (l *Lengths) enough() bool { return l.ended >= 3 }
 
-// lengthsOf returns how long jobs of a contender run: its own if enough of them have ended, else
-// those of the nearest pool above of which enough have ended.
+// lengthsOf returns how long jobs of a contender run. It takes the contender's own jobs if enough of
+// them have ended, and otherwise those of the nearest pool above in which enough have ended.
 func (c *Contest) lengthsOf(n *Contender) (l *Lengths, own, known bool) {
 	if n.Lengths.enough() {
 		return &n.Lengths, true, true

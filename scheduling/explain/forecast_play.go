@@ -52,7 +52,7 @@ func (f *forecast) serve(e ending) bool {
 		op := &f.ops[i]
 		n := min(op.jobs, f.group, int64(f.free/op.needs), f.room(i))
 		if i == f.target && (out || op.needs > e.holds) {
-			// The end was on a node that the wish may not use, or gave back too little there.
+			// The ended jobs were on a node that the wish may not use, or freed too little there.
 			n = 0
 		}
 		if n <= 0 {
@@ -69,7 +69,7 @@ func (f *forecast) serve(e ending) bool {
 	return false
 }
 
-// room returns how many more jobs the limits of an operation, and those above it, allow.
+// room returns how many more jobs are allowed by the limits of an operation and of the pools above it.
 func (f *forecast) room(i int) int64 {
 	op := &f.ops[i]
 	left := op.most - op.usage
@@ -95,7 +95,7 @@ func (f *forecast) start(i int, n int64, now float64) {
 	f.push(ending{at: now + f.lasts(i, 0), op: i, jobs: n, holds: op.needs})
 }
 
-// next returns the operation whose turn it is; -1: none is left in this round.
+// next returns the operation whose turn it is, or -1 if none is left in this round.
 func (f *forecast) next() int {
 	for at := 0; ; {
 		p := &f.pools[at]
@@ -124,8 +124,8 @@ func (f *forecast) next() int {
 	}
 }
 
-// before orders the elements of a pool: the one that has the least of its fair share comes first,
-// and of equals the one that was served least recently.
+// before orders the elements of a pool. The one that has the smallest part of its fair share comes
+// first. Among equals, the one that was served least recently comes first.
 func (c *contested) before(other *contested) bool {
 	if a, b := c.satisfaction(), other.satisfaction(); a != b {
 		return a < b

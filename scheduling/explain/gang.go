@@ -30,8 +30,8 @@ func (g GangTask) Incomplete(waiting int64) Fact {
 		Text: fmt.Sprintf("%s have to start together, but only %d can: the others have to end first", g.title(), waiting)}
 }
 
-// Limited says which limit leaves too little for all missing jobs; nil: none does. outOfReach
-// says that the limits are too low even if nothing else is used.
+// Limited says which limit leaves too little for all missing jobs. It returns nil if none does. The
+// result outOfReach says that the limits are too low even if nothing else is used.
 func (g GangTask) Limited(limits []Limits, all resource.Amounts, outOfReach bool) *Fact {
 	f := limitOf(limits, all)
 	if f == nil {
@@ -44,7 +44,7 @@ func (g GangTask) Limited(limits []Limits, all resource.Amounts, outOfReach bool
 	return f
 }
 
-// Pause says that there was not room for all jobs of the gang in time, and when it tries again.
+// Pause says that there was not room for all jobs of the gang in time, and when the gang tries again.
 func (g GangTask) Pause(again time.Time) Fact {
 	return Fact{Code: FactGangPause, Until: again, Of: g.Missing,
 		Text: fmt.Sprintf("there was not enough room for all %s: the room held for them was released, others come first, and the next try is at %s", g.title(), clock(again))}
@@ -65,7 +65,7 @@ func (g GangTask) ComesFirst(of scheduling.OperationID) Fact {
 // asksNothing ends texts about a gang that is out of reach.
 const asksNothing = "; until that changes it does not count as demand: it has no fair share, no room is held for it, and no job is preempted for it"
 
-// TooBig says how many jobs of a gang empty nodes can hold at most, and which resource they
+// TooBig says how many jobs of a gang fit on empty nodes at most, and which resource the nodes
 // lack.
 func (g GangTask) TooBig(fit allocation.Fit, lack allocation.Lack) Fact {
 	k := lack.Resource
@@ -82,8 +82,8 @@ func (g GangTask) TooBig(fit allocation.Fit, lack allocation.Lack) Fact {
 	return f
 }
 
-// Gathers says on which nodes room is held for how many jobs of a gang, and how many others
-// have to leave for it.
+// Gathers says on which nodes room is held, for how many jobs of a gang, and how many other jobs
+// have to leave for the gang.
 func (g GangTask) Gathers(on map[scheduling.NodeID]int, leaving int) Fact {
 	var nodes []string
 	for node, n := range on {
@@ -103,29 +103,29 @@ func (g GangTask) Gathers(on map[scheduling.NodeID]int, leaving int) Fact {
 	return Fact{Code: FactGang, Task: g.Task, Count: g.Gathered, Of: g.Missing, Until: g.Until, Text: text + ", until " + clock(g.Until)}
 }
 
-// maxNamedNodes is how many nodes a text names at most.
+// maxNamedNodes is the maximum number of nodes that a text names.
 const maxNamedNodes = 5
 
 // Gathering holds what only the scheduler knows about when a gang may have room for all its jobs.
 type Gathering struct {
 	// Missing is the number of jobs that have to start together. Held is how many of them have
-	// room. Leaves is when the jobs that were told to leave for them will have left; zero: they
-	// have.
+	// room. Leaves is when the last job that was told to leave for them will have left. It is zero if
+	// all such jobs have left.
 	Missing, Held int64
 	Leaves        time.Time
 	// Each is what every job without room is assumed to need: as much as the largest of them.
 	Each resource.Amounts
-	// From is when its turn to gather room begins at the latest; zero: now. Until is when the turn
+	// From is when its turn to gather room begins at the latest. Zero is now. Until is when the turn
 	// ends.
 	From, Until time.Time
-	// Starves says that, if jobs are preempted for it at all, this goes on until all its jobs have
-	// room. Behind says that it reaches its fair share before that: then it is the turn of other
-	// operations.
+	// Starves says that preemption for the gang, if there is any, continues until all its jobs have
+	// room. Behind says that the gang reaches its fair share before all its jobs have room: then it
+	// is the turn of other operations.
 	Starves, Behind bool
 }
 
-// gatheringOf returns the Gathering of the gang that a verdict is about; nil if it is not about a
-// gang, or if more than a lack of room keeps the gang from starting.
+// gatheringOf returns the Gathering of the gang that a verdict is about. It returns nil if the verdict
+// is not about a gang, or if more than a lack of room keeps the gang from starting.
 func (a *Asked) gatheringOf(v verdict) *Gathering {
 	if v.near >= 0 {
 		return a.Tasks[v.near].Gathering
@@ -136,8 +136,8 @@ func (a *Asked) gatheringOf(v verdict) *Gathering {
 // seeks reports whether a search for victims for a gang is worthwhile.
 func (a *Gathering) seeks() bool { return a != nil && a.Starves && a.Missing > a.Held }
 
-// free returns for how many of the jobs without room the nodes have room: in what is free now or,
-// if the turn of the gang comes later, also in what is held for others until then.
+// free returns how many of the jobs without room fit into what is free on the nodes now. If the turn
+// of the gang comes later, what is held for others until its turn counts as free.
 func (q *Case) free(a *Asked, g *Gathering) (n int64) {
 	if g.Each.IsZero() {
 		return 0
@@ -155,8 +155,8 @@ func (q *Case) free(a *Asked, g *Gathering) (n int64) {
 	return min(n, g.Missing-g.Held)
 }
 
-// byGathering estimates when a gang has room for all its jobs, in the way that is soonest, or says
-// why that cannot be estimated.
+// byGathering estimates when a gang has room for all its jobs, in the way that is soonest. Otherwise
+// it says why that cannot be estimated.
 func (q *Case) byGathering(a *Asked, v verdict, g *Gathering) (soonest estimate, why string) {
 	left := g.Missing - g.Held
 	if left > 0 {
@@ -195,7 +195,7 @@ func (q *Case) gatheredByEnds(a *Asked, v verdict, g *Gathering, left int64) (es
 	wait := later(q.Now, g.From).Sub(q.Now)
 	at := later(e.at.Add(wait), g.Leaves)
 	if at.After(g.Until) {
-		return estimate{}, fmt.Sprintf("at the rate at which jobs have ended recently there is room for %s by about %s, but the room held until then is released at %s (gang_timeout)", missingJobs(left, g.Missing), clock(at), clock(g.Until))
+		return estimate{}, fmt.Sprintf("at the rate at which jobs have ended recently, there would be room for %s by about %s; but the room held for the gang is released before that, at %s (gang_timeout)", missingJobs(left, g.Missing), clock(at), clock(g.Until))
 	}
 	return estimate{at: at, earliest: later(e.earliest.Add(wait), g.Leaves), latest: later(e.latest.Add(wait), g.Leaves), by: ByEnds, text: fmt.Sprintf("all %s may start together at about %s, between %s and %s, as other jobs end and make room for %s%s", counted(g.Missing, "job"), clock(at), clock(later(e.earliest.Add(wait), g.Leaves)), clock(later(e.latest.Add(wait), g.Leaves)), missingJobs(left, g.Missing), g.turn())}, ""
 }
@@ -216,7 +216,7 @@ func (q *Case) gatheredByPreemption(a *Asked, g *Gathering, left int64) (estimat
 	}
 	at := later(last.At, g.From)
 	if at.After(g.Until) {
-		return estimate{}, fmt.Sprintf("jobs are preempted for the last of its jobs only at about %s, but the room held until then is released at %s (gang_timeout)", clock(at), clock(g.Until))
+		return estimate{}, fmt.Sprintf("jobs would be preempted for the last of its jobs only at about %s; but the room held for the gang is released before that, at %s (gang_timeout)", clock(at), clock(g.Until))
 	}
 	early := later(at, g.Leaves)
 	at = later(at.Add(last.Timeout), g.Leaves)

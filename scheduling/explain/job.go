@@ -29,8 +29,8 @@ const (
 
 // Reason is why an allocation was chosen to leave.
 type Reason struct {
-	// Pool is the pool that starves, or whose limits are violated. If empty, it is an operation:
-	// the beneficiary starves, or the limits of the operation that loses the job are violated.
+	// Pool is the pool that starves, or whose limits are violated. If it is empty, the beneficiary
+	// itself starves, or the limits of the operation that loses the job are violated.
 	Pool scheduling.PoolName
 	// Since is when the starving element fell below its fair share.
 	Since time.Time
@@ -45,18 +45,18 @@ type Reason struct {
 	// Usage is the share that was used with the job. Fair is the fair share. Threshold is the part
 	// of the fair share beyond which jobs are preempted in this way.
 	Usage, Fair, Threshold float64
-	// Kept is the share used by allocations that cannot be preempted in this way: those that
-	// started before all that can.
+	// Kept is the share used by allocations that cannot be preempted in this way. They started
+	// before all allocations that can be.
 	Kept float64
-	// Ceiling says that Limit is what max_share_ratio allows.
+	// Ceiling says that Limit comes from max_share_ratio, not from resource_limits.
 	Ceiling bool
 	// If limits are violated, Used is what is used, and Limit is what is allowed. On an
 	// overcommitted node, Used is what its jobs hold, and Limit is what the node has.
 	Used, Limit int64
 }
 
-// Message explains to people why a job of operation of has to leave a node. goesFor is the
-// operation that it is preempted for, if there is one.
+// Message explains to people why a job of the operation `of` has to leave a node. The parameter
+// goesFor is the operation for which the job is preempted, if there is one.
 func (r Reason) Message(kind lifecycle.PreemptionKind, node scheduling.NodeID, of, goesFor scheduling.OperationID) string {
 	switch kind {
 	case lifecycle.Preemption, lifecycle.AggressivePreemption:
@@ -101,7 +101,7 @@ func (r Reason) beyond(id scheduling.OperationID) string {
 // It is the word for the operation in question.
 const It = "it"
 
-// Fares says how near an element is to starving. who names the element.
+// Fares says how near an element is to starving. The parameter who names the element.
 func Fares(c preemption.Clock, t preemption.Timeouts, who string) Fact {
 	starves, _ := c.Starves(t)
 	share, since, setting := "fair share", c.From(), "fair_share_starvation_timeout"
@@ -128,8 +128,8 @@ type Job struct {
 	Node      scheduling.NodeID
 	Started   time.Time
 	Level     preemption.Level
-	// Leaving says that the job has been told to leave: at Ordered, until Deadline, by this Kind of
-	// preemption, and for a job of operation For; an empty For means for no job.
+	// Leaving says that the job was told at Ordered to leave by Deadline. Kind is the kind of
+	// preemption. For is the operation for whose job it leaves, or empty if it leaves for no job.
 	Leaving           bool
 	Ordered, Deadline time.Time
 	Kind              lifecycle.PreemptionKind

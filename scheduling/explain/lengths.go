@@ -18,7 +18,7 @@ type Lengths struct {
 	last  []float32
 }
 
-// Add records how long a job ran that has ended.
+// Add records how long an ended job ran.
 func (l *Lengths) Add(ran time.Duration) {
 	if l.last == nil {
 		l.last = make([]float32, 0, keptLengths)
@@ -34,8 +34,8 @@ func (l *Lengths) Add(ran time.Duration) {
 // Clone returns a copy that shares no memory.
 func (l *Lengths) Clone() Lengths { return Lengths{ended: l.ended, last: slices.Clone(l.last)} }
 
-// ages is how many seconds jobs have run, the oldest first: first has the oldest ages, and those
-// of the other running jobs are spread evenly from there to newest.
+// ages is how many seconds jobs have run, the oldest first. The field first has the oldest ages. The
+// ages of the other running jobs are assumed to be spread evenly from there to `newest`.
 type ages struct {
 	running int64
 	first   []float64
@@ -74,11 +74,11 @@ func (a *ages) sum() (total float64) {
 
 // survival is the distribution of how long jobs run, estimated from those that have ended and
 // from those that still run (Kaplan and Meier, Nonparametric estimation from incomplete
-// observations, 1958). Without the latter, the first jobs of an operation that end would suggest
-// that all its jobs are short.
+// observations, 1958). Without the jobs that still run, the first jobs
+// of an operation that end would suggest that all its jobs are short.
 type survival struct {
-	// lengths are run times in seconds, ascending. after is, for each of them, the part of all jobs
-	// that run longer.
+	// lengths are run times in seconds, ascending. For each length, the field after has the part of
+	// all jobs that run longer.
 	lengths, after []float64
 	// rest is how many more seconds, on average, a job runs once it has outrun all that have ended.
 	rest float64
@@ -111,7 +111,7 @@ func survivalOf(known Lengths, running *ages, chance *rand.Rand) survival {
 }
 
 // draw returns how long a job runs in all, in seconds, given its age. A job that has outrun all
-// that have ended runs on for the time by which it has outrun them, multiplied by late, or for
+// that have ended runs on for the time by which it has outrun them, times the parameter late, or for
 // longer if many other jobs have outrun them too.
 func (s *survival) draw(age, late float64, chance *rand.Rand) float64 {
 	from, _ := slices.BinarySearch(s.lengths, age)

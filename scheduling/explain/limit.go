@@ -13,13 +13,13 @@ type Limits struct {
 	// Pool is empty for an operation.
 	Pool scheduling.PoolName
 	Held resource.Amounts
-	// Set are the limits that were set, Ceiling is what max_share_ratio allows.
+	// Set are the limits that were set. Ceiling is what max_share_ratio allows.
 	Set, Ceiling resource.Amounts
 }
 
 // JobLimit returns the nearest limit, from the operation upwards, that leaves too little for a
-// job; nil: none does. The text says if the limit is less than a single job needs and, with
-// noJobFits, that such jobs do not count as demand.
+// job. It returns nil if none does. The text says if the limit is less than a single job needs and,
+// with noJobFits, that such jobs do not count as demand.
 func JobLimit(limits []Limits, perJob resource.Amounts, noJobFits bool) *Fact {
 	f := limitOf(limits, perJob)
 	if f == nil {
@@ -34,8 +34,8 @@ func JobLimit(limits []Limits, perJob resource.Amounts, noJobFits bool) *Fact {
 	return f
 }
 
-// limitOf returns the nearest limit, from the operation upwards, that leaves too little; nil: none
-// does.
+// limitOf returns the nearest limit, from the operation upwards, that leaves too little. It returns
+// nil if none does.
 func limitOf(limits []Limits, needs resource.Amounts) *Fact {
 	for _, l := range limits {
 		if k, lacks := needs.Lacking(l.left(l.Set)); lacks {
@@ -64,7 +64,7 @@ func LimitsReached(limits []Limits) (all []Fact) {
 	return all
 }
 
-// left returns what limits leave for more jobs.
+// left returns how much more may be used within the limits.
 func (l Limits) left(limits resource.Amounts) resource.Amounts {
 	if limits == resource.Infinite {
 		return limits

@@ -15,20 +15,22 @@ import (
 type ShareExplanation struct {
 	Resource                    string
 	Fair, Usage, Demand, Limits float64
-	// Strong and Integral are the parts by guarantees, Proportional the part by weight.
+	// Strong and Integral are the parts that come from guarantees. Proportional is the part that
+	// comes by weight.
 	Strong, Integral, Proportional float64
-	// Bound is what keeps the fair share from being more: the code of a fact.
+	// Bound is the code of the fact that says what keeps the fair share from being more.
 	Bound string
-	// Weight is the element's own. Weights is the sum over it and all siblings that could use more.
+	// Weight is the element's own weight. Weights is the sum of the weights of the element and of all
+	// siblings that could use more.
 	Weight, Weights float64
 }
 
-// Level is a pool or an operation on the way to the root; Pool or Operation names it.
+// Level is a pool or an operation on the way to the root. Pool or Operation has its name.
 type Level struct {
 	Share     *fairshare.Element
 	Pool      scheduling.PoolName
 	Operation scheduling.OperationID
-	// FIFO is the place in a FIFO pool, from 1; 0: the pool above is not one.
+	// FIFO is the place in a FIFO pool, from 1. It is 0 if the pool above is not a FIFO pool.
 	FIFO int
 	// Above is nil for the root.
 	Above *Level
@@ -58,8 +60,8 @@ func (l *Level) rivals(k resource.Kind) (weights float64, n int) {
 
 func (l *Level) fact() Fact { return Fact{Pool: l.Pool, Operation: l.Operation} }
 
-// Share says what a fair share is made of. facts are the reasons, including those of the pools
-// above that limit it.
+// Share says what a fair share is made of. The result facts has the reasons, including those of the
+// pools above that limit it.
 func Share(l *Level) (out ShareExplanation, facts []Fact) {
 	s := l.Share
 	k := Greatest(s)
@@ -128,18 +130,18 @@ func (l *Level) bound(k resource.Kind) Fact {
 	case l.Above == nil:
 		return Fact{}
 	case l.FIFO == 1:
-		// It is first, so what limits the pool limits it too.
+		// The element is first, so what limits the pool limits the element too.
 		return Fact{Code: FactBoundFIFO}
 	case l.FIFO > 1:
 		f.Code, f.Count, f.Pool = FactBoundFIFO, int64(l.FIFO), l.Above.Pool
-		f.Text = fmt.Sprintf("%s is the %s in FIFO pool %q: those ahead of it are served first, with all that they can use", l.name(), ordinal(l.FIFO), l.Above.Pool)
+		f.Text = fmt.Sprintf("%s is the %s in FIFO pool %q: those ahead of it first get all that they can use", l.name(), ordinal(l.FIFO), l.Above.Pool)
 	case s.Parts().Proportional[k] <= resource.Epsilon && s.FairShare[k] > resource.Epsilon:
 		f.Code, f.Bound, f.Pool = FactBoundGuarantee, s.StrongGuaranteeShare[k], l.Above.Pool
 		f.Text = fmt.Sprintf("%s has what it is guaranteed and no more: guarantees leave nothing in pool %q to be shared by weight", l.name(), l.Above.Pool)
 	default:
 		weights, n := l.rivals(k)
 		if n == 1 && s.Weight > 0 {
-			// It shares with no sibling, so what limits the pool limits it too.
+			// The element shares with no sibling, so what limits the pool limits the element too.
 			return Fact{Code: FactBoundWeight}
 		}
 		f.Code, f.Pool, f.Bound, f.Count = FactBoundWeight, l.Above.Pool, l.Above.Share.FairShare[k], int64(n)
@@ -177,9 +179,9 @@ func Greatest(s *fairshare.Element) resource.Kind {
 	return of.MaxKind(resource.CPU)
 }
 
-// Ahead describes the operations before one in its FIFO pool. Running is the number of their
-// running jobs. Waiting is how many of these operations have jobs to start, and First is the first
-// of those. Jobs is the number of jobs to start.
+// Ahead describes the operations that come before a given one in its FIFO pool. Running is the number
+// of their running jobs. Waiting is how many of them have jobs to start. First is the first operation
+// with jobs to start. Jobs is the number of all their jobs to start.
 type Ahead struct {
 	Jobs             int64
 	Waiting, Running int
@@ -200,8 +202,8 @@ func Behind(l *Level, k resource.Kind, status preemption.Status, ahead func() Ah
 	return l.shareless(k)
 }
 
-// behindOthers describes the jobs that are still to start of the operations before this one in
-// its FIFO pool.
+// behindOthers describes the jobs that operations before this one in its FIFO pool still have to
+// start.
 func (l *Level) behindOthers(b Ahead) *Fact {
 	f := Fact{Code: FactFIFO, Pool: l.Above.Pool, Operation: b.First, Count: b.Jobs, Of: int64(l.FIFO - 1)}
 	f.Text = fmt.Sprintf("%s in FIFO order of pool %q", ordinal(l.FIFO), f.Pool)
@@ -234,7 +236,7 @@ func (l *Level) shareless(k resource.Kind) *Fact {
 			f.Setting, f.Text = "resource_limits", fmt.Sprintf("it has no fair share: the resource_limits, max_share_ratio or node filter of %s leaves it no %s", l.name(), k)
 			return f
 		case l.FIFO > 1 && l.Above.Share.FairShare.MaxComponent() > resource.Epsilon:
-			f.Code, f.Text = FactFIFO, fmt.Sprintf("%s is the %s in FIFO pool %q: those ahead of it are served first, with all that they can use", l.name(), ordinal(l.FIFO), l.Above.Pool)
+			f.Code, f.Text = FactFIFO, fmt.Sprintf("%s is the %s in FIFO pool %q: those ahead of it first get all that they can use", l.name(), ordinal(l.FIFO), l.Above.Pool)
 			return f
 		case l.Above.Share.FairShare.MaxComponent() > resource.Epsilon:
 			f.Text = fmt.Sprintf("it has no fair share: guarantees of others take all that pool %q has", l.Above.Pool)

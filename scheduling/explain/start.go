@@ -15,12 +15,12 @@ import (
 type estimate struct {
 	at, earliest, latest time.Time
 	by, text             string
-	// victims are the jobs that have to leave by then; nil: none has to.
+	// victims are the jobs that have to leave by then. It is nil if no job has to leave.
 	victims *Find
 }
 
-// explainStart estimates when a job starts, in the way that is soonest, or says why that cannot be
-// estimated.
+// explainStart estimates when a job starts, in the way that is soonest. Otherwise it says why that
+// cannot be estimated.
 func (q *Case) explainStart(a *Asked, v verdict) {
 	soonest, why := q.byHeldRoom(a), ""
 	if g := a.gatheringOf(v); g != nil {
@@ -44,7 +44,8 @@ func (q *Case) explainStart(a *Asked, v verdict) {
 	}
 }
 
-// orSooner returns the sooner of two estimates. Each end of its range is the sooner of the two.
+// orSooner returns the sooner of two estimates. Each end of the returned range is the sooner of the
+// two ends.
 func (e estimate) orSooner(other estimate) estimate {
 	switch {
 	case other.at.IsZero():
@@ -58,8 +59,8 @@ func (e estimate) orSooner(other estimate) estimate {
 	return e
 }
 
-// eitherWay returns the sooner of two estimates: by jobs that end, and by preemption. It names the
-// likely victims if preemption may come first.
+// eitherWay returns the sooner of two estimates: that by jobs that end, and that by preemption. It
+// names the likely victims if preemption may come first.
 func (q *Case) eitherWay(a *Asked, v verdict, ends, leaves func(*Asked, verdict) (estimate, string)) (estimate, string) {
 	byEnds, why := ends(a, v)
 	byPreemption, others := leaves(a, v)
@@ -110,7 +111,7 @@ func (q *Case) foresee(a *Asked, nodes NodeCounts, jobs int64, needs resource.Am
 		return estimate{}, why
 	}
 	e := estimate{at: q.Now.Add(seen.in), earliest: q.Now.Add(seen.earliest), latest: q.Now.Add(seen.latest), by: ByEnds}
-	e.text = fmt.Sprintf("a job may start at about %s, between %s and %s, as other jobs end: if these run as long as earlier ones, and nothing else changes", clock(e.at), clock(e.earliest), clock(e.latest))
+	e.text = fmt.Sprintf("a job may start at about %s (between %s and %s) as other jobs end, provided that they run as long as earlier ones and nothing else changes", clock(e.at), clock(e.earliest), clock(e.latest))
 	return e, ""
 }
 
@@ -167,8 +168,8 @@ type Search struct {
 	Now      time.Time
 
 	Stage preemption.Stage
-	// Nodes are those that could hold the job. Next is the index of the first one that has not been
-	// searched.
+	// Nodes are the nodes that could hold the job. Next is the index of the first node that has not
+	// been searched.
 	Nodes []scheduling.NodeID
 	Next  int
 	Over  bool
@@ -185,7 +186,7 @@ type Find struct {
 	Victims []Victim
 	// Timeout is how long the victims may stay.
 	Timeout time.Duration
-	// All is how many victims there are; Victims names a few.
+	// All is the number of victims. Victims names a few of them.
 	All int
 	// Places is how many jobs with the same needs fit once all jobs that can be preempted have left
 	// the node.
@@ -249,8 +250,8 @@ func (s *Search) Due(attempted time.Time) time.Time {
 const MaxVictims = 10
 
 // likely returns the node on which victims leave for the operation after its rivals have had their
-// turn, one rival per node and backoff. Nodes that are searched earlier come first; of several, the
-// one with the fewest victims.
+// turn, one rival per node and backoff. Nodes that are searched earlier come first. Among nodes that
+// are searched at the same time, the one with the fewest victims comes first.
 func (s *Search) likely() (Find, bool) {
 	rivals := s.Hopes[s.Stage].Rivals
 	if len(s.Found) == 0 {
@@ -265,7 +266,7 @@ func (s *Search) likely() (Find, bool) {
 }
 
 // last returns the node on which victims leave for the last of this many jobs of the operation, one
-// job per node and backoff; false if there is no room for so many.
+// job per node and backoff. The second result is false if there is no room for so many.
 func (s *Search) last(jobs int) (Find, bool) {
 	var all []Find
 	for _, f := range s.Found {

@@ -19,8 +19,8 @@ const MaxPlaces = 1000
 // reading fills caches.
 type Survey struct {
 	Rows []Row
-	// Order lists the operations with jobs to start, the next one first, but no more than
-	// MaxPlaces. Waiting is the number of all such operations.
+	// Order lists the operations with jobs to start, the next one first, but no more than MaxPlaces
+	// of them. Waiting is the number of all operations with jobs to start.
 	Order   []scheduling.OperationID
 	Waiting int
 	Contest Contest
@@ -48,8 +48,8 @@ type class struct {
 	nodes int
 }
 
-// position returns the place of an operation in the order, from 1; 0 if it has none, or is too far
-// behind.
+// position returns the place of an operation in the order, from 1. It returns 0 if the operation has
+// no place, or is too far behind.
 func (s *Survey) position(id scheduling.OperationID) int { return slices.Index(s.Order, id) + 1 }
 
 // likeness is what alike nodes have in common.
@@ -99,7 +99,7 @@ func (s *Survey) reach(gates []Gate, needs resource.Amounts, with func(r *Row)) 
 }
 
 // scarce returns the resource that keeps a job from starting: the one of which the most nodes have
-// too little; of several, the one of which the job needs the greatest part of the tree.
+// too little. Among several, it is the one of which the job needs the greatest part of the tree.
 func (s *Survey) scarce(nodes NodeCounts, needs resource.Amounts) resource.Kind {
 	parts := resource.Share(needs, s.Contest.Total)
 	scarce := most(nodes.LackingBy)
@@ -133,7 +133,8 @@ func (s *Survey) holds(needs resource.Amounts) bool {
 // NodeCounts counts the nodes of the tree by whether a job could start there now, or why not. Each
 // node counts once.
 type NodeCounts struct {
-	// All is the number of registered nodes, which is the sum of the counts below.
+	// All is the number of registered nodes. It is the sum of Closed, Unmatched, TooSmall, Full, Held
+	// and Fit.
 	All int
 	// Closed nodes are drained or offline. Unmatched ones do not match a filter. TooSmall ones could
 	// not hold the job even if they were empty. Full ones have too little free. On Held ones, what
@@ -142,7 +143,7 @@ type NodeCounts struct {
 	// SmallBy counts the nodes that are too small. LackingBy counts those that are full or held.
 	// Both count by the resources of which there is too little.
 	SmallBy, LackingBy [resource.Count]int
-	// UnmatchedBy are the filters that leave out nodes, that of the operation first.
+	// UnmatchedBy are the filters that leave out nodes. The filter of the operation is first.
 	UnmatchedBy []FilterCount
 	// small are the nodes that are too small.
 	small []*class
@@ -150,7 +151,7 @@ type NodeCounts struct {
 
 // FilterCount says how many nodes a filter leaves out.
 type FilterCount struct {
-	// Pool is the pool that has the filter; empty: the operation.
+	// Pool is the pool that has the filter. It is empty if the operation has it.
 	Pool   scheduling.PoolName
 	Filter string
 	Nodes  int
@@ -164,13 +165,13 @@ type Gate struct {
 	At     int
 }
 
-// question is what NodeCounts depend on: what a job needs, and the filters.
+// question is what NodeCounts depend on: the needs of a job, and the filters.
 type question struct {
 	needs resource.Amounts
 	gates string
 }
 
-// failing returns the index of the first filter that leaves out a node; -1: none does.
+// failing returns the index of the first filter that leaves out a node, or -1 if none does.
 func failing(gates []Gate, takes []bool) int {
 	return slices.IndexFunc(gates, func(g Gate) bool { return !takes[g.At] })
 }
@@ -190,7 +191,7 @@ func (s *Survey) count(gates []Gate, needs resource.Amounts) NodeCounts {
 	return c
 }
 
-// look is count without the cache.
+// look is like count, but without the cache.
 func (s *Survey) look(gates []Gate, needs resource.Amounts) NodeCounts {
 	var c NodeCounts
 	unmatched := make([]int, len(gates))
@@ -235,9 +236,9 @@ func lacking(by *[resource.Count]int, needs, has resource.Amounts, nodes int) {
 	}
 }
 
-// Never says why jobs of a task could not start even if all nodes were empty: any one of them or,
-// for a gang, the Pending jobs that have to start together. Pending is 0 for other tasks. The
-// result is the zero Fact if they could. Some node of the survey has to take jobs.
+// Never says why jobs of a task could not start even if all nodes were empty. For a gang, it is about
+// the Pending jobs that have to start together. For other tasks, Pending is 0, and it is about any one
+// job. The result is the zero Fact if the jobs could start. Some node of the survey has to take jobs.
 func (s *Survey) Never(gates []Gate, jobs []allocation.Task) Fact {
 	q, a := Case{Survey: s}, Asked{Gates: gates}
 	for _, j := range jobs {

@@ -15,13 +15,13 @@ import (
 // verdict is what the jobs of an operation wait for. If it has several tasks, it is what the task
 // that is nearest to a start waits for.
 type verdict struct {
-	// cause is what keeps the jobs from starting. near is the index of its task among the tasks;
-	// -1: none has jobs to start.
+	// cause is what keeps the jobs from starting. near is the index of the task that the verdict is
+	// about. It is -1 if no task has jobs to start.
 	cause Fact
 	near  int
 	tasks []TaskExplanation
-	// held says that room is held for some of its jobs. They start before the jobs that cause is
-	// about.
+	// held says that room is held for some of its jobs. Those start before the jobs that the field
+	// cause is about.
 	held bool
 }
 
@@ -138,7 +138,7 @@ type Claim struct {
 	Node    scheduling.NodeID
 	Ordered time.Time
 	Expires time.Time
-	// Victims is how many jobs it waits for; they are in Leaving.
+	// Victims is how many jobs the claim waits for. They are in Leaving.
 	Victims int
 	Leaving []Job
 }
@@ -159,7 +159,7 @@ func (c Claim) Fact() Fact {
 	f.Text = fmt.Sprintf("a job of %s is to start on node %s, where room has been held for it since %s; it waits for %s to leave: %s",
 		titleOf(c.Task), c.Node, clock(c.Ordered), counted(c.Victims, "job"), strings.Join(who, ", "))
 	if c.Victims == 0 {
-		f.Text = fmt.Sprintf("a job of %s is to start on node %s at its next heartbeat: the jobs that had to leave have left", titleOf(c.Task), c.Node)
+		f.Text = fmt.Sprintf("a job of %s will start on node %s at its next heartbeat: the jobs preempted for it have ended", titleOf(c.Task), c.Node)
 	}
 	return f
 }
@@ -184,7 +184,7 @@ func (q *Case) cause(a *Asked, t *Task, nodes NodeCounts) Fact {
 	case t.Limit != nil:
 		return *t.Limit
 	case t.Withheld:
-		return Fact{Code: FactWithheld, Text: "it has its fair share, and with preemption_mode graceful it gives up what is beyond: a job that starts now would have to leave again"}
+		return Fact{Code: FactWithheld, Text: "it has its fair share; with preemption_mode graceful anything above that is preempted, so a job started now would be preempted again"}
 	case nodes.Fit > 0 && a.Unpacked:
 		return Fact{Code: FactPacking, Count: int64(nodes.Fit), Text: fmt.Sprintf("its jobs would fit on %s, but wait for one that they fit better (packing)", counted(nodes.Fit, "node"))}
 	case nodes.Fit > 0:
@@ -281,7 +281,7 @@ func (f *Fact) letStay(spared Fact) {
 	f.Text += fmt.Sprintf(", and so are %s in pool %q (%s)", counted(spared.Count, "job"), spared.Pool, spared.Setting)
 }
 
-// by lists, in parentheses, on how many nodes each resource is lacking.
+// by returns a list, in parentheses, that says on how many nodes each resource is lacking.
 func by(lacking [resource.Count]int) string {
 	var parts []string
 	for i, n := range lacking {

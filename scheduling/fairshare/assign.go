@@ -28,8 +28,8 @@ const (
 	promisedFairShare
 )
 
-// assign sets the share of e and derives the shares of its children. fit is the fit factor that
-// gives this share; vector mode finds its own.
+// assign sets the share of e and derives the shares of its children. The parameter fit is the fit
+// factor that gives this share. Vector mode ignores it and finds its own.
 func (t *Tree) assign(e *Element, share resource.Vector, fit float64, to attribute) {
 	t.assignBelow(e, share, fit, to)
 	if to == promisedFairShare {
@@ -76,8 +76,8 @@ func (t *Tree) assignBelow(e *Element, share resource.Vector, fit float64, to at
 	}
 }
 
-// assignVector gives the children of e as much as fits within share: all up to a common fit
-// factor, where children that jump at that factor do so one after another as long as share allows
+// assignVector gives the children of e as much as fits within the parameter share, all up to a common
+// fit factor. Children that jump at that factor do so one after another, as long as the share allows
 // (F.7.6).
 func (t *Tree) assignVector(e *Element, share resource.Vector, to attribute) {
 	f := e.byFit.of(t.fits)
@@ -107,18 +107,18 @@ type place struct {
 	share resource.Vector
 	// after selects the limit right of x instead of the value left of it.
 	after bool
-	// jumping means that child is the first one at x that has not jumped.
+	// jumping means that the field child is the first child at x that has not jumped.
 	jumping bool
 	child   int32
 }
 
-// search returns the last place of f at which no resource exceeds share by more
-// than slack.
+// search returns the last place of f at which no resource exceeds its part of the parameter share by
+// more than slack.
 func search(f []point, share resource.Vector, slack float64) place {
 	for r := range share {
 		share[r] += slack
 	}
-	// i is the first corner that exceeds share.
+	// i is the first corner that exceeds the share.
 	i, end := 0, len(f)
 	for i < end {
 		if middle := int(uint(i+end) >> 1); share.Dominates(f[middle].share) {
@@ -151,8 +151,8 @@ func (e *Element) sumChildren() {
 	}
 }
 
-// sumRatios sets the FairShareRatio of a pool to the sum of its children's, capped at the share of
-// the pool's own dominant resource (F.4.1).
+// sumRatios sets the FairShareRatio of a pool to the sum of the ratios of its children, capped at the
+// share of the pool's own dominant resource (F.4.1).
 func (e *Element) sumRatios() {
 	e.FairShareRatio = 0
 	for _, c := range e.Children {
@@ -162,7 +162,7 @@ func (e *Element) sumRatios() {
 }
 
 // scaleRatios multiplies the FairShareRatio of operations, which is the share of their dominant
-// resource, by factor, and recomputes that of pools.
+// resource, by a factor. It then recomputes the FairShareRatio of pools.
 func (e *Element) scaleRatios(factor float64) {
 	if e.Pool == nil {
 		e.FairShareRatio *= factor

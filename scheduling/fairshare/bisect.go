@@ -2,9 +2,9 @@ package fairshare
 
 import "math"
 
-// greatest returns the greatest number in [low, high] for which holds is true: high, or else a
-// number found by bisecting the bit pattern, exact to the last bit (F.1.5). The function `holds`
-// must be true at low, and once false must stay false above.
+// greatest returns the greatest number in [low, high] for which the function `holds` is true. If
+// that is not high, it bisects the bit pattern and is exact to the last bit (F.1.5). The function
+// `holds` must be true at low. Above a number for which it is false, it must be false.
 //
 // Invariant: 0 <= low <= high.
 func greatest(low, high float64, holds func(float64) bool) float64 {
@@ -24,8 +24,8 @@ func greatest(low, high float64, holds func(float64) bool) float64 {
 	return math.Float64frombits(from)
 }
 
-// greatestNear is greatest over [0, 1] when the result is known up to rounding, which saves most
-// of the bisection.
+// greatestNear is like `greatest` over [0, 1], for a result that is known up to rounding. That saves
+// most of the bisection.
 func greatestNear(guess float64, holds func(float64) bool) float64 {
 	const margin = 1e-14
 	if guess == 0 {

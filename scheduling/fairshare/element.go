@@ -7,7 +7,8 @@ import "weir/scheduling/resource"
 type Element struct {
 	// ID is unique among siblings of the same rank.
 	ID string
-	// Rank orders siblings, pools before operations: lower ranks first, equal ones by ID. The rank
+	// Rank orders siblings: pools come before operations, then lower ranks come first, and equal ranks
+	// are ordered by ID. The rank
 	// of an operation is its start time. The order decides ties, and which burst pool gets limited
 	// room first. In a FIFO pool a child pool is ordered by the lowest rank of the operations
 	// below it instead.
@@ -19,13 +20,13 @@ type Element struct {
 	// Weight is relative to the weights of the siblings. Below resource.Epsilon the element gets
 	// its guarantee alone.
 	Weight float64
-	// InferWeight is set where no weight was given; see Options.InferWeight.
+	// InferWeight means that no weight was given: see Options.InferWeight.
 	InferWeight bool
 	// Limits is the most that the element may use: the lesser of the configured limits and the
 	// resources of the nodes that it may use. It is resource.Infinite if there is no limit.
 	Limits resource.Amounts
 	// MaxShareRatio is the upper bound of the element's share, as a part of its parent's limits
-	// share (L2); NoShareRatio means no bound.
+	// share (L2). NoShareRatio means that there is no bound.
 	MaxShareRatio float64
 	// BestAllocation is the part of the cluster that jobs of an operation's shape can use: see
 	// BestAllocationShare. It is kept until it is set again.
@@ -36,7 +37,7 @@ type Element struct {
 	Demand, Usage resource.Amounts
 	// Gang operations are useful only as a whole (F.7.2).
 	Gang bool
-	// PendingJobs is read by FIFO pools that sort by it. For a pool inside a FIFO pool Update
+	// PendingJobs is the sort key of some FIFO pools. For a pool inside a FIFO pool Update
 	// writes the sum.
 	PendingJobs int64
 
@@ -76,10 +77,10 @@ type Result struct {
 	// MinShare is the part of SpecifiedMinShare that the element is entitled to: at most its
 	// demand (R5b).
 	MinShare resource.Vector
-	// FairShare is the share the element is entitled to; see Parts.
+	// FairShare is the share to which the element is entitled: see Parts.
 	FairShare resource.Vector
-	// FairShareRatio reduces FairShare to one number; over all operations of a tree these numbers add
-	// up to at most 1 (F.4.1).
+	// FairShareRatio reduces FairShare to one number. The sum of these numbers over all operations
+	// of a tree is at most 1 (F.4.1).
 	FairShareRatio float64
 	// PromisedFairShare is the share that guarantees alone would give. It is set below pools that
 	// compute it (F.5.6).
@@ -89,10 +90,11 @@ type Result struct {
 	// LocalSatisfaction is the Satisfaction of the element's own usage.
 	LocalSatisfaction float64
 	// PoolSatisfaction is, for a pool, the least satisfaction of the operations below it that have
-	// jobs to start; for other elements it equals LocalSatisfaction (F.10).
+	// jobs to start. For an operation it equals LocalSatisfaction (F.10).
 	PoolSatisfaction float64
-	// FIFOIndex is the position among the children of a FIFO pool; -1 in other pools.
-	// EffectiveFIFOIndex is the position after reordering (F.8.3); -1 if the order did not change.
+	// FIFOIndex is the position among the children of a FIFO pool. It is -1 in other pools.
+	// EffectiveFIFOIndex is the position after reordering (F.8.3). It is -1 if the order did not
+	// change.
 	FIFOIndex, EffectiveFIFOIndex int32
 }
 
@@ -154,8 +156,8 @@ func (e *Element) GuaranteeShare() resource.Vector {
 	return e.StrongGuaranteeShare.Add(e.IntegralShare)
 }
 
-// SpecifiedMinShare is the min share that follows from settings: for a pool its strong guarantee,
-// for an operation its part, by weight, of the strong guarantee of its pool.
+// SpecifiedMinShare is the min share that follows from settings. For a pool it is its strong
+// guarantee. For an operation it is its part, by weight, of the strong guarantee of its pool.
 func (e *Element) SpecifiedMinShare() resource.Vector {
 	if e.Pool != nil || e.parent == nil {
 		return e.StrongGuaranteeShare

@@ -11,8 +11,8 @@ import (
 // defaultSort is the sort order of a FIFO pool that sets none (F.7.3).
 var defaultSort = []SortKey{ByWeight, ByStartTime}
 
-// sortChildren sorts the children: those of a FIFO pool in the order in which they are served,
-// those of a fair-share pool by rank, pools first.
+// sortChildren sorts the children of a pool. In a FIFO pool, the order is that in which they are
+// served. In a fair-share pool, pools come first, and then the order is by rank.
 func (e *Element) sortChildren() {
 	p := e.Pool
 	p.reorders = false
@@ -29,7 +29,7 @@ func (e *Element) sortChildren() {
 }
 
 // queue computes the keys by which a pool is ordered inside a FIFO pool: the earliest start time
-// of the operations below it (the maximum if there are none), and their pending jobs.
+// of the operations below the pool (the maximum if there are none), and their pending jobs.
 func (e *Element) queue() {
 	e.Pool.started, e.PendingJobs = math.MaxInt64, 0
 	for _, c := range e.Children {

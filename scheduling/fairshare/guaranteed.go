@@ -51,8 +51,8 @@ func (e *Element) guaranteeInTurn() {
 // claimant is a child of a pool, for the division among its children.
 type claimant struct {
 	weight float64
-	// most is the upper bound of the child's share. base is the part of the share that does not come
-	// by weight.
+	// `most` is the upper bound of the child's share. `base` is the part of the share that does not
+	// come by weight.
 	most, base resource.Vector
 }
 
@@ -101,7 +101,8 @@ func (c *claimant) at(levels resource.Vector) resource.Vector {
 	return c.base.Add(levels.Scale(c.weight)).Min(c.most)
 }
 
-// levelsOf returns, for each resource, the share that a weight of 1 gets when share is divided.
+// levelsOf returns, for each resource, the share that a weight of 1 gets when the parameter share is
+// divided.
 // The sum over all children is concave in the level, so Newton steps along its slope approach the
 // solution and never overshoot.
 func levelsOf(all []claimant, share resource.Vector) (levels resource.Vector) {
@@ -130,8 +131,8 @@ func levelsOf(all []claimant, share resource.Vector) (levels resource.Vector) {
 	return levels
 }
 
-// reachable is the greatest share that the element can have. It gets resources in the proportion
-// in which it demands them, so the limit of one resource bounds all of them.
+// reachable is the greatest share that the element can have. The element gets resources in the
+// proportion in which it demands them, so the limit of one resource bounds all of them.
 func (e *Element) reachable() resource.Vector {
 	most, fits := e.LimitsShare, -1.0
 	for r, demand := range e.DemandShare {
@@ -147,9 +148,9 @@ func (e *Element) reachable() resource.Vector {
 	return most
 }
 
-// GuaranteedRatio returns the guaranteed share of one resource: the one that the element demands
-// most; without demand, the one with the greatest strong guarantee; without that, the tree's main
-// resource.
+// GuaranteedRatio returns the guaranteed share of the resource that the element demands most. Without
+// demand, it is that of the resource with the greatest strong guarantee. Without such a guarantee, it
+// is that of the tree's main resource.
 func (t *Tree) GuaranteedRatio(e *Element) float64 {
 	for _, v := range []resource.Vector{e.DemandShare, e.StrongGuaranteeShare} {
 		if k := v.MaxKind(t.Options.MainResource); v[k] > 0 {

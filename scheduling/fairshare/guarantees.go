@@ -4,7 +4,7 @@ import "weir/scheduling/resource"
 
 // inferGuarantees computes the strong guarantees of the pools directly below e in all resources
 // (F.5.1): a resource that was not configured follows from the child's part of e's main resource.
-// Below the root, inferred guarantees do not exceed what explicit ones leave.
+// Below the root, inferred guarantees do not exceed what remains after explicit ones.
 func (t *Tree) inferGuarantees(e *Element) {
 	main := t.Options.MainResource
 	if e.parent == nil {
@@ -60,7 +60,7 @@ func (t *Tree) implied(e, c *Element, k resource.Kind) float64 {
 	return float64(c.Pool.InferredGuarantee.Of(main)) / float64(of) * float64(e.Pool.InferredGuarantee.Of(k))
 }
 
-// explicit returns the amounts of the named resources; the others are 0.
+// explicit returns the amounts of the named resources. Other amounts are 0.
 func (g *Guarantee) explicit() resource.Amounts {
 	var a resource.Amounts
 	for k := range resource.Kind(resource.Count) {
@@ -71,8 +71,8 @@ func (g *Guarantee) explicit() resource.Amounts {
 	return a
 }
 
-// adjustGuarantees makes strong guarantees fit the cluster and each other, and estimates what
-// follows: step 2 of F.3.
+// adjustGuarantees makes strong guarantees fit the cluster and each other, and estimates the shares
+// that follow. This is step 2 of F.3.
 func (t *Tree) adjustGuarantees() {
 	t.checkOvercommit()
 	t.splitTiers()
@@ -86,9 +86,9 @@ func (t *Tree) adjustGuarantees() {
 	}
 }
 
-// checkOvercommit compares the guarantees of the whole tree with the cluster: in
-// amounts, with flows and with bursts. Too much burst is cut, together with the
-// root's guarantee, in shares (F.5.3).
+// checkOvercommit compares the guarantees of the whole tree, including flows and bursts, with the
+// cluster. The comparison is in amounts. If bursts are too large, they are cut in shares, together
+// with the root's guarantee (F.5.3).
 func (t *Tree) checkOvercommit() {
 	root := t.Root.Pool
 	var sum resource.Amounts

@@ -8,7 +8,7 @@ import (
 
 // grantBurst grants burst pools, one after another, what they demand within their burst guarantee,
 // as far as volume and limits allow (F.6.4). A pool comes after the pools below it, and pays for
-// what they do not pay for.
+// what those do not pay for.
 func (t *Tree) grantBurst() {
 	for _, e := range t.burst {
 		ratio := min(e.Pool.BurstRatio, t.ratioByVolume(e.Pool))
@@ -62,8 +62,8 @@ func (e *Element) forget() {
 	}
 }
 
-// room returns the gap between guarantees and limits: the least one over e and all pools above it,
-// except for the root, where guarantees may exceed the cluster.
+// room returns the gap between guarantees and limits: the least gap of e and all pools above it. The
+// root does not count, because its guarantees may exceed the cluster.
 func (e *Element) room() resource.Vector {
 	room := resource.Uniform(math.MaxFloat64)
 	for ; e.parent != nil; e = e.parent {
@@ -90,9 +90,9 @@ func withinLimits(limits, strong, integral resource.Vector) resource.Vector {
 	return integral
 }
 
-// grantRelaxed divides what guarantees leave, including strong guarantees without demand, among
-// relaxed pools: all at once, in proportion to their volumes, up to what volume and flow allow
-// (F.6.5). A pool comes after the relaxed pools below it.
+// grantRelaxed divides what remains after guarantees, including strong guarantees without demand,
+// among relaxed pools. All get their parts at once, in proportion to their volumes, up to what volume
+// and flow allow (F.6.5). A pool comes after the relaxed pools below it.
 func (t *Tree) grantRelaxed() {
 	rounds := 0
 	for _, e := range t.relaxed {
@@ -162,7 +162,7 @@ func (t *Tree) tighten(e *Element) {
 	t.prepare(e)
 }
 
-// relaxedShare returns what a relaxed pool takes beyond its guarantee at fit factor fit.
+// relaxedShare returns what a relaxed pool takes beyond its guarantee at the fit factor `fit`.
 func (t *Tree) relaxedShare(e *Element, fit float64) resource.Vector {
 	return t.beyondGuarantee(e, min(1, fit*e.Pool.relaxedWeight))
 }

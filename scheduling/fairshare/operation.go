@@ -8,10 +8,10 @@ import (
 
 // operationBySuggestion appends the function of an operation by suggestion.
 //
-// Its share by fit factor (F.7.2) grows over [0, 1] up to its usage, all resources equally until
-// each reaches its usage, and over [1, 2] in a straight line to its demand. An operation has no
-// guarantee, so over [0, 1] the suggestion is the share that the resources have in common, and no
-// search is needed.
+// Its share by fit factor (F.7.2) grows over [0, 1] up to its usage: all resources grow equally
+// until each reaches its usage. Over [1, 2] the share grows in a straight line to the demand. An
+// operation has no guarantee, so over [0, 1] the suggestion is the share that the resources have in
+// common, and no search is needed.
 //
 // A gang that steps has no share over [0, 1], and all of its demand beyond.
 func operationBySuggestion(out []point, usage, demand, limits resource.Vector, step bool) []point {
@@ -31,7 +31,8 @@ func operationBySuggestion(out []point, usage, demand, limits resource.Vector, s
 	return w.out
 }
 
-// use goes up to the usage of an operation. It returns false if it met a limit.
+// use goes up to the usage of an operation. It returns false if it met a limit
+// on the way.
 func (w *rise) use(usage *resource.Vector) bool {
 	most := usage.MaxComponent()
 	if most <= 0 {

@@ -8,7 +8,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Options are the settings of a tree (F.17.1). Default returns the default ones.
+// Options are the settings of a tree (F.17.1). Default returns the default settings.
 type Options struct {
 	// MainResource is the resource from which guarantees of the others are inferred (F.5.1).
 	MainResource resource.Kind
@@ -22,7 +22,7 @@ type Options struct {
 	// DistributesFreeVolume is the default for pools that do not set it (F.6.2).
 	DistributesFreeVolume bool
 	// InferWeight, times a pool's part of its parent's guarantees, is the weight of a pool that has
-	// no configured one; 0 means weight 1 (F.2).
+	// no configured weight. 0 means weight 1 (F.2).
 	InferWeight float64
 	// GangStep makes gangs all or nothing (F.7.2).
 	GangStep bool
@@ -36,7 +36,7 @@ type Options struct {
 	DistributionGap bool
 }
 
-// Default returns the settings of a tree that configures none.
+// Default returns the settings of a tree that configures no settings.
 func Default() Options {
 	return Options{
 		MainResource:      resource.CPU,
@@ -52,10 +52,10 @@ type AlertCode int
 const (
 	// AlertOvercommit says that guarantees do not fit the cluster (F.5.3).
 	AlertOvercommit AlertCode = 29000
-	// AlertNestedPromise names a pool that asks for promised fair shares below another one that
-	// does; its setting is ignored (F.5.6).
+	// AlertNestedPromise names a pool that asks for promised fair shares below another pool that also
+	// does. Its setting is ignored (F.5.6).
 	AlertNestedPromise AlertCode = 29001
-	// AlertNoDonor names a pool with priority but without a donor above it; its priority is ignored
+	// AlertNoDonor names a pool with priority but without a donor above it. Its priority is ignored
 	// (F.5.4).
 	AlertNoDonor AlertCode = 29002
 )
@@ -63,7 +63,7 @@ const (
 // Alert is a problem that an update found and worked around.
 type Alert struct {
 	Code AlertCode
-	// Pool is the pool to change: the root when guarantees of several pools do not fit together.
+	// Pool is the pool to change. It is the root if guarantees of several pools do not fit together.
 	Pool string
 }
 

@@ -5,8 +5,8 @@ import "weir/scheduling/resource"
 // point is a corner of a piecewise-linear function into shares (F.7.1).
 //
 // A function is a row of points whose x and shares never fall. The first x is 0, and right of the
-// last point the function is constant. Two points with the same x are a jump; the value at that x
-// is the share of the first.
+// last point the function is constant. Two points with the same x are a jump. The value at that x
+// is the share of the first point.
 type point struct {
 	// x is the fit factor or the suggestion.
 	x float64
@@ -53,7 +53,7 @@ type lens struct{ scale, shift float64 }
 
 func (l lens) x(p *point) float64 { return p.x/l.scale + l.shift }
 
-// left returns the value of f at x, and its fit factor; at a jump, the ones before the jump.
+// left returns the value of f at x, and its fit factor. At a jump, both are those before the jump.
 func (l lens) left(f []point, x float64) (resource.Vector, float64) {
 	// i is the first corner at x or beyond.
 	i, end := 0, len(f)
@@ -67,7 +67,7 @@ func (l lens) left(f []point, x float64) (resource.Vector, float64) {
 	return l.at(f, i, x)
 }
 
-// right returns the limit of f right of x: at a jump, the value after it.
+// right returns the limit of f right of x. At a jump, it is the value after the jump.
 func (l lens) right(f []point, x float64) resource.Vector {
 	// i is the first corner beyond x.
 	i, end := 0, len(f)

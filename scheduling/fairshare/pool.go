@@ -23,14 +23,13 @@ type SortKey uint8
 const (
 	// ByWeight puts the greater weight first.
 	ByWeight SortKey = iota
-	// ByStartTime puts the lower rank first; for a pool, the lowest rank of the operations below
-	// it.
+	// ByStartTime puts the lower rank first. A pool has the lowest rank of the operations below it.
 	ByStartTime
 	// ByPendingJobs puts fewer pending jobs first.
 	ByPendingJobs
 )
 
-// or returns the configured value, or the inherited one if none was set.
+// or returns the configured value, or the inherited one if no value was configured.
 func or(set *bool, inherited bool) bool {
 	if set == nil {
 		return inherited
@@ -49,7 +48,7 @@ type Guarantee struct {
 type GuaranteeType uint8
 
 const (
-	// NoIntegral pools have no volume; flow and burst are ignored.
+	// NoIntegral pools have no volume. Their flow and burst are ignored.
 	NoIntegral GuaranteeType = iota
 	// Burst pools get their burst guarantee at once while volume lasts.
 	Burst
@@ -65,12 +64,12 @@ type Integral struct {
 	// Burst is both the guarantee and the upper bound of what a burst pool gets by volume.
 	Burst resource.Amounts
 	// RelaxedMultiplier is the upper bound of what a relaxed pool gets by volume, as a multiple of
-	// its flow; 0 means the tree's multiplier.
+	// its flow. 0 means the tree's multiplier.
 	RelaxedMultiplier float64
 	// AcceptsFreeVolume means that the pool may receive volume that overflows elsewhere.
 	AcceptsFreeVolume bool
-	// DistributesFreeVolume means that volume that overflows from one child goes to others; nil
-	// means the tree's default.
+	// DistributesFreeVolume means that volume that overflows from one child goes to other children.
+	// Nil means the tree's default.
 	DistributesFreeVolume *bool
 }
 
@@ -78,7 +77,7 @@ type Integral struct {
 // carries the second from one update to the next, and writes the third.
 type Pool struct {
 	Mode Mode
-	// SortBy orders the children of a FIFO pool; empty means by weight, then start time (F.7.3).
+	// SortBy orders the children of a FIFO pool. Empty means by weight, then by start time (F.7.3).
 	SortBy []SortKey
 	// StrongGuarantee is the configured strong guarantee.
 	StrongGuarantee Guarantee
@@ -86,7 +85,7 @@ type Pool struct {
 	// GangStep makes gangs of this pool all or nothing, if the tree does too.
 	GangStep bool
 	// FIFOReordering moves gangs that do not fit the guarantee behind others, if the tree allows
-	// it (F.8.3); nil inherits from the pool above.
+	// it (F.8.3). Nil inherits from the pool above.
 	FIFOReordering *bool
 	// ComputePromised requests PromisedFairShare for the elements below (F.5.6).
 	ComputePromised bool
@@ -95,7 +94,7 @@ type Pool struct {
 
 	// Volume is the volume that has accumulated and is not spent (F.6.1).
 	Volume resource.Volume
-	// LastShareRatio is what the last update granted by volume; the next one charges it.
+	// LastShareRatio is what the last update granted by volume. The next update charges it.
 	LastShareRatio float64
 	// Rest is the rounding error of Volume, in hundredths of cpu x seconds: positive if rounding
 	// withheld some, negative if it gave too much. Later updates make up for it, so that errors do
@@ -121,9 +120,9 @@ type Pool struct {
 	// lowest rank of the operations below the pool.
 	place   int
 	started int64
-	// rest is what the guarantees of the children leave of the estimated guarantee, per unit of
-	// weight. perWeight is what an operation of weight 1 gets of the share that the operations of
-	// the pool divide.
+	// rest is the part of the estimated guarantee that remains after the guarantees of the children,
+	// per unit of weight. perWeight is what an operation of weight 1 gets of the share that the
+	// operations of the pool divide.
 	rest      resource.Vector
 	perWeight float64
 	// reordering is the effective value of FIFOReordering. reorders means that the field `effective`
@@ -132,8 +131,8 @@ type Pool struct {
 	effective, deferred  []*Element
 	// priority means that PriorityAdjustment has a donor to take from.
 	priority bool
-	// overflow is volume beyond the capacity. acceptable is the room for volume of others. accepted
-	// is the volume received from others.
+	// overflow is volume beyond the capacity. acceptable is how much volume of other pools fits.
+	// accepted is the volume received from other pools.
 	overflow, acceptable, accepted resource.Volume
 	// configuredLimits saves LimitsShare while a relaxed pool has a lower one.
 	configuredLimits resource.Vector
@@ -169,7 +168,7 @@ func (e *Element) branch() branch {
 func (b *branch) seen() lens { return lens{scale: max(b.scale, math.SmallestNonzeroFloat64)} }
 
 // BurstDuration returns how long the volume of a burst pool lasts at burst level while flow keeps
-// refilling it; ok is false if it never runs out, and for pools that do not burst (G5).
+// refilling it. The result ok is false if it never runs out, and for pools that do not burst (G5).
 func (p *Pool) BurstDuration(total resource.Amounts) (d time.Duration, ok bool) {
 	spend := p.SpecifiedBurstRatio - p.SpecifiedFlowRatio
 	if p.Integral.Type != Burst || spend <= resource.Epsilon {

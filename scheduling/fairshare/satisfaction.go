@@ -2,11 +2,12 @@ package fairshare
 
 import "weir/scheduling/resource"
 
-// Satisfaction says how near an element is to its fair share: below 1 it has less, above 1 more.
-// It is resource.MaxSatisfaction for elements with no fair share (F.10).
+// Satisfaction says how near an element is to its fair share. Below 1, the element has less than
+// its fair share, and above 1 it has more. The satisfaction is resource.MaxSatisfaction for
+// elements with no fair share (F.10).
 //
 // While no usage exceeds the fair share, a resource counts only if the demand exceeds its fair
-// share, because the element cannot use more of the others. If there is no such resource, the
+// share, because the element cannot use more of other resources. If there is no such resource, the
 // resource with the least ratio counts.
 func Satisfaction(usage, fair, demand resource.Vector) float64 {
 	if fair.MaxComponent() <= resource.Epsilon {

@@ -29,9 +29,9 @@ const rounding = 1e-12
 //     (right-trimmed).
 type rise struct {
 	out []point
-	// from is where the function begins in out.
+	// `from` is where the function begins in out.
 	from int
-	// exact keeps the corners of the fit factor too; set for pools.
+	// exact means that the corners of the fit factor are kept too. It is set for pools.
 	exact            bool
 	guarantee, limit resource.Vector
 	// suggestion is the suggestion reached so far.
@@ -72,8 +72,8 @@ func bySuggestion(out, f []point, guarantee, limits resource.Vector) []point {
 	return w.out
 }
 
-// climb continues up f until a limit is met. It begins at the fraction start of the way from corner
-// i-1 to corner i.
+// climb continues up f until a limit is met. It begins between the corners i-1 and i. The parameter
+// start is the fraction of the way from i-1 to i.
 func (w *rise) climb(f []point, i int, start float64) {
 	for ; i < len(f); i++ {
 		a, b := &f[i-1], &f[i]
@@ -127,11 +127,11 @@ func (w *rise) jump(a, b *point) {
 	w.corner(b.x, &b.share)
 }
 
-// line goes up the line from a to b, of which the fraction start was covered before. It returns
-// false if it met a limit.
+// line goes up the line from a to b. The parameter start is the fraction of the line that was covered
+// before. It returns false if it met a limit.
 //
-// The excess of each resource is a line too, and the greatest of them a chain of ever steeper
-// ones: there is a corner wherever another resource takes the lead.
+// The excess of each resource is a line too. The greatest excess is a chain of ever steeper lines:
+// there is a corner wherever another resource takes the lead.
 func (w *rise) line(a, b *point, start float64) bool {
 	before, after := a.share.Sub(w.guarantee), b.share.Sub(w.guarantee)
 	last := 0

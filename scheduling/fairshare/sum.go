@@ -2,7 +2,7 @@ package fairshare
 
 import "slices"
 
-// summer adds functions of children. It owns the memory for that.
+// summer adds functions of children, and owns the memory for the sums.
 type summer struct {
 	// `from` and `to` hold functions one after the other. ends holds the end of each function in
 	// `from`.
@@ -15,7 +15,8 @@ func (s *summer) begin() {
 	s.from, s.ends = s.from[:0], s.ends[:0]
 }
 
-// add copies the function of a child as its pool sees it, on [0, 1]: it grows scale times as fast.
+// add copies the function of a child as its pool sees it, on [0, 1]. The copy grows faster by the
+// factor `scale`.
 func (s *summer) add(f []point, scale float64, child int32) {
 	if scale <= 0 {
 		f = f[:1]
@@ -41,10 +42,10 @@ func (s *summer) add(f []point, scale float64, child int32) {
 	s.ends = append(s.ends, int32(len(s.from)))
 }
 
-// sum returns the sum of all functions on [0, 1]; it is valid until the next begin.
+// sum returns the sum of all functions on [0, 1]. It is valid until the next call of `begin`.
 //
-// Children that jump at the same x jump together, or, when apart is set, one
-// after another in the order in which they were added (F.7.6).
+// Children that jump at the same x jump together. If the parameter apart is set, they jump one after
+// another in the order in which they were added (F.7.6).
 //
 // Neighbours are merged until one function is left. So a point is copied, and a value rounded, only
 // once for every halving of the number of functions.
@@ -141,7 +142,8 @@ func plus(p, q *point) {
 	}
 }
 
-// addBetween sets sum to p plus the line from a to b at p.x, which lies strictly between them.
+// addBetween sets the parameter sum to p plus the line from a to b at p.x, which lies strictly
+// between them.
 func addBetween(sum, p, a, b *point) {
 	sum.x, sum.child = p.x, p.child
 	t := (p.x - a.x) / (b.x - a.x)

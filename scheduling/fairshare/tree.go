@@ -19,8 +19,8 @@ type Tree struct {
 	Updated time.Time
 
 	total resource.Amounts
-	// pools are all pools, each before those below it; burst and relaxed are the pools with
-	// volume, each after those below it.
+	// pools are all pools, each before the pools below it. burst and relaxed are the pools with
+	// volume, each after the pools below it.
 	pools, burst, relaxed []*Element
 	alerts                []Alert
 	operations            int
@@ -55,7 +55,7 @@ func NewTree(o Options) *Tree {
 	return &Tree{Options: o, Root: NewPool("<Root>")}
 }
 
-// Update computes the fair share of every element, and its parts, as parts of total (F.3). A time
+// Update computes the fair share of every element, and its parts, as parts of `total` (F.3). A time
 // before the last update counts as that time.
 //
 // The error names an element with an invalid weight. Shares are then meaningless, and volumes are
@@ -145,7 +145,7 @@ func (e *Element) readLimits(total resource.Amounts, unlimited resource.Vector) 
 	}
 }
 
-// readPools infers guarantees and computes ratios: what step 1 of F.3 needs before volumes.
+// readPools infers guarantees and computes ratios, which step 1 of F.3 does before volumes.
 func (t *Tree) readPools() {
 	for _, e := range t.pools {
 		e.IntegralShare, e.Pool.round = resource.Vector{}, 0
@@ -158,7 +158,7 @@ func (t *Tree) readPools() {
 	t.checkPromises()
 }
 
-// listIntegral lists the pools with volume, each after those below it.
+// listIntegral lists the pools with volume, each after the pools below it.
 func (t *Tree) listIntegral(e *Element) {
 	for _, c := range e.subpools() {
 		t.listIntegral(c)
@@ -207,7 +207,7 @@ func (e *Element) promiserAbove() bool {
 	return false
 }
 
-// weight returns the effective weight of an element: the configured one, or the one inferred from
+// weight returns the effective weight of an element: the configured weight, or the one inferred from
 // its guarantee, or 1 (F.2).
 func (t *Tree) weight(e *Element) float64 {
 	if !e.InferWeight {

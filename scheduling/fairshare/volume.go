@@ -9,7 +9,7 @@ import (
 )
 
 // updateVolumes adds to the volumes of integral pools the flow of the time that passed, and
-// charges what the last update granted. Volume beyond a pool's capacity goes to others (F.6.1,
+// charges what the last update granted. Volume beyond a pool's capacity goes to other pools (F.6.1,
 // F.6.2). Nothing happens in the first update, or in an empty cluster.
 func (t *Tree) updateVolumes(now time.Time) {
 	before := t.Updated
@@ -42,9 +42,9 @@ func (t *Tree) updateVolumes(now time.Time) {
 const mostOwed = 2
 
 // refill adds the flow of an integral guarantee, burst or relaxed, to the pool's volume, and
-// charges the grant of the time that passed (F.6.1). passed is the volume of the whole cluster
-// over that time; cpu is its CPU before rounding. A lower capacity never cuts existing volume. The
-// grant is charged, not the usage, and in every resource alike.
+// charges the grant of the time that passed (F.6.1). The parameter passed is the volume of the whole
+// cluster over that time, and cpu is the CPU of that volume before rounding. A lower capacity never
+// cuts existing volume. The grant is charged, not the usage, and in every resource alike.
 func (p *Pool) refill(passed resource.Volume, cpu float64) {
 	old := p.Volume
 	in, out := passed.Scale(p.SpecifiedFlowRatio), passed.Scale(p.LastShareRatio)
@@ -104,8 +104,8 @@ func (t *Tree) distributeOverflow() {
 	}
 }
 
-// balance sets the overflow of the children of e against the room of their siblings: the
-// difference is the overflow, or the room, of e itself.
+// balance offsets the overflow of the children of e against the room of their siblings. The
+// difference is the overflow of e itself, or its room.
 func (e *Element) balance() {
 	p := e.Pool
 	var overflow, acceptable resource.Volume
@@ -130,7 +130,7 @@ func (t *Tree) distribute(e *Element, k resource.Kind, free float64) {
 		}
 	}
 	t.takers = takers
-	// Children that fill up first come first; the volume they do not take goes to the others.
+	// Children that fill up first come first. The volume that they do not take goes to the others.
 	slices.SortStableFunc(takers, func(a, b *Element) int {
 		return cmp.Compare(a.Pool.acceptable.Of(k)/a.Pool.TotalFlowRatio, b.Pool.acceptable.Of(k)/b.Pool.TotalFlowRatio)
 	})

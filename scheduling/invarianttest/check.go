@@ -1,8 +1,8 @@
 // Package invarianttest checks, for tests, what must hold in an engine at every moment, and names
 // the first breach.
 //
-// It recomputes every sum from the holdings, and trusts none that the engine keeps. The package is
-// pure.
+// It recomputes every sum from the holdings, and does not rely on sums that the engine keeps. The
+// package is pure.
 package invarianttest
 
 import (
@@ -51,8 +51,8 @@ type taskKey struct {
 
 // sum is the recount of a node, an operation or a pool.
 type sum struct {
-	// held is the usage. For a node it includes what is leaving; for operations and pools it includes
-	// claims. leaving is the usage of jobs that were ordered to leave.
+	// held is the usage. For a node it includes the usage of leaving jobs. For operations and pools it
+	// includes claims. leaving is the usage of jobs that were ordered to leave.
 	held, leaving, claimed resource.Amounts
 	fair                   resource.Vector
 	jobs                   int
@@ -180,7 +180,7 @@ func (c *checker) checkOperations() error {
 	return nil
 }
 
-// checkPools goes from the last pool to the first: all pools below a pool come after it.
+// checkPools checks the pools from the last to the first: all pools below a pool come after it.
 func (c *checker) checkPools() error {
 	for _, p := range slices.Backward(c.snapshot.Pools) {
 		below := c.pools.of(p.Name)

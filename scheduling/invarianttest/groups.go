@@ -44,8 +44,8 @@ func (c *checker) checkGroups() error {
 	return nil
 }
 
-// cut returns how many allocations, from the first on, are protected up to threshold times the fair
-// share.
+// cut returns how many allocations, beginning with the first, are protected, if the protected part is
+// the fair share times the parameter threshold.
 func cut(b preemption.Bounds, threshold float64, aggressive bool, all []engine.Holding) int {
 	unbounded := !aggressive && b.Fair.Near(b.Demand, resource.Epsilon) && !b.Demand.Near(resource.Vector{}, resource.Epsilon)
 	shares, bound := preemption.Shares{Fair: b.Fair, Demand: b.Demand}, b.Fair.Scale(threshold)

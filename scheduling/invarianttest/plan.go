@@ -8,7 +8,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// CheckPlan returns an error that names the first breach by a plan, if nothing else happened
+// CheckPlan returns an error that names the first breach by a plan. Nothing else may have happened
 // between the two snapshots. Elements that use more than before must be within their limits, jobs
 // must start only on nodes that match the filters of their operation and of all pools above, and
 // gangs must start as a whole.

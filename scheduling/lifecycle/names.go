@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// number is the type of an enumeration whose names are listed by number; unused numbers have an
+// number is the type of an enumeration whose names are listed by number. Unused numbers have an
 // empty name.
 type number interface{ ~uint8 | ~uint16 }
 
@@ -18,8 +18,8 @@ func nameOf[N number](names []string, n N) string {
 	return fmt.Sprintf("%T(%d)", n, n)
 }
 
-// numberOf returns the number of a name. what names the enumeration in the error; The parameter
-// `use` lists the valid names, if the error is to name them.
+// numberOf returns the number of a name. The parameter `what` names the enumeration in the error. The
+// parameter `use` lists the valid names, if the error is to name them.
 func numberOf[N number](names []string, name, what string, use ...string) (N, error) {
 	switch i := slices.Index(names, name); {
 	case i >= 0 && name != "":

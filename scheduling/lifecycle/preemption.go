@@ -7,8 +7,8 @@ type PreemptionKind uint8
 const (
 	// NotPreempted is the kind of a job that was not preempted.
 	NotPreempted PreemptionKind = iota
-	// Preemption: another operation starves, and the job is beyond the fair share of its own
-	// operation.
+	// Preemption: another operation starves, and the job is beyond the fair share of the operation
+	// to which it belongs.
 	Preemption
 	// AggressivePreemption: an operation starves aggressively, so more jobs may be preempted.
 	AggressivePreemption
@@ -35,8 +35,8 @@ func ParsePreemptionKind(name string) (PreemptionKind, error) {
 	return numberOf[PreemptionKind](preemptionKinds, name, "kind of preemption")
 }
 
-// Paced reports whether such a preemption on a node starts preemptive_scheduling_backoff: until it
-// is over, no jobs are preempted there for starving operations.
+// Paced reports whether such a preemption on a node starts preemptive_scheduling_backoff: until the
+// backoff is over, no jobs are preempted there for starving operations.
 func (k PreemptionKind) Paced() bool {
 	return k == Preemption || k == AggressivePreemption || k == ResourceLimitsViolated
 }

@@ -13,22 +13,22 @@ const adviceJobs = 10
 // Advice compares what the jobs of a task asked for, got and needed, in bytes.
 type Advice struct {
 	Limit, Reserve int64
-	// Jobs is the number of completed jobs. The fields below are about these.
+	// Jobs is the number of completed jobs. The fields below are about these jobs.
 	Jobs          int64
 	P50, P95, Max int64
 	// Reserved, Used and Wasted are in bytes x seconds. Reserved is the reserve of the jobs'
 	// processes times the run time. Used is their peak usage times the run time. Wasted is the
 	// difference.
 	Reserved, Used, Wasted int64
-	// SetLimit is a proposed memory_limit, a quarter above what was needed; 0 if the current limit
-	// is fine, or if too little is known.
+	// SetLimit is a proposed memory_limit, a quarter above what was needed. It is 0 if the current
+	// limit is fine, or if too little is known.
 	SetLimit int64
-	// Text says what to change; empty if nothing.
+	// Text says what to change. It is empty if nothing is to be changed.
 	Text string
 }
 
 // Advise returns advice for a task. The parameter reserve is what its next job would get for its
-// processes. state selects, in stats, the jobs that completed.
+// processes. The parameter state is the state, in stats, of jobs that completed.
 func Advise(t Task, reserve Reserve, stats statistics.Set, state string) Advice {
 	used := stats.Of(statistics.UserMaxMemory, state)
 	held, needed := stats.Of(statistics.UserCumulativeReserve, state), stats.Of(statistics.UserCumulativeMaxMemory, state)

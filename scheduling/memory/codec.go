@@ -122,7 +122,7 @@ func appendFloats(out []byte, list []float64) []byte {
 	return out
 }
 
-// cutFloats takes ascending numbers off the front of data; the list is nil if there are none.
+// cutFloats takes ascending numbers off the front of data. The list is nil if there are no numbers.
 func cutFloats(data []byte, most int) (list []float64, rest []byte, err error) {
 	n, size := binary.Uvarint(data)
 	if size <= 0 || size > 1 && data[size-1] == 0 {

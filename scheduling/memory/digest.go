@@ -25,8 +25,8 @@ const (
 	// PriorSamples is the greatest weight of a prior, in samples.
 	PriorSamples = 20
 
-	// outgrown is how many samples of its own a digest needs to drop its prior. Until then, each of
-	// them lowers the prior's weight.
+	// outgrown is how many samples of its own a digest needs to drop its prior. Until it has so many,
+	// each of its samples lowers the prior's weight.
 	outgrown = 40
 )
 
@@ -36,14 +36,14 @@ var ErrNotFinite = errors.New("a sample has to be a finite number")
 // Digest summarizes samples so that quantiles can be computed. It is exact for few samples, and a
 // t-digest (Dunning and Ertl) for many. The zero value is empty.
 type Digest struct {
-	// samples are all samples, ascending, while sketch is nil.
+	// samples are all samples, ascending, as long as the field sketch is nil.
 	samples []float64
 	// prior are samples of other operations, ascending. Their weight falls with each sample of
 	// this operation.
 	prior  []float64
 	sketch *tdigest.TDigest
 	count  int64
-	// least and greatest are the extremes of all samples, when sketch is set.
+	// least and greatest are the extremes of all samples, if the field sketch is set.
 	least, greatest float64
 }
 
@@ -81,8 +81,8 @@ func (d *Digest) Add(v float64) error {
 	return nil
 }
 
-// Quantile returns the sample that the fraction q of all samples, in [0, 1], does not exceed. known
-// is false for an empty digest.
+// Quantile returns the sample that the fraction q of all samples, in [0, 1], does not exceed. The
+// result known is false for an empty digest.
 func (d *Digest) Quantile(q float64) (value float64, known bool) {
 	if d.Empty() {
 		return 0, false
@@ -93,11 +93,11 @@ func (d *Digest) Quantile(q float64) (value float64, known bool) {
 	return d.rank(q), true
 }
 
-// rank walks up the samples and the prior together, until those seen have the fraction q of the
-// total weight.
+// rank walks up the samples and the prior together, until the samples passed have the fraction q of
+// the total weight.
 func (d *Digest) rank(q float64) float64 {
 	weight := d.priorWeight()
-	// Subtract a little, so that rounding of q x n does not make it one sample more.
+	// Subtract a little, so that rounding of q x n does not lead to the next sample.
 	target := q*(float64(len(d.samples))+weight*float64(len(d.prior))) - 1e-9
 	var seen, value float64
 	for i, j := 0, 0; i < len(d.samples) || j < len(d.prior); {
@@ -117,7 +117,7 @@ func (d *Digest) rank(q float64) float64 {
 	return value
 }
 
-// priorWeight is the weight of one sample of the prior; a sample of the digest's own weighs 1.
+// priorWeight is the weight of one sample of the prior. A sample of the digest's own weighs 1.
 func (d *Digest) priorWeight() float64 {
 	return max(0, 1-float64(d.count)/outgrown)
 }
@@ -145,7 +145,7 @@ func newSketch(means []float64, counts []uint64) *tdigest.TDigest {
 // source is the random source of a t-digest. It is stateless, so that equal digests handle equal
 // samples equally.
 type source struct {
-	// loading means that centroids are being restored, and no sample is merged with another.
+	// loading means that centroids are being restored, so no sample is merged with another.
 	loading bool
 }
 
@@ -189,7 +189,7 @@ func (d *Digest) Points(k int) []float64 {
 	return points
 }
 
-// Of returns a digest of these samples. It fails as Add does.
+// Of returns a digest of these samples. It returns the errors of Add.
 func Of(samples ...float64) (*Digest, error) {
 	d := new(Digest)
 	for _, v := range samples {
@@ -228,10 +228,10 @@ func FromPrior(prior *Digest) *Digest {
 	return d
 }
 
-// Blend merges the digest news into the digest `before`, which was known already, and returns up to
-// ProfileSamples samples of both. Each sample of news weighs 1. The digest `before` weighs at most
-// half as much as news, so that it fades, but may always weigh PriorSamples, so that a small
-// operation does not outweigh large ones. A prior within news is ignored.
+// Blend merges the digest `news` into the digest `before`, which was known already, and returns up to
+// ProfileSamples samples of both. Each sample of `news` weighs 1. The digest `before` weighs at most
+// half as much as `news`, so that it fades, but may always weigh PriorSamples, so that a small
+// operation does not outweigh large ones. A prior within `news` is ignored.
 func Blend(before, news *Digest) *Digest {
 	own := *news
 	own.prior = nil

@@ -19,7 +19,7 @@ type Learner struct {
 	User, Proxy *Digest
 	// Absorbed is how many samples of the task the digests include.
 	Absorbed int64
-	// told is when the reserve was last reported.
+	// `told` is when the reserve was last reported.
 	told time.Time
 }
 
@@ -49,11 +49,11 @@ func (l *Learner) Absorb(s Sample) error {
 // Reserve returns what the next job needs.
 func (l *Learner) Reserve() Reserve { return l.Task.Reserve(l.User, l.Proxy) }
 
-// Learn returns the current reserve. tell says whether to report it. A report is due if the reserve
-// differs from last, the one reported before, by a hundredth of memory_limit, or if many samples
-// wait, but not within TellEvery of the last report. waiting is the number of samples that the
-// persisted digests do not include. after is how long to wait before the next call; 0 means until
-// the next sample.
+// Learn returns the current reserve. The result `tell` says whether to report it. A report is due if
+// the reserve differs from `last`, the one reported before, by a hundredth of memory_limit, or if many
+// samples wait. It is not due within TellEvery of the last report. The parameter waiting is the number
+// of samples that the persisted digests do not include. The result `after` is how long to wait before
+// the next call. If it is 0, the next call is due at the next sample.
 func (l *Learner) Learn(now time.Time, last Reserve, waiting int64) (reserve Reserve, tell bool, after time.Duration) {
 	reserve = l.Reserve()
 	moved := reserve.Total() - last.Total()

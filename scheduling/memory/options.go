@@ -37,8 +37,8 @@ func (o Options) WithReserveFactor(factor float64) Options {
 	return o
 }
 
-// WithTmpfs returns options that reserve at least tmpfs, which is memory of the job too. limit is
-// memory_limit.
+// WithTmpfs returns options that reserve at least the size of tmpfs, which is memory of the job too.
+// The parameter limit is memory_limit.
 func (o Options) WithTmpfs(tmpfs, limit int64) Options {
 	floor := 0.0
 	if limit > 0 {

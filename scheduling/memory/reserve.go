@@ -32,8 +32,8 @@ func (r Reserve) Total() int64 { return r.User + r.Proxy }
 const proxyMargin = 1.1
 
 // Reserve returns the reserve of the next job: memory_limit and the job proxy's estimate, each
-// times a factor. The factor is the 95th percentile of the digest, within its bounds, for the
-// proxy with a margin (J.1.4).
+// times a factor. The factor is the 95th percentile of the digest, within its bounds. For the proxy,
+// it includes a margin (J.1.4).
 func (t Task) Reserve(user, proxy *Digest) Reserve {
 	o := t.options()
 	return t.reserve(
@@ -65,18 +65,18 @@ func part(bytes int64, factor float64) int64 {
 	return int64(v)
 }
 
-// Usage is the peak memory of a job's processes and tmpfs together, and of its proxy, in bytes; 0
-// means not measured.
+// Usage is the peak memory of a job's processes and tmpfs together, and of its proxy, in bytes. A 0
+// means that it was not measured.
 type Usage struct{ User, Proxy int64 }
 
 // Sample is what is learned from one job: the memory of its processes as a part of memory_limit, and
-// that of its proxy as a part of the estimate; 0 means no sample.
+// that of its proxy as a part of the estimate. A 0 means that there is no sample.
 type Sample struct{ User, Proxy float64 }
 
-// Sample returns the sample of a job with this usage. overdraft is the reserve of a job that was
-// aborted because it used more; nil for others. Such a job would have used even more, so it counts
-// as the larger of its usage and its reserve, times 1.1, capped at the limit. The same holds for its
-// proxy, if that was guilty (J.1.3).
+// Sample returns the sample of a job with this usage. The parameter overdraft is the reserve of a job
+// that was aborted because it used more, and nil for others. Such a job would have used even more, so
+// it counts as the larger of its usage and its reserve, times 1.1, capped at the limit. The same holds
+// for its proxy, if that was guilty (J.1.3).
 func (t Task) Sample(used Usage, overdraft *Reserve) Sample {
 	var s Sample
 	if t.Limit > 0 {
@@ -113,10 +113,11 @@ func Absorb(user, proxy *Digest, s Sample) error {
 type Overdrafts struct{ User, Proxy int32 }
 
 // Rerun returns the reserve with which a job runs again after it was aborted because it used more
-// than `had`, its reserve, and the overdrafts of its cookie including this one. The parameter
-// `before` holds the earlier overdrafts. A part (processes or proxy) that is guilty gets the upper
-// bound or, the first time, a multiple of what it had, if the options set one. A part that was
-// guilty before keeps at least what it had. Any other part gets the learned reserve (J.1.5).
+// than `had`, its reserve. It also returns the overdrafts of its cookie including this one. The
+// parameter `before` holds the earlier overdrafts. A part (processes or proxy) that is guilty gets
+// the upper bound or, the first time, a multiple of what it had, if the options set one. A part
+// that was guilty before keeps at least what it had. Any other part gets the learned reserve
+// (J.1.5).
 func (t Task) Rerun(user, proxy *Digest, used Usage, had Reserve, before Overdrafts) (Reserve, Overdrafts) {
 	o := t.options()
 	learned := t.Reserve(user, proxy)
@@ -149,9 +150,9 @@ func dedicated(had, multiplier, upper float64, before int32) float64 {
 
 // guilty decides whether the job's processes, its proxy, or both caused an overdraft. A part is
 // guilty if it used over a tenth more than its reserve. If neither did, the part that came nearer
-// to its reserve is, or the proxy if both came equally near. This last rule has two exceptions: a
-// proxy that was not measured is never guilty, and neither is a part whose reserve is at its upper
-// bound while the other's is not.
+// to its reserve is guilty, or the proxy if both came equally near. The latter rule has two
+// exceptions: a proxy that was not measured is never guilty, and neither is a part whose reserve is at
+// its upper bound while the other's is not.
 func (t Task) guilty(used Usage, had Reserve) (user, proxy bool) {
 	above := func(used, had int64) bool { return float64(used) > overdraftFactor*float64(had) }
 	userGap, proxyGap := had.User-used.User, had.Proxy-used.Proxy
@@ -184,8 +185,8 @@ const (
 
 // Streams are the inputs and outputs of a job.
 type Streams struct {
-	// Inputs is the number of input files of a map operation; FromStore means that they are in an
-	// object store.
+	// Inputs is the number of input files of a map operation. FromStore means that these files are
+	// in an object store.
 	Inputs    int
 	FromStore bool
 	// Writes means that the job's standard output is the operation's output. Kept is the number of

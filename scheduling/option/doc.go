@@ -23,12 +23,13 @@
 //	above     a bound that a number or a time has to exceed
 //	unit      what a number counts
 //	default   the value of an option that is not set
-//	required  the fault when it is missing: what to do
-//	inherit   how it is inherited
+//	required  the text of the fault if the option is missing: what to do
+//	inherit   how the option is inherited
 //	short     for a group, the option that is set by a text in place of the group;
 //	          for a list, *: a text in place of the list is a list of one
-//	null      empty: null is a group without options
-//	help      what it does; rule is the section that defines it
+//	null      with the value empty, null is a group without options
+//	help      what the option does
+//	rule      the section that defines the option
 //	elsewhere where the option belongs instead, for a field of type Elsewhere
 //
 // A struct of effective settings, which Holds fills, names the same options in its tags `option`.

@@ -9,10 +9,10 @@ import (
 
 // Fault is one thing that is wrong with a document.
 type Fault struct {
-	// Path names the option or the value, such as tasks.sort.command; empty for the
+	// Path names the option or the value, such as tasks.sort.command. It is empty for the
 	// whole document.
 	Path string
-	// Position is the place in the text; zero if there is no text.
+	// Position is the place in the text. It is zero if there is no text.
 	Position
 	// Problem says what is wrong and what to do.
 	Problem string
@@ -30,15 +30,15 @@ func (f Fault) String() string {
 	return s
 }
 
-// maxFaultsShown is how many faults the text of an error shows; the rest is counted.
+// maxFaultsShown is how many faults the text of an error shows. It only counts the rest.
 const maxFaultsShown = 20
 
 // Error holds all faults of a document, or of options.
 type Error struct {
-	// What names the kind of document, such as "operation spec"; empty for options
+	// What names the kind of document, such as "operation spec". It is empty for options
 	// without a document.
 	What string
-	// Faults are in the order of the text; there is at least one.
+	// Faults are in the order of the text. There is at least one fault.
 	Faults []Fault
 }
 
@@ -61,8 +61,8 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Refuse returns an *Error with the faults of a document, sorted by place, then path; nil
-// if there are none.
+// Refuse returns an *Error with the faults of a document, sorted by place, then path. It returns
+// nil if there are no faults.
 func Refuse(what string, faults []Fault) error {
 	if len(faults) == 0 {
 		return nil
@@ -74,11 +74,11 @@ func Refuse(what string, faults []Fault) error {
 	return &Error{What: what, Faults: faults}
 }
 
-// NewError is Refuse for options without a document.
+// NewError is like Refuse, but for options without a document.
 func NewError(faults []Fault) error { return Refuse("", faults) }
 
-// Closest returns the most similar of the names, to suggest when name is mistyped; "" if
-// none is similar.
+// Closest returns the one of the names that is most similar to a mistyped name, to suggest it. It
+// returns "" if none is similar.
 func Closest(name string, names []string) string {
 	best, distance := "", max(2, len(name)/3)+1
 	for _, known := range names {

@@ -26,22 +26,22 @@ type Field struct {
 	Path string
 	// Aliases are other names for the option.
 	Aliases []string
-	// Kind is the kind of its value: the one in its tag `kind`, or bool, integer, number, text,
+	// Kind is the kind of its value. It is the kind in the tag `kind`, or bool, integer, number, text,
 	// duration, list, texts by name, options, list of options, options by name, or object.
 	Kind string
-	// Values is the fixed set of its values; nil if there is none.
+	// Values is the fixed set of its values. It is nil if any value is allowed.
 	Values []string
 	// Min and Max are the bounds, as written in the tags, of a number, a size, a time, the
 	// bytes of a text, or the length of a list. Above is a bound that the value has to exceed.
 	Min, Max, Above string
-	// Unit is what the value counts; empty if the value has its own unit, or none.
+	// Unit is what the value counts. It is empty if the value has its own unit, or no unit.
 	Unit string
-	// Default is the value if the option is not set; empty if there is no default, or
-	// Help states it.
+	// Default is the value if the option is not set. It is empty if there is no default, or if
+	// Help states the default.
 	Default string
-	// Required says what to do when the option is missing; empty if it is optional.
+	// Required says what to do when the option is missing. It is empty if the option is optional.
 	Required string
-	// Inherit says how the option is inherited; empty if it is not.
+	// Inherit says how the option is inherited. It is empty if the option is not inherited.
 	Inherit string
 	// Help says in a few words what the option does.
 	Help string
@@ -59,8 +59,9 @@ func Fields(of any) []Field {
 // groups by name.
 const inEach = "*"
 
-// Table returns what Fields does, and also the groups themselves, and the options in lists of
-// groups and in groups by name. The latter have a * in their path, in place of the index or name.
+// Table returns the same options as Fields, and also the groups themselves, and the options in lists
+// of groups and in groups by name. An option in such a list or group has a * in its path, in place of
+// the index or name.
 func Table(of any) []Field {
 	var out []Field
 	for _, s := range tableOf(structOf(of)).own {
@@ -152,8 +153,8 @@ func settingsOf(t reflect.Type) []setting {
 	return out
 }
 
-// known returns the setting with a name. If there is none, or the option belongs elsewhere, problem
-// is the text of the fault.
+// known returns the setting with a name. If there is none, or the option belongs elsewhere, the
+// result problem is the text of the fault.
 func (tb *table) known(name string) (s setting, problem string) {
 	s, ok := tb.find(name)
 	if ok {
@@ -169,7 +170,7 @@ func (tb *table) known(name string) (s setting, problem string) {
 	return s, "unknown option: use one of " + strings.Join(all, ", ")
 }
 
-// kindOf returns the kind of an option: the one that its tag names, else that of its type.
+// kindOf returns the kind of an option: the one that its tag names, or else the kind of its type.
 func kindOf(t reflect.Type, named string) string {
 	switch {
 	case t == valueType:

@@ -7,20 +7,20 @@ import (
 )
 
 // Holds maps options to the fields of a struct of effective settings. The tag `option` of a
-// field is the path of its option. The field has the type of its option, or the one that its
-// option points to. Other fields have no tag.
+// field is the path of its option. The field has the type of its option, or the type to which
+// the option points. Other fields have no tag.
 type Holds struct{ fields []held }
 
 // held is a field of the effective settings and its option.
 type held struct {
 	setting
 	path string
-	// to is the index of the field of the effective settings, from the index of the option.
+	// `to` is the index of the field of the effective settings. `from` is the index of the option.
 	to, from []int
 }
 
-// HoldsOf maps the options of a struct to the fields of what. It panics if an option does not
-// exist: call it only for package variables.
+// HoldsOf maps the options of a struct to the fields of the struct `what`. It panics if an option
+// does not exist: call it only for package variables.
 func HoldsOf(what, options any) Holds {
 	var h Holds
 	// The package variable may come before the structs are declared.
@@ -49,8 +49,7 @@ func HoldsOf(what, options any) Holds {
 	return h
 }
 
-// Set copies the options that are set in the struct that options points to into the one that
-// what points to.
+// Set copies each option that is set in the struct *options to its field in the struct *what.
 func (h Holds) Set(what, options any) {
 	to, from := reflect.ValueOf(what).Elem(), reflect.ValueOf(options).Elem()
 	for i := range h.fields {

@@ -11,7 +11,7 @@ import (
 )
 
 // Read sets the options of the struct that dst points to from a document. Options that
-// are not in the document stay as they are; a null unsets one. The error is an *Error
+// are not in the document stay as they are. A null unsets an option. The error is an *Error
 // whose paths have slashes. After an error, dst must not be used.
 func Read(dst any, document map[string]any) error {
 	if len(document) == 0 && !tableOf(structOf(dst)).required {
@@ -44,9 +44,9 @@ func (r *Reading) Add(path string, at Position, format string, args ...any) {
 	r.Faults = append(r.Faults, Fault{Path: path, Position: at, Problem: fmt.Sprintf(format, args...)})
 }
 
-// Fault adds a fault of an option. The parameter `of` points to the struct, and field to the field
-// of the option; if field is nil, the fault is of the whole struct. The position is that of the
-// option, or of the object if the option is missing.
+// Fault adds a fault of an option. The parameter `of` points to the struct. The parameter field points
+// to the field of the option. If it is nil, the fault is one of the whole struct. The position is that
+// of the option, or of the object if the option is missing.
 func (r *Reading) Fault(of, field any, format string, args ...any) {
 	src := r.sources[of]
 	path, at := src.path, Position{}
@@ -78,7 +78,7 @@ func (r *Reading) FaultOfItem(of, field any, i int, format string, args ...any) 
 	r.Add(fmt.Sprintf("%s[%d]", r.join(r.sources[of].path, s.name), i), at, format, args...)
 }
 
-// Given returns the value that an option of a struct was read from; nil if there is none.
+// Given returns the value that an option of a struct was read from, or nil if there is none.
 func (r *Reading) Given(of, field any) *Value {
 	s, src := settingAt(of, field), r.sources[of]
 	if src.value == nil {
@@ -183,7 +183,7 @@ func (r *Reading) object(dst reflect.Value, v *Value, path string, name Position
 	}
 }
 
-// note records the source of a struct and of those embedded in it.
+// note records the source of a struct and of the structs embedded in it.
 func (r *Reading) note(dst reflect.Value, src source) {
 	if r.sources == nil {
 		r.sources = make(map[any]source)
@@ -292,7 +292,7 @@ func (r *Reading) list(dst reflect.Value, s *setting, v *Value, path string) {
 }
 
 // element reads an item of a list, or a value of an object by name: a group, a text, or a Reader.
-// name is the position of its name, or of the item in a list.
+// The parameter name is the position of its name, or of the item in a list.
 func (r *Reading) element(s *setting, v *Value, path string, name Position) (reflect.Value, bool) {
 	t := s.typ.Elem()
 	pointer := t.Kind() == reflect.Pointer

@@ -72,7 +72,7 @@ func (s *setting) number(v *Value) error {
 	return nil
 }
 
-// misfit says which numbers are valid if n is not; empty if n is valid.
+// misfit says which numbers are valid if n is not. The result is empty if n is valid.
 func (s *setting) misfit(n float64, begin string) string {
 	low, hasLow := bound(s.Min)
 	high, hasHigh := bound(s.Max)
@@ -99,7 +99,7 @@ func bound(tag string) (n float64, given bool) {
 	return boundOf(tag, 0, func(tag string) (float64, error) { return strconv.ParseFloat(tag, 64) }), tag != ""
 }
 
-// boundOf parses a bound; it returns missing if tag is empty.
+// boundOf parses a bound. It returns the parameter missing if the tag is empty.
 func boundOf[T any](tag string, missing T, parse func(string) (T, error)) T {
 	if tag == "" {
 		return missing
@@ -178,7 +178,7 @@ func (s *setting) text(v *Value) (string, error) {
 }
 
 // beyond describes what is wrong with a text that is bounded in bytes, or with the length of a
-// list or an object that a Reader reads; empty if nothing is.
+// list or an object that a Reader reads. The result is empty if nothing is wrong.
 func (s *setting) beyond(v *Value) string {
 	high, bounded := bound(s.Max)
 	switch {
@@ -196,7 +196,8 @@ func (s *setting) beyond(v *Value) string {
 	return ""
 }
 
-// count describes what is wrong with the length n of a list or an object; empty if nothing is.
+// count describes what is wrong with the length n of a list or an object. The result is empty if
+// nothing is wrong.
 func (s *setting) count(n int) string {
 	switch {
 	case s.misfit(float64(n), "") == "":

@@ -7,7 +7,7 @@ import (
 
 // table holds the settings of a struct.
 type table struct {
-	// settings are all settings. own are all except the fields of type Elsewhere.
+	// settings are all settings. own are the settings without the fields of type Elsewhere.
 	settings, own []setting
 	// byName holds the indexes in settings by name and alias.
 	byName map[string]int

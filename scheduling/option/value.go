@@ -20,7 +20,7 @@ const (
 	Object
 )
 
-// Position is a place in a text. Line and Column count from 1; the zero value means no place.
+// Position is a place in a text. Line and Column count from 1. The zero value means no place.
 type Position struct{ Line, Column int }
 
 // Value is one value of a document, with its place in the text.
@@ -94,7 +94,7 @@ func Of(plain any) *Value {
 // Plain returns the value with the types of encoding/json.
 func (v *Value) Plain() any { return v.plain(func(n *Value) any { return n.Number }) }
 
-// Exact is Plain with whole numbers as int64.
+// Exact is like Plain, but whole numbers are int64.
 func (v *Value) Exact() any {
 	return v.plain(func(n *Value) any {
 		if n.IsWhole {
@@ -128,7 +128,7 @@ func (v *Value) plain(number func(*Value) any) any {
 	return nil
 }
 
-// Get returns the first field of an object that has one of these names and is not null; nil if
+// Get returns the first field of an object that has one of these names and is not null, or nil if
 // there is none. In names, '-' is equivalent to '_'.
 func (v *Value) Get(names ...string) *Value {
 	for _, f := range v.Fields {
@@ -140,8 +140,8 @@ func (v *Value) Get(names ...string) *Value {
 }
 
 // Merge returns an object with a patch applied: objects are merged, other values are
-// replaced. Neither v nor patch changes. A name of the patch that matches none exactly also
-// matches one that differs only in '-' and '_'.
+// replaced. Neither v nor patch changes. A name of the patch that matches no name exactly also
+// matches a name that differs only in '-' and '_'.
 func (v *Value) Merge(patch *Value) *Value {
 	if v == nil || v.Kind != Object || patch.Kind != Object {
 		return patch
@@ -190,7 +190,7 @@ func (v *Value) written() string {
 	return fmt.Sprint(v.Number)
 }
 
-// Canonical returns the name of an option with _ for -.
+// Canonical returns the name of an option with each - replaced by _.
 func Canonical(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
 // Clip shortens text for a fault.

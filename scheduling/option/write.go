@@ -76,9 +76,9 @@ func FormatDuration(d time.Duration) string {
 	return text
 }
 
-// Put sets one value in a document of the options of schema, a struct or a pointer to one.
-// path holds names or aliases, separated by slashes or dots; it may lead into an object that a
-// Reader reads. A nil value removes the option, and the groups that become empty. The document
+// Put sets one value in a document of the options of schema, which is a struct or a pointer to one.
+// The parameter path has names or aliases, separated by slashes or dots. It may lead into an object
+// that a Reader reads. A nil value removes the option, and the groups that become empty. The document
 // is changed in place. Put does not check the value; Read does.
 func Put(document map[string]any, schema any, path string, value any) error {
 	names := strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == '.' })

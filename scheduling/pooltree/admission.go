@@ -37,8 +37,8 @@ func (c Count) Minus(other Count) Count {
 // scheduling.RootPool is that of the whole tree.
 type Counts map[scheduling.PoolName]Count
 
-// Total returns the counts of every pool including the pools below it. immediate holds the
-// counts of each pool alone.
+// Total returns the counts of every pool including the pools below it. The parameter immediate
+// holds the counts of each pool alone.
 func (t Tree) Total(immediate map[scheduling.PoolName]Count) (Counts, error) {
 	total := make(Counts, len(t.pools)+1)
 	for pool, count := range immediate {

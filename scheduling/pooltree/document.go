@@ -37,7 +37,7 @@ func limited(a resource.Amounts) map[string]any {
 	return those(a, func(k resource.Kind, n int64) bool { return n < resource.Infinite.Of(k) })
 }
 
-// those returns the amounts for which wanted is true, by name.
+// those returns the amounts, by name, for which the function `wanted` returns true.
 func those(a resource.Amounts, wanted func(resource.Kind, int64) bool) map[string]any {
 	named := Resources{Amounts: a}
 	for i := range named.Named {

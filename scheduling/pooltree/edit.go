@@ -158,8 +158,9 @@ func (t Tree) Create(p Pool) (Tree, error) {
 	return next, nil
 }
 
-// Remove returns the tree without a pool. operations is the number of operations in the pool
-// that have not ended. It returns an error if the pool has such operations, or pools below it.
+// Remove returns the tree without a pool. The parameter operations is the number of operations in
+// the pool that have not ended. Remove
+// returns an error if the pool has such operations, or pools below it.
 func (t Tree) Remove(name scheduling.PoolName, operations int64) (Tree, error) {
 	// Removing a pool without children cannot make other pools invalid, so check only
 	// default_parent_pool.

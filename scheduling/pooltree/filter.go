@@ -25,14 +25,14 @@ type Filter struct {
 }
 
 type filterOp struct {
-	// kind is 't' for a tag, or the operator.
+	// kind is 't' for a tag. For an operator it is the operator itself.
 	kind byte
 	tag  string
 }
 
 // FilterError is the error for a filter that cannot be parsed.
 type FilterError struct {
-	// Text is the filter. Position is the number of the faulty byte in it, from 1.
+	// Text is the filter. Position is the number of the faulty byte in Text, from 1.
 	Text     string
 	Position int
 	Problem  string

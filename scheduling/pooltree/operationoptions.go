@@ -10,10 +10,10 @@ import (
 	"weir/scheduling/resource"
 )
 
-// OperationOptions are the options of an operation in a tree (F.17.3). A nil one is
+// OperationOptions are the options of an operation in a tree (F.17.3). An option that is nil is
 // not set. The values that the pointers point to must not be changed.
 type OperationOptions struct {
-	Weight                *float64       `option:"weight" min:"0" max:"1e+09" default:"1" rule:"F.7.4" help:"weight among its siblings: what guarantees leave is shared in proportion to it"`
+	Weight                *float64       `option:"weight" min:"0" max:"1e+09" default:"1" rule:"F.7.4" help:"weight relative to its siblings: they share what remains after guarantees in proportion to their weights"`
 	MaxShareRatio         *float64       `option:"max_share_ratio" min:"0" max:"1" default:"1" rule:"F.17.3" help:"upper limit of its usage, as a part of what its pool may use, from 0 to 1"`
 	ResourceLimits        *Resources     `option:"resource_limits" rule:"F.17.3" kind:"resources" help:"upper limit of the operation's usage"`
 	LimitsBoundDemand     *bool          `option:"apply_specified_resource_limits_to_demand" default:"false" rule:"F.2" help:"demand beyond resource_limits does not count as demand"`
@@ -91,8 +91,8 @@ func (o OperationOptions) Effective(pool Effective) EffectiveOperation {
 	return e
 }
 
-// Bounded describes the options of an operation that its pool limits, and the values that
-// apply instead.
+// Bounded describes each option of an operation whose value exceeds a bound of its pool, and the
+// value that applies instead.
 func (o OperationOptions) Bounded(name scheduling.PoolName, pool Effective) (all []string) {
 	s := pool.Starvation
 	timeout := func(path string, own *time.Duration, bound time.Duration) {

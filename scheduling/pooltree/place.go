@@ -20,8 +20,8 @@ type Placement struct {
 // Place returns the placement of a user's operation that names this pool: the pool itself;
 // pool$user below it, if the pool creates subpools for its users (L6); or an ephemeral pool of
 // that name, if the tree has no such pool (R6). An empty pool means that the operation names
-// none, see unnamed. gang says whether the operation is a gang. The error says why the pool does
-// not accept the operation.
+// none, see unnamed. The parameter gang says whether the operation is a gang. The error says why the
+// pool does not accept the operation.
 func (t Tree) Place(pool scheduling.PoolName, user scheduling.User, gang bool) (Placement, error) {
 	if pool == "" {
 		var err error
@@ -110,7 +110,7 @@ func (t Tree) ephemeral(name scheduling.PoolName, user scheduling.User) (*Pool, 
 	return &Pool{Name: name, Parent: t.settings.DefaultParentPool, Ephemeral: user}, nil
 }
 
-// subpool returns the subpool of a user below the pool hub.
+// subpool returns the subpool of a user below the pool `hub`.
 func (t Tree) subpool(hub Pool, user scheduling.User) Pool {
 	sub := Pool{Name: hub.Name + "$" + scheduling.PoolName(user), Parent: hub.Name, Ephemeral: user}
 	if e := hub.Options.Ephemeral; e != nil {

@@ -27,21 +27,21 @@ const (
 const (
 	// SortByWeight puts greater weights first.
 	SortByWeight = "weight"
-	// SortByStartTime puts earlier operations first; for a pool, the earliest operation
-	// below it counts.
+	// SortByStartTime puts operations that were started earlier first. A pool has the time of the
+	// earliest operation below it.
 	SortByStartTime = "start_time"
-	// SortByPendingJobCount puts fewer pending jobs first; for a pool, those of all
-	// operations below it count.
+	// SortByPendingJobCount puts operations with fewer pending jobs first. A pool has the pending
+	// jobs of all operations below it.
 	SortByPendingJobCount = "pending_job_count"
 )
 
 // defaultFIFOSort is the order of FIFO pools that do not set one.
 var defaultFIFOSort = []string{SortByWeight, SortByStartTime}
 
-// PoolOptions are the options of a pool (F.17.2). A nil one is not set. The values
+// PoolOptions are the options of a pool (F.17.2). An option that is nil is not set. The values
 // that the pointers point to must not be changed.
 type PoolOptions struct {
-	Weight             *float64 `option:"weight" min:"0" max:"1e+09" default:"1" rule:"F.7.4" help:"weight among its siblings: what guarantees leave is shared in proportion to it"`
+	Weight             *float64 `option:"weight" min:"0" max:"1e+09" default:"1" rule:"F.7.4" help:"weight relative to its siblings: they share what remains after guarantees in proportion to their weights"`
 	MaxShareRatio      *float64 `option:"max_share_ratio" min:"0" max:"1" default:"1" rule:"F.17.2" help:"upper limit of its usage, as a part of what its parent may use, from 0 to 1"`
 	Mode               *string  `option:"mode" default:"fair_share" rule:"F.7.3" values:"fair_share,fifo" help:"how the operations and pools in it share resources"`
 	FIFOSortParameters []string `option:"fifo_sort_parameters" default:"weight,start_time" rule:"F.7.3" values:"weight,start_time,pending_job_count" help:"order of the operations and pools in a FIFO pool"`
@@ -58,7 +58,7 @@ type PoolOptions struct {
 	CreateEphemeralSubpools  *bool  `option:"create_ephemeral_subpools" default:"false" rule:"F.17.2" help:"operations go to a subpool of their user, pool$user"`
 	LightweightOperations    *bool  `option:"enable_lightweight_operations" default:"false" rule:"F.16" help:"vanilla operations of a FIFO pool do not count as running"`
 
-	PoolSatisfaction *bool `option:"use_pool_satisfaction_for_scheduling" inherit:"own, else the tree's" rule:"F.13" help:"the pool is served by its own satisfaction; off: by that of its least satisfied operation"`
+	PoolSatisfaction *bool `option:"use_pool_satisfaction_for_scheduling" inherit:"own, else the tree's" rule:"F.13" help:"the pool is served by its own satisfaction; if off, it is served by that of its least satisfied operation"`
 
 	Starvation
 	PoolPreemption
@@ -67,7 +67,7 @@ type PoolOptions struct {
 	GangStepFunction           *bool `option:"enable_step_function_for_gang_operations" default:"true" inherit:"only if the tree sets it too" rule:"F.7.2" help:"gangs get all of their demand or nothing, if the tree sets this option too"`
 	FIFOReordering             *bool `option:"enable_fifo_children_reordering_for_guarantee_utilization" default:"false" rule:"F.7.3" inherit:"own, else the parent's" help:"in a FIFO pool, gangs that do not fit into its guarantee move behind those that do"`
 	PromisedFairShare          *bool `option:"compute_promised_guarantee_fair_share" default:"false" rule:"F.5.6" help:"compute the share that guarantees alone would give to each element"`
-	PriorityGuarantee          *bool `option:"enable_priority_strong_guarantee_adjustment" default:"false" rule:"F.5.4" help:"if guarantees exceed the cluster, this pool's is cut last"`
+	PriorityGuarantee          *bool `option:"enable_priority_strong_guarantee_adjustment" default:"false" rule:"F.5.4" help:"if guarantees exceed the cluster, the guarantee of this pool is cut last"`
 	PriorityGuaranteeDonorship *bool `option:"enable_priority_strong_guarantee_adjustment_donorship" default:"false" rule:"F.5.4" help:"if guarantees exceed the cluster, priority pools among its descendants are served before the others"`
 	AlwaysAllowGangs           *bool `option:"always_allow_gang_operations" default:"false" rule:"F.8" help:"gangs are accepted even if the tree accepts them only in FIFO pools"`
 	AllowChildrenGuarantees    *bool `option:"allow_children_guarantees" default:"true" rule:"F.5" help:"pools directly below may have strong guarantees"`
@@ -75,7 +75,7 @@ type PoolOptions struct {
 
 // IntegralOptions are a pool's integral guarantees (F.6).
 type IntegralOptions struct {
-	GuaranteeType        *string    `option:"guarantee_type" default:"none" rule:"F.6" values:"none,burst,relaxed" help:"burst: volume is spent at up to the burst guarantee; relaxed: at up to a multiple of the flow, out of what other guarantees leave"`
+	GuaranteeType        *string    `option:"guarantee_type" default:"none" rule:"F.6" values:"none,burst,relaxed" help:"how the pool spends its volume; burst: it is guaranteed up to burst_guarantee_resources while it has volume; relaxed: it gets up to a multiple of resource_flow, from what remains after other guarantees"`
 	ResourceFlow         *Resources `option:"resource_flow" rule:"F.6.1" kind:"resources" help:"rate at which the pool accumulates volume"`
 	BurstGuarantee       *Resources `option:"burst_guarantee_resources" rule:"F.6.4" kind:"resources" help:"resources that a burst pool can get while it has volume"`
 	RelaxedMultiplier    *float64   `option:"relaxed_share_multiplier_limit" min:"1" max:"10" inherit:"own, else the tree's" rule:"F.6.5" help:"upper bound of what a relaxed pool gets from its volume at one time, as a multiple of its resource_flow"`
@@ -175,8 +175,8 @@ type Effective struct {
 	ForbidImmediate bool   `option:"forbid_immediate_operations"`
 	// Lightweight says that vanilla operations do not count as running.
 	Lightweight bool `option:"enable_lightweight_operations"`
-	// PoolSatisfaction says whether the pool is served by its own satisfaction; if not, it is
-	// served by that of its least satisfied operation (F.13).
+	// PoolSatisfaction says whether the pool is served by its own satisfaction. If it is false, the
+	// pool is served by the satisfaction of its least satisfied operation (F.13).
 	PoolSatisfaction bool `option:"use_pool_satisfaction_for_scheduling"`
 	Starvation       EffectiveStarvation
 	Preemption       EffectivePoolPreemption
@@ -189,7 +189,7 @@ type Effective struct {
 
 var poolHolds = option.HoldsOf(Effective{}, PoolOptions{})
 
-// effective returns the effective settings of a pool whose parent has the settings parent.
+// effective returns the effective settings of a pool whose parent has the settings `parent`.
 func (o PoolOptions) effective(s Settings, parent Effective) Effective {
 	e := Effective{
 		Weight: DefaultWeight, Weighted: o.Weight != nil, MaxShareRatio: 1, Mode: FairShare, FIFOSort: defaultFIFOSort,

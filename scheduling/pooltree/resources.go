@@ -21,8 +21,8 @@ type Resources struct {
 	Named [resource.Count]bool
 }
 
-// Or returns the amounts of the resources that are named, and those of other for the rest. A
-// nil receiver names none.
+// Or returns the amounts of the resources that r names. For the rest it returns the amounts in
+// `other`. A nil receiver names no resource.
 func (r *Resources) Or(other resource.Amounts) resource.Amounts {
 	if r == nil {
 		return other
@@ -35,8 +35,8 @@ func (r *Resources) Or(other resource.Amounts) resource.Amounts {
 	return other
 }
 
-// lesser returns the lesser amount of each resource that both r and other name, and the only amount
-// of each that one of them names. nil names none.
+// lesser returns the lesser amount of each resource that both r and `other` name. For a resource that
+// only one of the two names, it returns the amount there. A nil *Resources names no resource.
 func (r *Resources) lesser(other *Resources) *Resources {
 	if r == nil || other == nil || r == other {
 		return cmp.Or(r, other)

@@ -22,7 +22,7 @@ const (
 	MaxWeight = 1e9
 )
 
-// DefaultWeight is the weight of a pool or an operation that sets none.
+// DefaultWeight is the weight of a pool or an operation that sets no weight.
 const DefaultWeight = 1.0
 
 // Pool is a pool as its owner set it.
@@ -35,7 +35,7 @@ type Pool struct {
 	Parent scheduling.PoolName
 	// Options are the options that were set.
 	Options PoolOptions
-	// Ephemeral is the user for whom an ephemeral pool was created, "" for a permanent
+	// Ephemeral is the user for whom an ephemeral pool was created. It is "" for a permanent
 	// pool. An ephemeral pool is removed with its last operation (R6, L6).
 	Ephemeral scheduling.User
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Starvation are the options of starvation and preemption that trees and pools have
-// (F.11, F.17.1, F.17.2). A pool inherits those that it does not set.
+// (F.11, F.17.1, F.17.2). A pool inherits the options that it does not set.
 type Starvation struct {
 	FairShareTimeout      *time.Duration `option:"fair_share_starvation_timeout" default:"30s" rule:"F.11" inherit:"own, else the parent's" alias:"fair_share_preemption_timeout" help:"time below its fair share after which an element starves"`
 	MinShareTimeout       *time.Duration `option:"min_share_preemption_timeout" default:"15s" rule:"F.11" inherit:"own, else the parent's" help:"time below its min share after which an element starves"`
@@ -27,7 +27,7 @@ type Starvation struct {
 }
 
 // Notice are the options of how jobs are notified of preemption. Trees, pools and
-// operations have them; pools and operations inherit those that they do not set.
+// operations have them; pools and operations inherit the options that they do not set.
 type Notice struct {
 	PreemptionTimeout *time.Duration `option:"allocation_preemption_timeout" default:"15s" rule:"J.3" inherit:"own, else the parent's" alias:"job_interrupt_timeout,interruption_timeout" help:"how long a preempted job has to end by itself"`
 	GracefulTimeout   *time.Duration `option:"allocation_graceful_preemption_timeout" default:"10m" rule:"J.3.1" inherit:"own, else the parent's" alias:"job_graceful_interrupt_timeout" help:"how long a job that is preempted gracefully has to end by itself"`
@@ -49,9 +49,8 @@ type EffectiveStarvation struct {
 	EnableAggressive    bool    `option:"enable_aggressive_starvation"`
 	Satisfaction        float64 `option:"preemption_satisfaction_threshold"`
 	AggressiveThreshold float64 `option:"aggressive_preemption_satisfaction_threshold"`
-	// NonPreemptible is the usage up to which an operation is not preempted, nil for
-	// no threshold. Resources that it does not name are unbounded; if it names none,
-	// there is no threshold.
+	// NonPreemptible is the usage up to which an operation is not preempted. Resources that it does
+	// not name are unbounded. If it is nil or names no resource, there is no threshold.
 	NonPreemptible *Resources `option:"non_preemptible_resource_usage_threshold"`
 	// WaitingTimeout is how long a job waits for the resources of its victims after
 	// their deadline.
@@ -76,7 +75,7 @@ func (s EffectiveStarvation) Protected() resource.Amounts {
 // EffectiveNotice holds the effective notice settings of an element.
 type EffectiveNotice struct {
 	// PreemptionTimeout is how long a preempted job has to stop. GracefulTimeout is
-	// the same for a job that is preempted gracefully.
+	// how long a job that is preempted gracefully has to stop.
 	PreemptionTimeout time.Duration `option:"allocation_preemption_timeout"`
 	GracefulTimeout   time.Duration `option:"allocation_graceful_preemption_timeout"`
 	// MinRunTime is how long a job must have run before it can be preempted for others or
@@ -84,8 +83,8 @@ type EffectiveNotice struct {
 	MinRunTime time.Duration `option:"min_run_time"`
 }
 
-// over returns the effective settings: the options of s that are set, and inherited values for the
-// rest.
+// over returns the effective settings: the options of the receiver that are set, and inherited values
+// for the rest.
 func (s Starvation) over(inherited EffectiveStarvation) EffectiveStarvation {
 	e := inherited
 	starvationHolds.Set(&e, &s)

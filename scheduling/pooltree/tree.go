@@ -99,7 +99,7 @@ func (t Tree) ParentsFirst() []Pool {
 	return ordered
 }
 
-// Effective returns the effective settings of a pool or of the root: its own, inherited
+// Effective returns the effective settings of a pool or of the root: its own settings, inherited
 // ones (F.11, F.17.2), and defaults of the tree.
 func (t Tree) Effective(name scheduling.PoolName) (Effective, error) {
 	path, err := t.Path(name)
@@ -114,7 +114,7 @@ func (t Tree) Effective(name scheduling.PoolName) (Effective, error) {
 	return e, nil
 }
 
-// own is Effective without inherited settings.
+// own is like Effective, but without inherited settings.
 func (t Tree) own(name scheduling.PoolName) Effective {
 	if i, found := t.find(name); found {
 		return t.pools[i].Options.effective(t.settings, Effective{})

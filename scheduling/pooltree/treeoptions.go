@@ -9,7 +9,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// TreeOptions are the options of a tree (F.17.1). A nil one is not set. The values
+// TreeOptions are the options of a tree (F.17.1). An option that is nil is not set. The values
 // that the pointers point to must not be changed.
 type TreeOptions struct {
 	NodesFilter  *Filter `option:"nodes_filter" rule:"F.17.1" alias:"node_tag_filter" kind:"filter" help:"which nodes belong to the tree: an expression of tags with & | ! and parentheses"`
@@ -25,21 +25,21 @@ type TreeOptions struct {
 
 	Starvation
 	EnablePoolStarvation *bool          `option:"enable_pool_starvation" default:"true" rule:"F.11" help:"pools can starve, not only operations"`
-	PoolSatisfaction     *bool          `option:"use_pool_satisfaction_for_scheduling" default:"true" rule:"F.13" help:"pools are served by their own satisfaction; off: by that of their least satisfied operation"`
+	PoolSatisfaction     *bool          `option:"use_pool_satisfaction_for_scheduling" default:"true" rule:"F.13" help:"pools are served by their own satisfaction; if off, they are served by that of their least satisfied operation"`
 	Backoff              *time.Duration `option:"preemptive_scheduling_backoff" default:"5s" rule:"F.12.3" help:"minimum time between two preemptions on a node"`
 	TreePreemption
 
 	IntegralGuarantees               *TreeIntegral `option:"integral_guarantees" help:"options of integral guarantees, which hold on average over time" rule:"F.6"`
 	DistributeFreeVolume             *bool         `option:"should_distribute_free_volume_among_children" default:"false" rule:"F.6.2" help:"volume that overflows from a pool goes to its siblings"`
-	InferWeightMultiplier            *float64      `option:"infer_weight_from_guarantees_share_multiplier" min:"1" max:"1e+09" rule:"F.5" help:"weight of a pool that sets none: this times its part of its parent's guarantees"`
+	InferWeightMultiplier            *float64      `option:"infer_weight_from_guarantees_share_multiplier" min:"1" max:"1e+09" rule:"F.5" help:"weight of a pool that sets none: this value times the pool's part of its parent's guarantees"`
 	GangStepFunction                 *bool         `option:"enable_step_function_for_gang_operations" default:"false" rule:"F.7.2" help:"gangs get all of their demand or nothing"`
 	ImprovedFitFactor                *bool         `option:"enable_improved_fair_share_by_fit_factor_computation" default:"false" rule:"F.7.4" help:"children whose share jumps at the same point jump one after another instead of together"`
-	ImprovedFitFactorDistributionGap *bool         `option:"enable_improved_fair_share_by_fit_factor_computation_distribution_gap" default:"false" rule:"F.7.4" help:"the children of a pool may exceed its share by a rounding error if more than that would be left unassigned"`
+	ImprovedFitFactorDistributionGap *bool         `option:"enable_improved_fair_share_by_fit_factor_computation_distribution_gap" default:"false" rule:"F.7.4" help:"the children of a pool may exceed its share by a rounding error if otherwise more than such an error would stay unassigned"`
 	FIFOReordering                   *bool         `option:"enable_fifo_children_reordering_for_guarantee_utilization" default:"false" rule:"F.7.3" help:"in FIFO pools, gangs that do not fit into the pool's guarantee move behind those that do"`
 	SingleJobVanillaIsGang           *bool         `option:"consider_single_allocation_vanilla_operations_as_gang" default:"true" rule:"F.8" help:"an operation of one job counts as a gang"`
 	GangsOnlyInFIFO                  *bool         `option:"allow_gang_operations_only_in_fifo_pools" default:"false" rule:"F.8" help:"gangs are rejected in fair-share pools"`
 
-	GangTimeout *time.Duration `option:"gang_timeout" min:"1s" max:"1h" default:"1m" rule:"J.5.1" help:"how long room is held for a gang that does not fit; after that, others come first for at least as long"`
+	GangTimeout *time.Duration `option:"gang_timeout" min:"1s" max:"1h" default:"1m" rule:"J.5.1" help:"how long room is held for a gang that does not fit yet; after that, other operations come first for at least as long"`
 
 	BestAllocationSharePeriod *time.Duration `option:"best_allocation_share_update_period" above:"0s" default:"1m" rule:"F.15" help:"how often to check for memory that no single job can use"`
 	NodeReconnectionTimeout   *time.Duration `option:"node_reconnection_timeout" default:"5m" rule:"F.2" help:"how long a new leader still counts nodes that were online but have not reconnected"`
@@ -83,7 +83,7 @@ type Settings struct {
 	SingleJobVanillaIsGang           bool    `option:"consider_single_allocation_vanilla_operations_as_gang"`
 	GangsOnlyInFIFO                  bool    `option:"allow_gang_operations_only_in_fifo_pools"`
 	// GangTimeout is how long resources are held for a gang that does not fit yet.
-	// After that, others come first, for at least as long.
+	// After that, other operations come first, for at least as long.
 	GangTimeout               time.Duration `option:"gang_timeout"`
 	BestAllocationSharePeriod time.Duration `option:"best_allocation_share_update_period"`
 	NodeReconnectionTimeout   time.Duration `option:"node_reconnection_timeout"`
@@ -91,7 +91,7 @@ type Settings struct {
 
 var settingsHold = option.HoldsOf(Settings{}, TreeOptions{})
 
-// Default returns the options of a tree that sets none.
+// Default returns the options of a tree that sets no options.
 func Default() TreeOptions { return TreeOptions{} }
 
 // Complete returns the options with defaults for those that are not set. An option that is
@@ -118,8 +118,9 @@ func (o TreeOptions) Settings() Settings {
 	return s
 }
 
-// counts fills in the defaults of two limits, one on all operations and one on running ones.
-// If only one is set, the default of the other is adjusted so that no more may run than exist.
+// counts fills in the defaults of two limits, one on all operations and one on running operations.
+// If only one is set, the default of the other is adjusted so that the limit on running operations
+// does not exceed the other.
 func counts(all, running *int64, defaultAll, defaultRunning int64) (allowed, allowedRunning *int64) {
 	whole, part := or(all, max(defaultAll, or(running, 0))), or(running, min(defaultRunning, or(all, defaultAll)))
 	return &whole, &part

@@ -85,7 +85,7 @@ func (t Tree) checkPath(p *Pool) error {
 	return nil
 }
 
-// below formats a path, each pool below the next.
+// below formats a path in which each pool is below the next one.
 func below(path []scheduling.PoolName) string {
 	quoted := make([]string, len(path))
 	for i, name := range path {
@@ -170,8 +170,8 @@ func (t Tree) checkStrong(o *PoolOptions, sum *guaranteed) error {
 	return nil
 }
 
-// Overcommitted returns each resource of which the strong guarantees directly below the root
-// exceed the total, and the sum of these guarantees (F.5.3).
+// Overcommitted returns each resource whose strong guarantees directly below the root add up to
+// more than the total, with the sum of these guarantees (F.5.3).
 func (t Tree) Overcommitted(total resource.Amounts) []Overcommit {
 	var sum resource.Amounts
 	for i := range t.pools {

@@ -6,8 +6,8 @@ import "slices"
 // steps.
 const maxWithinSteps = 1 << 12
 
-// Within reports whether f matches some possible node, and other matches every node that f
-// matches. known is false if the search exceeds maxWithinSteps, which only long, contrived
+// Within reports whether f matches some possible node, and `other` matches every node that f
+// matches. The result known is false if the search exceeds maxWithinSteps, which only long, contrived
 // filters cause.
 func (f Filter) Within(other Filter) (within, known bool) {
 	some, known := f.without(nothing)
@@ -21,14 +21,15 @@ func (f Filter) Within(other Filter) (within, known bool) {
 // nothing is a filter that matches no node.
 var nothing = Filter{ops: []filterOp{{kind: 't', tag: "-"}, {kind: 't', tag: "-"}, {kind: '!'}, {kind: '&'}}}
 
-// without reports whether there is a set of tags that f matches and other does not.
+// without reports whether there is a set of tags that f matches and `other` does not.
 func (f Filter) without(other Filter) (found, known bool) {
 	s := search{f: f, other: other, tags: f.Tags(), otherTags: other.Tags(), has: make(map[string]truth), left: maxWithinSteps}
 	found = s.found()
 	return found, found || s.left >= 0
 }
 
-// truth is the value of a tag or a filter in three-valued logic: ! is -, & is min, | is max.
+// truth is the value of a tag or a filter in three-valued logic. The operator ! is negation, & is
+// the minimum, and | is the maximum.
 type truth int8
 
 const (
@@ -37,7 +38,7 @@ const (
 	yes     truth = 1
 )
 
-// search looks for a set of tags that f matches and other does not. It assumes one tag after
+// search looks for a set of tags that f matches and `other` does not. It assumes one tag after
 // another to be present or absent, until the values of both filters are known.
 type search struct {
 	f, other        Filter

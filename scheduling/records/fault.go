@@ -20,8 +20,8 @@ type Fault struct {
 	Kind Kind
 	// Row is the number of the record within its slice, from 1.
 	Row int64
-	// Begin is the offset in the file at which the record begins. Offset is that of the fault: the
-	// invalid byte, or the first one beyond the limit.
+	// Begin is the offset in the file at which the record begins. Offset is the offset of the invalid
+	// byte, or of the first byte beyond the limit.
 	Begin, Offset int64
 	// Detail describes the fault for people.
 	Detail string

@@ -26,7 +26,7 @@ func (f Format) Bordered() bool { return f != Bytes }
 type Counts struct {
 	// Rows is the number of records; 0 for Bytes.
 	Rows int64
-	// Bytes is the number of bytes in the file: that of records and their ends of line.
+	// Bytes is the number of bytes in the file, including ends of line.
 	Bytes int64
 	// Hash is the sum of the XXH64 of each record, without its end of line, modulo 2^64.
 	Hash uint64

@@ -15,7 +15,7 @@ const (
 	expectValue expect = iota
 	// expectElement is a value, or the end of an array.
 	expectElement
-	// expectFirstKey is a key, or the end of an object; expectKey is a key alone.
+	// expectFirstKey is a key, or the end of an object. expectKey is a key alone.
 	expectFirstKey
 	expectKey
 	expectColon
@@ -53,7 +53,7 @@ const (
 	wrong
 )
 
-// step is the next state after one of these bytes.
+// step gives the next state after one of these bytes.
 type step struct {
 	on string
 	to expect

@@ -55,7 +55,7 @@ func (s *Scanner) Done() bool { return s.done }
 func (s *Scanner) Counts() Counts { return s.counts }
 
 // Scan takes the next block of the file and returns the part of it that belongs to the slice. It
-// fails with a *Fault if that part contains one; the scanner cannot be used after that.
+// fails with a *Fault if that part contains a fault. The scanner cannot be used after an error.
 func (s *Scanner) Scan(block []byte) ([]byte, error) {
 	if s.done {
 		return nil, nil
@@ -142,7 +142,7 @@ func (s *Scanner) count(block []byte) error {
 }
 
 // check returns the first fault in a part of a record. The parameter `at` is the part's offset in
-// the file. zero is the index of a NUL byte in part.
+// the file. The parameter zero is the index of a NUL byte in the part.
 func (s *Scanner) check(part []byte, at int64, zero int) *Fault {
 	// Bytes beyond the limit are not checked.
 	within := s.limit - (at - s.record)
@@ -163,8 +163,8 @@ func (s *Scanner) check(part []byte, at int64, zero int) *Fault {
 // hash adds a part of a record that spans blocks to its hash.
 func (s *Scanner) hash(part []byte) { _, _ = s.begun.Write(part) } // it never fails
 
-// complete counts a record. end is the file offset at which it ends, without its end of line. part
-// is the record's last part.
+// complete counts a record. The parameter end is the file offset at which the record ends, without
+// its end of line. The parameter part is the record's last part.
 func (s *Scanner) complete(part []byte, end int64) *Fault {
 	if s.format == JSON {
 		if !s.value.complete() {
@@ -184,9 +184,9 @@ func (s *Scanner) complete(part []byte, end int64) *Fault {
 	return nil
 }
 
-// EndOfFile ends the scan at the end of the file. unended reports whether the file's last record
-// belongs to the slice and lacks its end of line. The error is a *Fault if the file ends in the
-// middle of a JSON value.
+// EndOfFile ends the scan at the end of the file. The result unended reports whether the file's
+// last record belongs to the slice and lacks its end of line. The error is a *Fault if the file
+// ends in the middle of a JSON value.
 func (s *Scanner) EndOfFile() (unended bool, err error) {
 	if s.done {
 		return false, nil

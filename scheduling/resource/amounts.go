@@ -48,7 +48,7 @@ var Infinite = Amounts{
 	Network:   math.MaxInt64 / 4,
 }
 
-// Of returns the amount of one kind, cpu in hundredths.
+// Of returns the amount of one kind. A cpu amount is in hundredths.
 func (a Amounts) Of(k Kind) int64 {
 	switch k {
 	case UserSlots:
@@ -64,7 +64,7 @@ func (a Amounts) Of(k Kind) int64 {
 	}
 }
 
-// With returns a with the amount of one kind replaced, cpu in hundredths.
+// With returns a copy of the amounts with that of one kind replaced. A cpu amount is in hundredths.
 func (a Amounts) With(k Kind, amount int64) Amounts {
 	switch k {
 	case UserSlots:
@@ -110,13 +110,13 @@ func (a Amounts) Times(n int64) Amounts {
 	return a.with(a, func(a, _ int64) int64 { return mul(a, n) })
 }
 
-// Scale returns a * factor. Every amount is rounded to the nearest whole one, cpu to the nearest
-// hundredth. factor must be finite.
+// Scale returns a * factor. Cpu is rounded to the nearest hundredth of a core, other amounts to the
+// nearest whole number. The factor must be finite.
 func (a Amounts) Scale(factor float64) Amounts {
 	return a.with(a, func(a, _ int64) int64 { return nearest(float64(a) * factor) })
 }
 
-// with combines each resource of a and b by the function `of`, cpu in hundredths.
+// with combines each resource of a and b by the function `of`. Cpu is passed in hundredths.
 func (a Amounts) with(b Amounts, of func(a, b int64) int64) Amounts {
 	return Amounts{
 		UserSlots: of(a.UserSlots, b.UserSlots),
@@ -139,10 +139,11 @@ func (a Amounts) StrictlyDominates(b Amounts) bool {
 		a.Memory > b.Memory && a.Network > b.Network
 }
 
-// Fits reports whether a can be taken from free.
+// Fits reports whether the amounts can be taken from what is free.
 func (a Amounts) Fits(free Amounts) bool { return free.Dominates(a) }
 
-// Lacking returns the first kind of which free has less than a. ok is false if a fits into free.
+// Lacking returns the first kind of which `free` has less than the receiver. The result ok is false if
+// there is no such kind.
 func (a Amounts) Lacking(free Amounts) (k Kind, ok bool) {
 	for k := Kind(0); k < Count; k++ {
 		if a.Of(k) > free.Of(k) {
@@ -166,7 +167,7 @@ func (a Amounts) Validate() error {
 }
 
 // String returns the amounts that are not zero, such as
-// "user_slots=1 cpu=0.5 memory=1024", and "nothing" when all are.
+// "user_slots=1 cpu=0.5 memory=1024". It returns "nothing" if all are zero.
 func (a Amounts) String() string {
 	var parts []string
 	for k := Kind(0); k < Count; k++ {
@@ -227,8 +228,8 @@ func nearest(x float64) int64 {
 	return int64(x)
 }
 
-// Truncated returns a with the amount of one kind replaced. Cpu is given in hundredths and rounded
-// to the nearest; other kinds are rounded towards zero (F.1.1).
+// Truncated returns a copy of the amounts with that of one kind replaced. Cpu is given in
+// hundredths and rounded to the nearest; other kinds are rounded towards zero (F.1.1).
 func (a Amounts) Truncated(k Kind, amount float64) Amounts {
 	if k != CPU {
 		amount = math.Trunc(amount)

@@ -16,7 +16,7 @@ import (
 // beyond Infinite; the error names the first such key in alphabetical order.
 func FromMap(m map[string]float64) (Amounts, error) { return FromMapOr(m, Amounts{}) }
 
-// FromMapOr is FromMap, except that names that are missing have the amounts in missing.
+// FromMapOr is like FromMap, but names that are not in the map have the amounts in `missing`.
 func FromMapOr(m map[string]float64, missing Amounts) (Amounts, error) {
 	a := missing
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -33,7 +33,7 @@ func FromMapOr(m map[string]float64, missing Amounts) (Amounts, error) {
 	return a, nil
 }
 
-// Map returns the amounts that are not zero by name, cpu in cores.
+// Map returns the amounts that are not zero, by name. Cpu is in cores.
 func (a Amounts) Map() map[string]float64 {
 	m := make(map[string]float64, Count)
 	for k := Kind(0); k < Count; k++ {
@@ -102,7 +102,7 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// Format returns an amount of the kind for people, cpu given in hundredths and returned in cores.
+// Format returns an amount of the kind for people. Cpu is given in hundredths and returned in cores.
 func (k Kind) Format(amount int64) string {
 	switch k {
 	case CPU:

@@ -53,8 +53,8 @@ func ParseSize(s string) (int64, error) {
 	return amount.Num().Int64(), nil
 }
 
-// ParseSizeWithin is ParseSize for sizes from low to high. The error names the bound that was
-// exceeded.
+// ParseSizeWithin is like ParseSize, but allows only sizes from `low` to `high`. The error names
+// the bound that was exceeded.
 func ParseSizeWithin(s string, low, high int64) (int64, error) {
 	n, err := ParseSize(s)
 	switch {
@@ -69,7 +69,7 @@ func ParseSizeWithin(s string, low, high int64) (int64, error) {
 	return n, CheckSize(n, low, high)
 }
 
-// CheckSize returns an error that names the bound if a size is not from low to high.
+// CheckSize returns an error if a size is below `low` or above `high`. The error names that bound.
 func CheckSize(n, low, high int64) error {
 	switch {
 	case n < low:

@@ -8,8 +8,8 @@ const (
 	// LargeEpsilon is the tolerance for shares that were rounded to whole amounts on the way
 	// (F.1.4).
 	LargeEpsilon = 1e-4
-	// MaxSatisfaction is the satisfaction of elements whose fair share is zero, and an upper bound
-	// of all others (F.1.4).
+	// MaxSatisfaction is the satisfaction of elements whose fair share is zero. It is also the upper
+	// bound of the satisfaction of all others (F.1.4).
 	MaxSatisfaction = 1e9
 )
 
@@ -30,11 +30,12 @@ func Share(a, total Amounts) Vector {
 	}
 }
 
-// MaxRatio returns the greatest share that a has of a resource of total; 0 if total is nothing.
+// MaxRatio returns the greatest share of a resource of `total` that the amounts a have. It returns 0
+// if `total` is nothing.
 func MaxRatio(a, total Amounts) float64 { return max(Share(a, total).MaxComponent(), 0) }
 
-// Dominant returns the kind of which a has the greatest share of total: the first of equals, and
-// cpu if all shares are zero (F.1.6).
+// Dominant returns the kind of which the amounts a have the greatest share of `total`. Among equals it
+// is the first. If all shares are zero it is cpu (F.1.6).
 func Dominant(a, total Amounts) Kind {
 	s := Share(a, total)
 	best, k := 0.0, CPU
@@ -71,8 +72,8 @@ func (v Vector) Scale(factor float64) Vector {
 	return Vector{v[0] * factor, v[1] * factor, v[2] * factor, v[3] * factor, v[4] * factor}
 }
 
-// Amounts returns these shares of total as amounts, each rounded to the nearest whole one, cpu to
-// the nearest hundredth.
+// Amounts returns these shares of `total` as amounts. Cpu is rounded to the nearest hundredth of a
+// core, other amounts to the nearest whole number.
 func (v Vector) Amounts(total Amounts) Amounts {
 	return Amounts{
 		UserSlots: nearest(float64(total.UserSlots) * v[UserSlots]),
@@ -86,7 +87,7 @@ func (v Vector) Amounts(total Amounts) Amounts {
 // Uniform returns the same share of every resource.
 func Uniform(share float64) Vector { return Vector{share, share, share, share, share} }
 
-// Largest returns the resource with the greatest share, the first of equals.
+// Largest returns the resource with the greatest share. Among equals it is the first.
 func (v Vector) Largest() Kind { return v.MaxKind(0) }
 
 // MaxComponent returns the greatest share.
@@ -100,7 +101,8 @@ func (v Vector) MaxComponent() float64 {
 	return most
 }
 
-// MaxKind returns the kind with the greatest share. Among equals, preferred wins, then the first.
+// MaxKind returns the kind with the greatest share. Among equals it is the
+// preferred one, or else the first.
 func (v Vector) MaxKind(preferred Kind) Kind {
 	best := preferred
 	for i := range v {
@@ -130,7 +132,7 @@ func (v Vector) Dominates(w Vector) bool {
 	return v[0] >= w[0] && v[1] >= w[1] && v[2] >= w[2] && v[3] >= w[3] && v[4] >= w[4]
 }
 
-// Within reports whether no share exceeds that of limit by more than eps.
+// Within reports whether no share exceeds the share in `limit` by more than eps.
 func (v Vector) Within(limit Vector, eps float64) bool {
 	for i := range v {
 		if !(v[i] <= limit[i]+eps) {

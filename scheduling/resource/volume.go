@@ -23,7 +23,7 @@ func VolumeOf(a Amounts, d time.Duration) Volume {
 	return held.Scale(d.Seconds())
 }
 
-// Of returns the volume of one kind, cpu in cores x seconds.
+// Of returns the volume of one kind. Cpu is in cores x seconds.
 func (v Volume) Of(k Kind) float64 {
 	switch k {
 	case UserSlots:
@@ -39,8 +39,8 @@ func (v Volume) Of(k Kind) float64 {
 	}
 }
 
-// With returns v with the volume of one kind replaced, cpu given in cores x
-// seconds and rounded.
+// With returns a copy of v with the volume of one kind replaced. Cpu is given in cores x seconds, and
+// rounded.
 func (v Volume) With(k Kind, volume float64) Volume {
 	switch k {
 	case UserSlots:
@@ -73,7 +73,7 @@ func (v Volume) Min(w Volume) Volume { return v.with(w, math.Min) }
 // Max returns the greater volume of each resource.
 func (v Volume) Max(w Volume) Volume { return v.with(w, math.Max) }
 
-// Scale returns v * factor, cpu rounded to the nearest hundredth.
+// Scale returns v * factor. Cpu is rounded to the nearest hundredth.
 func (v Volume) Scale(factor float64) Volume {
 	return v.with(v, func(a, _ float64) float64 { return a * factor })
 }
@@ -93,8 +93,8 @@ func (v Volume) with(w Volume, of func(a, b float64) float64) Volume {
 // IsZero reports whether all volumes are 0.
 func (v Volume) IsZero() bool { return v == Volume{} }
 
-// MinRatio returns for how many seconds the volume would pay for all of total: the least ratio
-// over the resources that total has; 0 if it has none.
+// MinRatio returns for how many seconds the volume would pay for all of `total`. This is the least
+// ratio over the resources of which `total` has some. It is 0 if `total` is nothing.
 func (v Volume) MinRatio(total Amounts) float64 {
 	least, found := math.MaxFloat64, false
 	for k := Kind(0); k < Count; k++ {
@@ -112,7 +112,7 @@ func (v Volume) MinRatio(total Amounts) float64 {
 	return least
 }
 
-// Map returns the volumes of all resources by name, cpu in cores x seconds.
+// Map returns the volumes of all resources by name. Cpu is in cores x seconds.
 func (v Volume) Map() map[string]float64 {
 	m := make(map[string]float64, Count)
 	for k := Kind(0); k < Count; k++ {

@@ -25,7 +25,7 @@ func Bytes(parts []Slice) (n int64) {
 type Size struct {
 	// BytesPerJob is the maximum number of bytes that a job reads.
 	BytesPerJob int64
-	// Jobs is the number of jobs; there are fewer only if there are fewer bytes.
+	// Jobs is the number of jobs. There are fewer jobs only if there are fewer bytes than jobs.
 	Jobs int
 }
 

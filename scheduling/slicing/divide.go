@@ -15,8 +15,8 @@ func Divide(whole []Slice, parts int) [][]Slice {
 	return out
 }
 
-// at returns where part i begins if total is divided into `count` parts. It multiplies no lengths,
-// because that could overflow.
+// at returns where part i begins if `total` is divided into `count` parts. It does not multiply
+// lengths, because the product could overflow.
 func at(total, i, count int64) int64 {
 	return total/count*i + min(i, total%count)
 }
@@ -36,8 +36,8 @@ func Part(whole []Slice, begin, end int64) []Slice {
 	return out
 }
 
-// Covers reports whether processed followed by rest are the same bytes as whole, in the same order,
-// however each is cut.
+// Covers reports whether `processed` followed by `rest` has the same bytes as `whole`, in the same
+// order. It does not matter where each of the three is cut.
 func Covers(whole, processed, rest []Slice) bool {
 	return slices.Equal(join(whole), join(slices.Concat(processed, rest)))
 }

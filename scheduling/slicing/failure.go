@@ -14,7 +14,7 @@ const (
 
 // Failure is a job that has failed on its slices.
 type Failure struct {
-	// Fed is the part of its slices that the job was given. Rest is the part that it was not given.
+	// Fed is the part of its slices that was passed to the job. Rest is the part that was not.
 	Fed, Rest []Slice
 	// Rows is the number of records in Fed.
 	Rows int64
@@ -37,8 +37,8 @@ type Next struct {
 //
 // The first failure may have had any cause, so the slices are read again. After the second they are
 // cut, and parts that fail are cut again at once. A job that was not given all of its input has most
-// likely failed on one of the last records that it got; a job that was given all may have failed on
-// any. A record that is alone in its slices is to blame once it has failed twice.
+// likely failed on one of the last records that it got. A job that was given all of its input may have
+// failed on any record. A record that is alone in its slices is to blame once it has failed twice.
 func AfterFailure(f Failure) Next {
 	complete := len(f.Rest) == 0
 	switch {

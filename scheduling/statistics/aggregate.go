@@ -11,7 +11,7 @@ import (
 type Aggregate struct {
 	Count, Sum, Min, Max int64
 	// Buckets are the numbers of the histogram's buckets that hold values, ascending. Counts says
-	// how many values each of them holds.
+	// how many values each of these buckets holds.
 	Buckets []int32
 	Counts  []int64
 }
@@ -53,9 +53,9 @@ func (a *Aggregate) count(bucket int32, n int64) {
 	a.Counts[i] += n
 }
 
-// Quantile returns the value that the fraction q of all values, in [0, 1], does not exceed; 0 for an
-// empty aggregate. The error is at most 1/32 of the value. The result is exact if q is 0 or 1, if
-// all values are equal, or if it is below 64.
+// Quantile returns the value that the fraction q of all values, in [0, 1], does not exceed. It
+// returns 0 for an empty aggregate. The error is at most 1/32 of the value. The result is exact if
+// q is 0 or 1, if all values are equal, or if it is below 64.
 func (a *Aggregate) Quantile(q float64) int64 {
 	if a.Count == 0 {
 		return 0
@@ -77,7 +77,7 @@ func (a *Aggregate) Quantile(q float64) int64 {
 	return a.Max
 }
 
-// Mean returns the average, rounded towards zero; 0 without values.
+// Mean returns the average, rounded towards zero. It returns 0 if there are no values.
 func (a *Aggregate) Mean() int64 {
 	if a.Count == 0 {
 		return 0
@@ -135,8 +135,8 @@ func (s Set) Clone() Set {
 	return s
 }
 
-// Of returns the aggregate of a name in a state; empty if there is none. It shares the histogram
-// with the set.
+// Of returns the aggregate of a name in a state. It is empty if the set has none. It shares its
+// histogram with the set.
 func (s Set) Of(name, state string) Aggregate {
 	if i, found := s.find(name, state); found {
 		return s[i].Aggregate

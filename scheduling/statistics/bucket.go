@@ -9,8 +9,8 @@ import (
 // least value. Below 64, each value has its own bucket.
 const mantissaBits = 5
 
-// Bucket returns the number of the histogram bucket of a value. Numbers grow with values,
-// and those of negative values mirror those of positive ones.
+// Bucket returns the number of the histogram bucket of a value. Bucket numbers grow with
+// values, and the numbers of negative values mirror those of positive ones.
 func Bucket(v int64) int32 {
 	if v < 0 {
 		return -magnitude(uint64(-(v + 1)) + 1)

@@ -9,11 +9,12 @@ type Sums struct {
 	places map[string]*places
 }
 
-// places holds the place of each number in the set, counted from 1; 0 if the set does not have it.
+// places holds the place of each number in the set, counted from 1. The place is 0 if the set does not
+// have the number.
 type places [len(byNumber)]int32
 
-// Add adds the values of a job that ended in state, packed and others, as Set.Add does. If packed
-// is invalid, nothing is added.
+// Add adds the values of a job that ended in `state`, in the way of Set.Add. The parameters packed and
+// others hold the values. If the packed values are invalid, nothing is added.
 func (s *Sums) Add(state string, packed []byte, others map[string]int64) error {
 	if len(others) == 0 {
 		if at := s.placesOf(state); at.all(packed) {

@@ -8,14 +8,14 @@ import (
 )
 
 // ErrUnknownNumber is returned for packed values with a number that this version does not
-// know: a newer one packed them.
+// know: a newer version packed them.
 var ErrUnknownNumber = errors.New("unknown statistic number")
 
 // Values are the measurements of one job. The zero value has none.
 type Values struct {
 	known   [len(byNumber)]bool
 	amounts [len(byNumber)]int64
-	// others are the values whose names have no number.
+	// others holds the values whose names have no number.
 	others map[string]int64
 }
 
@@ -50,8 +50,8 @@ func (v *Values) Delete(name string) {
 }
 
 // Pack returns the values: those with numbers as bytes, the others by name. The bytes are pairs of
-// varints in ascending order of number: the difference to the number before (for the first, to
-// -1), and the value, zigzag-encoded.
+// varints in ascending order of number: the difference to the number before (for the first number,
+// the difference to -1), and the value, zigzag-encoded.
 func (v *Values) Pack() (packed []byte, others map[string]int64) {
 	const usual = 128
 	packed = make([]byte, 0, usual)
@@ -71,7 +71,7 @@ func Check(packed []byte) error {
 	return each(packed, func(int, int64) bool { return true })
 }
 
-// Unpack returns packed values by name, together with others.
+// Unpack returns packed values by name, together with the values in `others`.
 func Unpack(packed []byte, others map[string]int64) (map[string]int64, error) {
 	if len(packed) == 0 && len(others) == 0 {
 		return nil, nil

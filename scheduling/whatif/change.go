@@ -30,12 +30,12 @@ type Change struct {
 	AddNodes *Node
 }
 
-// Setting is a new value of an option; a nil value means the default.
+// Setting is a new value of an option. A nil value means the default.
 type Setting struct {
 	// Of is a pool or an operation.
 	Of string
-	// Path is the option, as names separated by slashes; "parent" moves a pool, and "pool" an
-	// operation.
+	// Path is the option, as names separated by slashes. The path "parent" moves a pool, and "pool"
+	// moves an operation.
 	Path  string
 	Value any
 }
@@ -83,8 +83,8 @@ func (c Cluster) With(changes ...Change) (Cluster, error) {
 	return next, next.check(c.Pools)
 }
 
-// check returns an error if two operations have the same id, or if the pool of one is missing. The
-// parameter `before` holds the pools before the changes.
+// check returns an error if two operations have the same id, or if the pool of an operation is
+// missing. The parameter `before` holds the pools before the changes.
 func (c Cluster) check(before pooltree.Tree) error {
 	seen := make(map[scheduling.OperationID]bool, len(c.Operations))
 	for _, op := range c.Operations {
@@ -122,7 +122,8 @@ func setPool(p *pooltree.Pool, s Setting) error {
 		return s.name(&p.Parent)
 	}
 	return edit(&p.Options, s, func(document map[string]any) (read pooltree.PoolOptions, err error) {
-		// Options that are invalid together may still be changed: the whole tree is checked at the end.
+		// Options that are invalid together may still be changed: the whole tree is checked at the
+		// end.
 		err = option.Read(&read, document)
 		return read, err
 	})

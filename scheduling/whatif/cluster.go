@@ -29,7 +29,7 @@ type Cluster struct {
 
 // Node is a group of alike machines.
 type Node struct {
-	// Name is for people; empty for nodes that are only counted.
+	// Name is for people. It is empty for nodes that are only counted.
 	Name      string
 	Count     int64
 	Resources resource.Amounts
@@ -47,7 +47,7 @@ type Operation struct {
 	Usage resource.Amounts
 	// Tasks are jobs that could start.
 	Tasks []Task
-	// Idle operations start no jobs: they are suspended, or about to end.
+	// Idle operations start no jobs, because they are suspended, or about to end.
 	Idle bool
 	// Gang operations are useful only as a whole.
 	Gang bool

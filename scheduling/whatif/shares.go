@@ -13,11 +13,11 @@ import (
 
 // Share holds the shares of a pool or an operation.
 type Share struct {
-	// Pool says that it is a pool, not an operation.
+	// Pool says that the shares are those of a pool, not of an operation.
 	Pool bool
 	// Name is the name of the pool, or the id of the operation.
 	Name string
-	// Parent is the pool that it is in; empty for the root.
+	// Parent is the pool that contains it. It is empty for the root.
 	Parent scheduling.PoolName
 	// Fair is its fair share. Guarantee is its strong guarantee.
 	Fair, Guarantee, Usage, Demand resource.Vector
@@ -28,8 +28,8 @@ type Share struct {
 	Volume float64
 }
 
-// Dominant returns the resource in which the fair share is greatest; without a fair share, the
-// usage; without usage, the demand.
+// Dominant returns the resource in which the fair share is greatest. Without a fair share it compares
+// the usage, and without usage the demand.
 func (s Share) Dominant() resource.Kind {
 	for _, v := range []resource.Vector{s.Fair, s.Usage, s.Demand} {
 		if best := v.MaxKind(resource.CPU); v[best] > 0 {
@@ -42,17 +42,17 @@ func (s Share) Dominant() resource.Kind {
 // Result is the fair shares of a cluster.
 type Result struct {
 	Total resource.Amounts
-	// Shares begins with the root. Each pool comes before the pools below it, which come before the
-	// operations in it.
+	// Shares begins with the root. After each pool come the pools below it, and then the operations
+	// in it.
 	Shares []Share
-	// Overcommitted are resources of which more is guaranteed than there is.
+	// Overcommitted are resources of which more is guaranteed than the cluster has.
 	Overcommitted []Overcommit
 	// Alerts say what else is wrong with the settings.
 	Alerts []string
 }
 
-// Overcommit is a resource of which the strong guarantees directly below the root exceed the total,
-// and the pools that have these guarantees.
+// Overcommit describes a resource whose strong guarantees directly below the root add up to more
+// than the cluster has, and the pools with these guarantees.
 type Overcommit struct {
 	pooltree.Overcommit
 	Pools []scheduling.PoolName
@@ -88,8 +88,8 @@ func (c Cluster) Solve() (Result, error) {
 	return r, nil
 }
 
-// ordered returns the shares of a snapshot in the order of Result: below each pool the pools by
-// name, and then the operations by id.
+// ordered returns the shares of a snapshot in the order of Result: after each pool the pools below
+// it by name, and then its operations by id.
 func ordered(s engine.Snapshot) []Share {
 	below := make(map[scheduling.PoolName][]Share)
 	for _, p := range s.Pools {
@@ -120,7 +120,7 @@ func shareOf(s engine.Shares) Share {
 	return Share{Fair: s.FairShare, FairRatio: s.Attributes.FairShareRatio, Guarantee: s.Attributes.StrongGuaranteeShare, Usage: s.UsageShare, Demand: s.DemandShare}
 }
 
-// overcommitted returns the resources of which more is guaranteed than there is.
+// overcommitted returns the resources of which more is guaranteed than the cluster has.
 func (c Cluster) overcommitted(total resource.Amounts) []Overcommit {
 	var out []Overcommit
 	for _, o := range c.Pools.Overcommitted(total) {
@@ -135,7 +135,8 @@ func (c Cluster) overcommitted(total resource.Amounts) []Overcommit {
 	return out
 }
 
-// Difference is a pool or an operation before and after a change; nil where it does not exist.
+// Difference is a pool or an operation before and after a change. A side is nil if it does not exist
+// there.
 type Difference struct {
 	Before, After *Share
 }
@@ -160,8 +161,8 @@ func (d Difference) Change() float64 {
 	return after - before
 }
 
-// Compare puts two results side by side, in the order of the second; elements that are only in
-// the first come last.
+// Compare puts two results side by side, in the order of the second one. Elements that are only in
+// the first result come last.
 func Compare(before, after Result) []Difference {
 	type key struct {
 		pool bool
