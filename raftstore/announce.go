@@ -39,8 +39,8 @@ func newAnnouncer(tell func(to raft.ServerID, term, index uint64) bool) *announc
 	return &announcer{tell: tell, followers: map[raft.ServerID]*follower{}}
 }
 
-// stored records that a follower has accepted a request of a term: its log matches the leader's up
-// to the index has, and the follower knows the commit index heard.
+// stored records that a follower has accepted a request of a term. Its log then matches the
+// leader's up to the index `has`, and it knows the commit index `heard`.
 func (a *announcer) stored(id raft.ServerID, term, has, heard uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -69,7 +69,7 @@ func (a *announcer) committed(term, index uint64) {
 	}
 }
 
-// enter forgets all terms before the given one, and reports whether that is the latest term.
+// enter forgets all terms before the given one, and reports whether the given one is the latest.
 func (a *announcer) enter(term uint64) bool {
 	if term > a.term {
 		a.term, a.commit = term, 0
@@ -133,6 +133,6 @@ func (s *Store) tellCommit(to raft.ServerID, term, index uint64) bool {
 	return s.transport.AppendEntries(to, address, &request, &answer) == nil && answer.Success
 }
 
-// commitTimeout is how long after a commit raft sends followers the commit index if no other entry
-// follows. Usually the announcer has sent the index by then.
+// commitTimeout is the delay after which raft sends followers a commit index if no other entry
+// follows. Usually the announcer has sent the index earlier.
 const commitTimeout = 50 * time.Millisecond

@@ -16,8 +16,9 @@ import (
 	"weir/raftstore/state"
 )
 
-// restoredTerms is added to the term of a backup when it is restored, so that its tokens are newer
-// than all that agents have seen: the cluster may have continued after the backup.
+// restoredTerms is added to the term of a backup when it is restored. The original cluster may have
+// continued after the backup, and the tokens of the restored one must be newer than all that agents
+// have seen.
 const restoredTerms = 1 << 20
 
 // BackupInfo says what a backup holds.

@@ -28,7 +28,7 @@ type outcome struct {
 	err     error
 }
 
-// callQueue holds calls in order until a log entry takes them.
+// callQueue holds calls in order until they are put into a log entry.
 type callQueue struct {
 	mu                    sync.Mutex
 	filled                *sync.Cond
@@ -124,8 +124,8 @@ type flight struct {
 	calls  []*call
 }
 
-// batcher groups waiting calls into log entries. Calls that arrive while the slots are
-// full share the next entry.
+// batcher groups waiting calls into log entries. While all slots are in use, arriving calls wait
+// and then share the next entry.
 type batcher struct {
 	queue       *callQueue
 	maxCommands int
@@ -136,7 +136,7 @@ type batcher struct {
 	explain func(error) error
 	// proposed holds the commands in flight, so that the state machine need not decode them.
 	proposed *proposed
-	// landed is called when an entry is committed and none is left in flight that would carry the
+	// landed is called when an entry is committed and no other entry in flight will carry the
 	// commit index to followers.
 	landed func()
 

@@ -58,7 +58,7 @@ func putLog(dir, path string) (err error) {
 }
 
 // sweepLogs removes temporary logs left by a crash. The caller has the log open, so another process
-// that is still creating one cannot put it in place any more.
+// that is still creating a temporary log can no longer link it to the log's path.
 func sweepLogs(dir string) error {
 	left, err := filepath.Glob(filepath.Join(dir, logFile+"*"+tmpSuffix))
 	for _, path := range left {
@@ -70,7 +70,7 @@ func sweepLogs(dir string) error {
 	return nil
 }
 
-// removeFile removes a file, if it is there.
+// removeFile removes a file, if the file exists.
 func removeFile(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %w", ErrDisk, err)
@@ -79,8 +79,8 @@ func removeFile(path string) error {
 }
 
 // bootstrap writes the first log entry of a new cluster, which lists its voters, if the folder is
-// empty. Every founder writes the same entry, so it does not matter which founders do. bootstrap
-// reports whether it wrote the entry.
+// empty. Every founder writes the same entry, so one founder is enough. bootstrap reports whether
+// it wrote the entry.
 func (d *disk) bootstrap(peers []Peer) (bool, error) {
 	kept, err := d.snapshots.List()
 	if err != nil {
@@ -103,7 +103,7 @@ func (d *disk) bootstrap(peers []Peer) (bool, error) {
 	if err := d.remember(func(id *Identity) { id.Founders = listOf(configuration) }); err != nil {
 		return false, fmt.Errorf("bootstrap: %w", err)
 	}
-	// There is a term already if the replica crashed at this point before, or voted before it knew
+	// A term is already stored if the replica crashed at this point before, or voted before it knew
 	// its peers.
 	if d.term.value.Load() == 0 {
 		if err := d.SetUint64(keyTerm, 1); err != nil {
@@ -136,7 +136,7 @@ func (d *disk) checkFounders(peers []Peer) error {
 	if same {
 		return nil
 	}
-	return fmt.Errorf("%w: the log in %s founded a cluster of %s, but the list of peers differs: start the replica with the list of the log, or with an empty folder",
+	return fmt.Errorf("%w: the log in %s was bootstrapped with the peers %s, but the configured peers differ: start the replica with the peers in the log, or with an empty folder",
 		ErrForeign, d.dir, listOf(founders))
 }
 

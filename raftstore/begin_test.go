@@ -137,7 +137,7 @@ func TestFoldersThatACrashLeaves(t *testing.T) {
 // makes of a folder: it is refused by name.
 func TestFoldersThatLostData(t *testing.T) {
 	openFolders(t, map[string]folderCase{
-		"the first entry of others":   {steps: []folderStep{withIdentity(Identity{}), withLog(logFile, begins("r1", "r2", "r3"))}, wantErr: ErrForeign, want: "founded a cluster of r1=a:0,r2=a:1,r3=a:2, but the list of peers differs: start the replica with the list of the log, or with an empty folder"},
+		"the first entry of others":   {steps: []folderStep{withIdentity(Identity{}), withLog(logFile, begins("r1", "r2", "r3"))}, wantErr: ErrForeign, want: "was bootstrapped with the peers r1=a:0,r2=a:1,r3=a:2, but the configured peers differ: start the replica with the peers in the log, or with an empty folder"},
 		"an identity of no bytes":     {steps: []folderStep{withFile(identityFile, nil)}, wantErr: ErrDamaged, want: identityFile},
 		"a log and no identity":       {steps: []folderStep{withLog(logFile, emptyLog)}, wantErr: ErrDamaged, want: identityFile + " is missing"},
 		"a log of zeros":              {steps: []folderStep{withIdentity(Identity{}), withFile(logFile, make([]byte, 1<<16))}, wantErr: ErrDamaged, want: logFile},

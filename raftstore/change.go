@@ -14,17 +14,18 @@ import (
 const (
 	// settled is how long a replica must have kept up with the leader before it can get a vote.
 	settled = time.Second
-	// maxVoters bounds the number of voters: more would make every decision slower and
-	// none safer.
+	// maxVoters bounds the number of voters. More voters would make every decision slower, but none
+	// safer.
 	maxVoters = 7
 )
 
 // Applicant is a replica that asks the leader for its suffrage.
 type Applicant struct {
 	ID, Address string
-	// Empty says that its folder is empty. If the replica is a member, it has lost its log.
+	// Empty is set if the applicant's folder is empty. A member with an empty folder has lost its
+	// log.
 	Empty bool
-	// Votes says that it wants a vote.
+	// Votes is set if the applicant wants a vote.
 	Votes bool
 }
 

@@ -32,8 +32,8 @@ type Config struct {
 	// adds it. On later starts, an address given here overrides the one in the log, so that a
 	// cluster can move while it is down.
 	InitialPeers []Peer
-	// Locate, if set, returns the current address of a replica that is known to be up. It
-	// overrides all other addresses. It must not block.
+	// Locate, if set, returns the current address of a replica that is known to be up. This address
+	// overrides all others. Locate must not block.
 	Locate func(replicaID string) (address string, ok bool)
 
 	// Timeouts determine how soon a dead leader is replaced. Default: DefaultTimeouts.
@@ -54,16 +54,17 @@ type Config struct {
 	BatchMaxBytes    int
 	// EntryMaxBytes bounds the commands of one call. Default 4 MiB.
 	EntryMaxBytes int
-	// EntriesInFlight is how many log entries may be in progress; commands that arrive
-	// meanwhile share the next one. Default 2: one on its way to disk, one on its way back.
+	// EntriesInFlight is how many log entries may be in progress. While that many are in progress,
+	// arriving commands wait and share the next entry. Default 2: one is written to disk while the
+	// outcome of the other is returned.
 	EntriesInFlight int
-	// QueueCommands and QueueBytes bound the queue for the log; when it is full, Propose
+	// QueueCommands and QueueBytes bound the queue for the log. When the queue is full, Propose
 	// returns ErrOverloaded. Defaults 8192 and 64 MiB.
 	QueueCommands int
 	QueueBytes    int
 
-	// WatchBuffer is how many events are kept for watchers that lag; an event about
-	// several jobs counts once for each of them. Default 65536.
+	// WatchBuffer is how many events are kept for watchers that lag. An event about several jobs
+	// counts once for each job. Default 65536.
 	WatchBuffer int
 
 	// Events, if set, receives the events of every log entry. The caller closes it after
@@ -89,8 +90,8 @@ type Config struct {
 
 // EventLog keeps events; see package events. No method except Sync waits for a disk.
 type EventLog interface {
-	// Begin is called first. last is the last index of the command log; later events must be
-	// dropped.
+	// Begin is called before the other methods. The parameter last is the last index of the command
+	// log; the event log must drop events after it.
 	Begin(last uint64) error
 	// Append adds the events of one log entry; it is called in log order. Jump is called when a
 	// snapshot at index has replaced the state, so that the events before it are unknown here.
@@ -118,10 +119,11 @@ type Timeouts struct {
 	// Heartbeat is how long a follower waits to hear from its leader before it starts an election.
 	// A dead leader is replaced after about twice this time.
 	Heartbeat time.Duration
-	// Election is how long an election may take before it is repeated. At least Heartbeat.
-	Election time.Duration
-	// Lease is how long a leader continues to lead without answers from a majority. At most
+	// Election is how long an election may take before it is repeated. It must be at least
 	// Heartbeat.
+	Election time.Duration
+	// Lease is how long a leader continues to lead without answers from a majority. It must be at
+	// most Heartbeat.
 	Lease time.Duration
 	// RPC bounds one request to another replica. A snapshot may take this long per 256 KiB.
 	RPC time.Duration
@@ -182,10 +184,10 @@ func (c Config) Validate() error {
 	refuse(c.SnapshotInterval < 5*time.Millisecond, "snapshot interval %v is below 5ms", c.SnapshotInterval)
 	refuse(c.BatchMaxCommands < 1, "batch of %d commands: must be at least 1", c.BatchMaxCommands)
 	refuse(c.BatchMaxBytes < 1, "batch of %d bytes: must be at least 1", c.BatchMaxBytes)
-	refuse(c.EntryMaxBytes < c.BatchMaxBytes, "entry limit of %d bytes is below the batch's %d", c.EntryMaxBytes, c.BatchMaxBytes)
+	refuse(c.EntryMaxBytes < c.BatchMaxBytes, "entry limit of %d bytes is smaller than one batch (%d)", c.EntryMaxBytes, c.BatchMaxBytes)
 	refuse(c.EntriesInFlight < 1, "%d entries in flight: must be at least 1", c.EntriesInFlight)
-	refuse(c.QueueCommands < c.BatchMaxCommands, "queue of %d commands is below a batch's %d", c.QueueCommands, c.BatchMaxCommands)
-	refuse(c.QueueBytes < c.EntryMaxBytes, "queue of %d bytes is below an entry's %d", c.QueueBytes, c.EntryMaxBytes)
+	refuse(c.QueueCommands < c.BatchMaxCommands, "queue of %d commands is smaller than one batch (%d)", c.QueueCommands, c.BatchMaxCommands)
+	refuse(c.QueueBytes < c.EntryMaxBytes, "queue of %d bytes is smaller than one entry (%d)", c.QueueBytes, c.EntryMaxBytes)
 	refuse(c.WatchBuffer < 1, "watch buffer of %d events: must be at least 1", c.WatchBuffer)
 	refuse(c.DiskStall <= 0, "disk stall limit %v: must be above 0", c.DiskStall)
 	refuse(c.Fatal == nil, "fatal is not set")

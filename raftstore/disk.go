@@ -118,7 +118,7 @@ func openDisk(cfg Config, log hclog.Logger) (*disk, error) {
 	return d, nil
 }
 
-// readTerm reads the term, which is 0 if none is stored.
+// readTerm reads the stored term, or 0 if none is stored.
 func (d *disk) readTerm() error {
 	term, err := d.GetUint64(keyTerm)
 	if err != nil && !errors.Is(err, raftboltdb.ErrKeyNotFound) {
@@ -214,8 +214,8 @@ func (d *disk) SetUint64(key []byte, value uint64) error {
 	return write()
 }
 
-// write calls f to change the files. f must end within the stall limit. The parameter doubt, if not
-// nil, counts the write once it has taken half of that limit.
+// write calls f to change the files. f must end within the stall limit. If the parameter doubt is
+// not nil, it counts the write once half of that limit has passed.
 func (d *disk) write(what string, doubt *doubt, f func() error) error {
 	if err := d.failure(); err != nil {
 		return err

@@ -386,7 +386,7 @@ func TestConfigsThatAreRefused(t *testing.T) {
 		"another address":           {func(c *Config) { c.Address = "elsewhere:1" }, "this replica's address is elsewhere:1"},
 		"a lease above a heartbeat": {func(c *Config) { c.Timeouts.Lease = c.Timeouts.Heartbeat + 1 }, "below the lease timeout"},
 		"no batch":                  {func(c *Config) { c.BatchMaxCommands = 0 }, "batch of 0 commands"},
-		"an entry below a batch":    {func(c *Config) { c.EntryMaxBytes = 1 }, "below the batch's"},
+		"an entry below a batch":    {func(c *Config) { c.EntryMaxBytes = 1 }, "smaller than one batch"},
 		"no watch buffer":           {func(c *Config) { c.WatchBuffer = 0 }, "watch buffer of 0"},
 	}
 	for name, test := range tests {

@@ -21,7 +21,7 @@ type Batch struct {
 // of them. It never waits for a reader.
 type feed struct {
 	mu sync.Mutex
-	// first is the oldest index from which every event is kept.
+	// first is the oldest index at or after which every event is kept.
 	first   uint64
 	applied uint64
 	batches []Batch
@@ -44,7 +44,7 @@ func (f *feed) publish(index uint64, events []state.Event) {
 		f.batches = append(f.batches, Batch{Index: index, Events: events})
 		f.events += weight(events)
 	}
-	// The latest batch stays, however large it is.
+	// The latest batch is kept, however large it is.
 	for f.events > f.limit && len(f.batches) > 1 {
 		f.first = f.batches[0].Index + 1
 		f.events -= weight(f.batches[0].Events)
@@ -54,8 +54,8 @@ func (f *feed) publish(index uint64, events []state.Event) {
 	f.broadcast()
 }
 
-// weight returns how many events a batch counts as. An event about several jobs holds
-// their records, and counts once for each.
+// weight returns how many events a batch counts as. An event about several jobs holds their
+// records, and counts once for each job.
 func weight(batch []state.Event) int {
 	n := 0
 	for _, event := range batch {
@@ -119,8 +119,8 @@ func (f *feed) waitApplied(ctx context.Context, index uint64) error {
 	}
 }
 
-// next returns the first batch at or after the index from, or a channel that is closed when there
-// may be one.
+// next returns the first batch at or after the index `from`. If there is none yet, it returns a
+// channel that is closed at the next change.
 func (f *feed) next(from uint64) (batch Batch, changed <-chan struct{}, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -145,9 +145,9 @@ type Watch struct {
 	from uint64
 }
 
-// Watch starts to read the events of every log entry at or after the index from. It returns a
-// *CompactedError if some of them are no longer kept: this replica started from a later snapshot,
-// or newer events have replaced them. The index may be one that is not applied yet.
+// Watch starts to read the events of every log entry at or after the index `from`, which may be one
+// that is not applied yet. It returns a *CompactedError if some of the events are no longer kept:
+// this replica started from a later snapshot, or newer events have replaced them.
 func (s *Store) Watch(from uint64) (*Watch, error) {
 	from = max(from, 1)
 	if _, _, err := s.machine.feed.next(from); err != nil {
@@ -156,9 +156,9 @@ func (s *Store) Watch(from uint64) (*Watch, error) {
 	return &Watch{feed: s.machine.feed, from: from}, nil
 }
 
-// Next waits for the next log entry with events and returns them: each entry
-// once, in order, none left out. It returns a *CompactedError when this watch
-// fell too far behind, and ErrClosed after Close of the store.
+// Next waits for the next log entry with events and returns its events. It returns each such entry
+// once, in order and without gaps. It returns a *CompactedError if this watch has fallen too far
+// behind, and ErrClosed after Close of the store.
 func (w *Watch) Next(ctx context.Context) (Batch, error) {
 	for {
 		batch, changed, err := w.feed.next(w.from)
@@ -177,7 +177,7 @@ func (w *Watch) Next(ctx context.Context) (Batch, error) {
 	}
 }
 
-// Follow calls the function each for every log entry with events at or after the index from, in
+// Follow calls the function `each` for every log entry with events at or after the index `from`, in
 // order and without gaps, until ctx is done or the store is closed, and returns the reason. It
 // returns a *CompactedError as Watch and Next do.
 func (s *Store) Follow(ctx context.Context, from uint64, each func(Batch)) error {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// batchBounds are the upper bounds of the buckets in which BatchStats counts entries:
-// powers of four, the default limit of a batch, and twice that.
+// batchBounds are the upper bounds of the buckets in which BatchStats counts entries: powers of
+// four, the default batch limit, and twice the default batch limit.
 var batchBounds = [...]int{1, 4, 16, 64, 256, 512, 1024}
 
 // BatchStats are figures about log entries that this replica proposed.

@@ -7,8 +7,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// currentTerm is the latest term on this replica's disk. Raft's main loop sets it. A change waits
-// until a heartbeat that is being handled concurrently is done.
+// currentTerm is the latest term on this replica's disk. Raft's main loop sets it. A change of the
+// term waits until any heartbeat in progress is handled.
 type currentTerm struct {
 	mu    sync.Mutex
 	value atomic.Uint64
@@ -55,7 +55,8 @@ func (h *heartbeats) take(rpc raft.RPC) {
 	}
 }
 
-// handled passes a heartbeat to raft if it is of the current term, and reports whether it is.
+// handled passes a heartbeat to raft if it belongs to the current term, and reports whether it
+// does.
 func (h *heartbeats) handled(rpc raft.RPC, term uint64) bool {
 	h.term.mu.Lock()
 	defer h.term.mu.Unlock()

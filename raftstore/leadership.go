@@ -19,13 +19,13 @@ type Leadership struct {
 	LeaderID, LeaderAddress string
 }
 
-// Leadership returns the leader and a channel that is closed when that changes. If a
-// leader lost and regained leadership between two calls, Term differs.
+// Leadership returns the leader and a channel that is closed when the leader or the term changes.
+// If a leader lost and regained leadership between two calls, Term differs.
 func (s *Store) Leadership() (current Leadership, changed <-chan struct{}) {
 	return s.leadership.read()
 }
 
-// leadershipSignal holds the latest value.
+// leadershipSignal holds the latest Leadership.
 type leadershipSignal struct {
 	mu      sync.Mutex
 	current Leadership
@@ -42,7 +42,7 @@ func (l *leadershipSignal) read() (Leadership, <-chan struct{}) {
 	return l.current, l.changed
 }
 
-// set stores next. It returns the previous value and whether next differs from it.
+// set stores `next`. It returns the previous value and whether `next` differs from it.
 func (l *leadershipSignal) set(next Leadership) (before Leadership, differs bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,9 +99,9 @@ func (s *Store) updateLeadership(next Leadership) {
 	}
 }
 
-// observeLeadership reads raft's view. It reads the term before and after the rest until both are
-// the same. Raft leaves the leader state before it raises the term, so that is the term in which
-// this replica led.
+// observeLeadership reads raft's view of the leader. It reads the term before and after the other
+// values, and repeats this until both terms are the same. Raft leaves the leader state before it
+// raises the term, so that term is the one in which this replica led.
 func (s *Store) observeLeadership() Leadership {
 	for {
 		term := s.raft.CurrentTerm()
@@ -113,8 +113,8 @@ func (s *Store) observeLeadership() Leadership {
 	}
 }
 
-// notLeader returns the error that names the leader. It names none if raft still names this
-// replica, which is stepping down.
+// notLeader returns the error that names the leader. If raft still names this replica, which is
+// stepping down, the error names no leader.
 func (s *Store) notLeader() *NotLeaderError {
 	address, id := s.raft.LeaderWithID()
 	if id == s.self() {

@@ -67,8 +67,8 @@ type Stats struct {
 	Term uint64
 	// Leader is set when this replica leads.
 	Leader bool
-	// Indexes of log entries: the last one written here, the last one known to
-	// be committed, the last one that changed the state here, and the last one
+	// Indexes of log entries: Last is the last one written here, Commit is the last one known to be
+	// committed, Applied is the last one that changed the state here, and Snapshot is the last one
 	// in the snapshot.
 	Last, Commit, Applied, Snapshot uint64
 	// LastContact is the time since this follower last heard from its leader; 0 on the
@@ -76,8 +76,8 @@ type Stats struct {
 	LastContact time.Duration
 	// Disk holds figures about writes to the log.
 	Disk DiskStats
-	// ApplyTotal is the total time spent in the state machine; SnapshotTook and RestoreTook
-	// are the durations of the latest snapshot and restore, 0 if there was none.
+	// ApplyTotal is the total time spent in the state machine. SnapshotTook and RestoreTook are the
+	// durations of the latest snapshot and the latest restore; 0 if there was none.
 	ApplyTotal, SnapshotTook, RestoreTook time.Duration
 	// QueuedCommands is the number of commands that wait for a log entry.
 	QueuedCommands int

@@ -10,9 +10,9 @@ import (
 	"weir/messages/commandpb"
 )
 
-// Propose returns when the commands are committed and applied, in this order and without others in
-// between. It returns a result for each, which says whether the state machine refused the command.
-// On a replica that is not the leader it returns a *NotLeaderError at once.
+// Propose returns when the commands are committed and applied, in this order and without other
+// commands in between. It returns a result for each command, which says whether the state machine
+// refused it. On a replica that is not the leader it returns a *NotLeaderError at once.
 //
 // ErrOverloaded, ErrTooLarge, ErrNotLeader and ErrClosed without ErrOutcomeUnknown mean that
 // nothing has happened. If ctx ends first, the error is that of ctx; it also matches

@@ -25,10 +25,10 @@ func (s *Store) WaitApplied(ctx context.Context, index uint64) error {
 	return s.machine.feed.waitApplied(ctx, index)
 }
 
-// ReadIndex returns an index. A replica that has applied it shows every write that was acknowledged
-// before the call. On a replica that is not the leader, ReadIndex returns a *NotLeaderError. It
-// waits for the first commit of the leader's term, and for a majority to confirm that this replica
-// still leads.
+// ReadIndex returns an index. A replica that has applied this index shows every write that was
+// acknowledged before the call. ReadIndex waits for the first commit of the leader's term, and for
+// a majority to confirm that this replica still leads. On a replica that is not the leader, it
+// returns a *NotLeaderError.
 func (s *Store) ReadIndex(ctx context.Context) (uint64, error) {
 	begin := time.Now()
 	term, err := s.beginReading(ctx)
@@ -58,7 +58,7 @@ func (s *Store) ReadIndex(ctx context.Context) (uint64, error) {
 }
 
 // beginReading returns the term that this replica leads in, once an entry of that term is
-// committed: before that the commit index may be stale.
+// committed: until that commit, the commit index may be stale.
 func (s *Store) beginReading(ctx context.Context) (term uint64, err error) {
 	for {
 		term = s.raft.CurrentTerm()
@@ -77,8 +77,9 @@ func (s *Store) beginReading(ctx context.Context) (term uint64, err error) {
 	}
 }
 
-// lastCommand returns the index of the last entry at or before index that holds commands. Raft
-// does not pass its own entries to the state machine, so nobody could wait for one of those.
+// lastCommand returns the index of the last entry at or before index that holds commands. Raft does
+// not pass its own entries to the state machine, so nobody could wait for the index of such an
+// entry.
 func (s *Store) lastCommand(index uint64) (uint64, error) {
 	for i := index; ; i-- {
 		if applied := s.Applied(); i <= applied {

@@ -21,7 +21,7 @@ import (
 // with the format number, the records of the state, and a footer with their count and the
 // CRC-32C of every byte before it.
 
-// maxRecordBytes bounds one record. A length above it is damage.
+// maxRecordBytes bounds one record. A stream with a greater length is damaged.
 const maxRecordBytes = 256 << 20
 
 var castagnoli = recordlog.Castagnoli
@@ -35,7 +35,7 @@ type snapshotInfo struct {
 	bytes   int64
 }
 
-// writeSnapshot writes the records that the function each yields, the header first, and a footer.
+// writeSnapshot writes the records that the function `each` yields, the header first, and a footer.
 // Equal records give equal bytes.
 func writeSnapshot(w io.Writer, each func(yield func(*statepb.Record) error) error) (snapshotInfo, error) {
 	var info snapshotInfo
@@ -132,7 +132,7 @@ func (r *recordReader) next() (*statepb.Record, error) {
 	if size > maxRecordBytes {
 		return nil, r.damaged("length", fmt.Errorf("%d bytes is over the limit of %d", size, maxRecordBytes))
 	}
-	// With a wrong length, this allocates no more memory than the stream has bytes.
+	// Even if the length is wrong, this allocates no more memory than the stream has bytes.
 	r.frame.Reset()
 	if _, err := io.CopyN(&r.frame, r.in, int64(size)); err != nil {
 		return nil, r.damaged("content", err)

@@ -18,7 +18,8 @@ import (
 
 const (
 	snapshotMeta = "meta.json"
-	// snapshotMetaSum holds the checksum of snapshotMeta, which also lists the members.
+	// snapshotMetaSum names the file with the checksum of snapshotMeta, which also lists the
+	// members.
 	snapshotMetaSum = "meta.sum"
 )
 
@@ -59,7 +60,7 @@ func openSnapshots(dir string, log hclog.Logger) (*snapshots, error) {
 }
 
 // sweep removes all snapshots except the newest complete one, and returns the name of that one, or
-// "" if there is none. An older one is present if a crash interrupted its removal.
+// "" if none is complete. An older snapshot is present if a crash interrupted its removal.
 func (s *snapshots) sweep() (newest string, err error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -93,7 +94,7 @@ func (s *snapshots) sweep() (newest string, err error) {
 func snapshotOrder(name string) []uint64 {
 	order := make([]uint64, 3)
 	for i, part := range strings.SplitN(name, "-", len(order)) {
-		// A name of another form sorts first.
+		// A name of another form gets zeros, so it sorts first.
 		order[i], _ = strconv.ParseUint(part, 10, 64)
 	}
 	return order

@@ -103,7 +103,7 @@ func start(cfg Config, d *disk, t *transport, logger hclog.Logger) (*Store, erro
 	return s, nil
 }
 
-// beginEvents tells the event log the last index of this replica's command log.
+// beginEvents gives the event log the last index of this replica's command log.
 func (s *Store) beginEvents() error {
 	if s.cfg.Events == nil {
 		return nil
@@ -133,8 +133,8 @@ func raftConfig(cfg Config, logger hclog.Logger) *raft.Config {
 	return c
 }
 
-// Close transfers leadership, if this replica has it, waits for calls in progress and
-// stops. Later calls return ErrClosed. Close may be called more than once.
+// Close transfers leadership, if this replica leads, waits for calls in progress and stops. Later
+// calls return ErrClosed. Close may be called more than once.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() { s.closeErr = s.close() })
 	return s.closeErr
@@ -206,7 +206,7 @@ func (s *Store) leading() error {
 	return nil
 }
 
-// gate counts calls in progress and admits no more once it is shut.
+// gate counts calls in progress and admits no further calls once it is shut.
 type gate struct {
 	mu     sync.Mutex
 	inside sync.WaitGroup

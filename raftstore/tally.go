@@ -69,8 +69,8 @@ type Interruption struct {
 }
 
 // overrun is how long after its deadline a job that was asked to leave may end without counting as
-// an overrun. It allows for the time in which processes die and results arrive, and for clocks that
-// differ.
+// an overrun. It allows for the time in which processes die and results arrive, and for differences
+// between clocks.
 const overrun = 5 * time.Second
 
 // Refusal is a kind of command and the code with which it was refused.
@@ -93,7 +93,7 @@ func (t Tally) clone() Tally {
 	return t
 }
 
-// count adds the effects of a command. The parameter s is the state after the command.
+// count adds the effects of a command. The parameter s is the state that the command has left.
 func (t *Tally) count(msg proto.Message, result *commandpb.Result, events []state.Event, s *state.State) {
 	t.refused(msg, result.GetRefusal().GetCode())
 	for _, grant := range result.GetStartAllocations().GetGrants() {

@@ -29,13 +29,13 @@ type transport struct {
 
 	mu   sync.Mutex
 	acks map[raft.ServerID]ack
-	// near holds, for each peer that has nearly all committed entries, the time since which it has
-	// had them.
+	// near holds the time at which each peer came within nearEntries of the commit index. A peer
+	// that is further behind is not in the map.
 	near map[raft.ServerID]time.Time
 }
 
-// ack records that a peer followed the leader of a term at some time after the time sent, and had
-// the log up to the index last.
+// ack records that a peer has answered a request as a follower of the leader of a term. The request
+// was sent at `sent`. The peer's log reached at least the index `last`.
 type ack struct {
 	term uint64
 	sent time.Time
@@ -128,9 +128,9 @@ func (t *transport) acked(id raft.ServerID, a ack, commit uint64) {
 	}
 }
 
-// follows reports whether the peer has answered as a follower in the term after the time since. The
-// result near is how long, up to now, the peer has had nearly all committed entries in that term;
-// it is 0 if the peer lacks more of them.
+// follows reports whether the peer has answered as a follower in the given term to a request sent
+// at `since` or later. near is how long the peer has been within nearEntries of the commit index in
+// that term; 0 if it is further behind.
 func (t *transport) follows(id raft.ServerID, term uint64, since, now time.Time) (follows bool, near time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -152,8 +152,9 @@ func (t *transport) forget(id raft.ServerID) {
 	delete(t.acks, id)
 }
 
-// followedSince reports whether a majority of voters, self among them, has followed in the term at
-// some time after the time since. If so, no leader of a later term existed at that time.
+// followedSince reports whether a majority of voters, which includes self, has answered as
+// followers in the term to requests sent at `since` or later. If so, no leader of a later term
+// existed at that time.
 func (t *transport) followedSince(self raft.ServerID, voters []raft.ServerID, term uint64, since time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -169,8 +170,8 @@ func (t *transport) followedSince(self raft.ServerID, voters []raft.ServerID, te
 // closeConns closes the listener and every connection, which raft leaves open.
 func (t *transport) closeConns() error { return t.stream.Close() }
 
-// addressBook finds the address of a replica: it asks the function locate first, and then looks in
-// the configuration and in the log.
+// addressBook finds the address of a replica. It asks the function `locate` first, and looks in the
+// configuration and in the log after that.
 type addressBook struct {
 	locate     func(string) (string, bool)
 	configured map[raft.ServerID]raft.ServerAddress

@@ -26,17 +26,17 @@ type watchdog struct {
 
 // doubt counts watches that have waited for at least half of their limit.
 type doubt struct {
-	// now is the number of those watches that still wait. total is the number of all of them so
-	// far.
+	// now is the number of these watches that still wait. total is the number of all such watches
+	// so far.
 	now   atomic.Int32
 	total atomic.Uint64
 	// tell, if not nil, is called once for each watch that is counted.
 	tell func()
 }
 
-// watch returns a watchdog that calls the function late, in a goroutine of its own, unless it is
-// stopped within the limit. The parameter doubt, if not nil, counts the watch from half of the
-// limit until it is stopped.
+// watch returns a watchdog that calls the function `late`, in a goroutine of its own, unless it is
+// stopped within the limit. If the parameter doubt is not nil, it counts the watch from half of the
+// limit until the watch is stopped.
 func watch(limit time.Duration, doubt *doubt, late func()) *watchdog {
 	w := &watchdog{step: max(limit/watchdogSteps, 1), doubt: doubt, late: late, left: watchdogSteps}
 	w.mu.Lock()
@@ -67,7 +67,7 @@ func (w *watchdog) tick() {
 	}
 }
 
-// stop ends the watch. It does not interrupt a call of the function late that has begun.
+// stop ends the watch. If `late` is already running, stop does not interrupt it.
 func (w *watchdog) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

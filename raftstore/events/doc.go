@@ -19,7 +19,7 @@
 //
 // # Gaps
 //
-// A replica that was sent a snapshot has not seen the commands before it, and one whose disk was
+// A replica that was sent a snapshot has not seen the commands before it. A replica whose disk was
 // full or too slow could not write its records. Both leave a mark with the missing log indexes. A
 // reader gets a *GapError when it reaches the mark, and a *GoneError for events older than the
 // oldest record.

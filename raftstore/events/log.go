@@ -15,7 +15,7 @@ import (
 type Config struct {
 	// Dir is the log's own folder; it is created if it does not exist.
 	Dir string
-	// MaxBytes bounds the total size of the files; beyond it the oldest segments are
+	// MaxBytes bounds the total size of the files. Beyond that size, the oldest segments are
 	// removed. Default 256 MiB, about a million events.
 	MaxBytes int64
 	// MaxAge bounds the age of events, relative to the latest event: without new events
@@ -66,7 +66,7 @@ var ErrClosed = errors.New("event log is closed")
 
 // GoneError is returned when the requested events are no longer kept.
 type GoneError struct {
-	// From is the requested index. Oldest is the first index from which every event is kept.
+	// From is the requested index. Oldest is the first index at or after which every event is kept.
 	From, Oldest uint64
 }
 
@@ -79,7 +79,7 @@ func (e *GoneError) Error() string {
 type GapError struct {
 	// From and To are the first and the last missing index.
 	From, To uint64
-	// Damaged says that the events were written but cannot be read.
+	// Damaged is set if the events were written but cannot be read.
 	Damaged bool
 }
 
@@ -100,8 +100,8 @@ type Log struct {
 	// more wakes the writer. wake is closed, and replaced, when readers may continue.
 	more *sync.Cond
 	wake chan struct{}
-	// queue holds the entries that wait for the disk. queued counts their events and those of the
-	// entries that are being written.
+	// queue holds the entries that wait for the disk. queued counts the events of these entries and
+	// of the entries that are being written.
 	queue  []*eventpb.Entry
 	queued int
 	// writing is set while the writer holds entries whose outcome is not settled.
@@ -157,7 +157,7 @@ func newLog(cfg Config) *Log {
 }
 
 // Begin is called with the last index of the replica's command log, before anything is appended or
-// read. An event log that reaches further belongs to another history and is dropped.
+// read. An event log that goes beyond that index belongs to another history and is dropped.
 func (l *Log) Begin(last uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -201,7 +201,7 @@ func (l *Log) coverIdle() {
 	}
 }
 
-// miss drops the entry at an index, and those that follow until the writer has caught up. l.mu is
+// miss drops the entry at an index, and all later entries until the writer has caught up. l.mu is
 // held.
 func (l *Log) miss(index uint64) {
 	if l.missingFrom == 0 {
@@ -242,8 +242,8 @@ func (l *Log) broadcast() {
 	l.wake = make(chan struct{})
 }
 
-// Covered returns the index up to which every known event is in the files, and every gap
-// is marked.
+// Covered returns the index up to which the files are final: every event is written, or is marked
+// as missing.
 func (l *Log) Covered() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,8 +19,8 @@ type Reader struct {
 	position uint32
 
 	file *os.File
-	// of is the open segment. offset is the position of its next frame. Segments are compared by
-	// pointer, not by name: after a failed write another segment may get the same name.
+	// of is the open segment. offset is the position of the next frame in it. Segments are compared
+	// by pointer, not by name: after a failed write another segment may get the same name.
 	of     *segment
 	offset int64
 }
@@ -38,10 +38,10 @@ func (r *Reader) Close() {
 	}
 }
 
-// Next returns the next events, all of one log entry. If there are none yet, it returns the channel
-// more, which is closed when there may be some, and the index through: there are no further events
-// up to that index. It returns a *GoneError if the next events are no longer kept. It returns a
-// *GapError if this replica lacks them; Skip then continues after the gap.
+// Next returns the next events, all of one log entry. If there are none yet, it returns a channel
+// `more`, which is closed when there may be some, and an index `through`, up to which there are no
+// further events. It returns a *GoneError if the next events are no longer kept. It returns a
+// *GapError if this replica lacks the next events; Skip then continues after the gap.
 func (r *Reader) Next() (events []*eventpb.Event, through uint64, more <-chan struct{}, err error) {
 	for {
 		at, err := r.log.locate(r.index)
@@ -54,7 +54,7 @@ func (r *Reader) Next() (events []*eventpb.Event, through uint64, more <-chan st
 		entry, err := r.read(at)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			// The segment has been removed meanwhile.
+			// The segment was removed after it was located.
 			continue
 		case err != nil:
 			return nil, 0, nil, err
@@ -87,11 +87,11 @@ type place struct {
 	size    int64
 	next    uint64
 	covered uint64
-	// wait is closed when there is more to read. It is nil if the segment no longer grows.
+	// wait is closed when there may be more to read. It is nil if the segment no longer grows.
 	wait <-chan struct{}
 }
 
-// locate finds the segment that holds an index, or to which it will be appended.
+// locate finds the segment that holds an index, or to which that index will be appended.
 func (l *Log) locate(index uint64) (place, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -54,9 +54,9 @@ func makeSegment(dir string, from uint64, begin time.Time) (*segment, *os.File, 
 	return s, file, nil
 }
 
-// openSegments finds the segments of a folder, in order, and the index of the last
-// record. A crash may have left a partial record, so the last segment is truncated after
-// its last valid one; earlier segments were synced before the next one was begun.
+// openSegments finds the segments of a folder, in order, and the index of the last record. A crash
+// may have left a partial record, so the last segment is truncated after its last valid record.
+// Earlier segments were synced before the next one was begun.
 func openSegments(dir string, log *slog.Logger) (segments []*segment, last uint64, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, 0, err
@@ -89,7 +89,7 @@ func openSegments(dir string, log *slog.Logger) (segments []*segment, last uint6
 			return nil, 0, err
 		}
 		if last == 0 {
-			// None of its records has reached the disk.
+			// None of the segment's records has reached the disk.
 			if err := s.remove(); err != nil {
 				return nil, 0, err
 			}

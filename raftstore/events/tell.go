@@ -16,8 +16,8 @@ import (
 	"weir/scheduling"
 )
 
-// Teller turns commands into events. It remembers the previous pool trees and the trees
-// of nodes, and nothing else.
+// Teller turns commands into events. Between commands it keeps only the previous pool trees, the
+// tree of each node, and the name of the default tree.
 type Teller struct {
 	trees       map[string]*statepb.PoolTree
 	nodes       map[string]string
@@ -61,7 +61,7 @@ type telling struct {
 	events  []*eventpb.Event
 }
 
-// user returns the user whom the command names; empty if it names none.
+// user returns the user whom the command names, or "" if it names none.
 func (c *telling) user() string {
 	if m, ok := c.command.(interface{ GetUser() string }); ok {
 		return m.GetUser()

@@ -66,7 +66,8 @@ func (c *telling) stopping(a *statepb.Allocation) {
 	c.add(e)
 }
 
-// ordered adds the reason and message of a stop order, and for whom the job is preempted.
+// ordered adds the reason and message of a stop order, and the job's beneficiary if it is preempted
+// for one.
 func ordered(e *eventpb.Event, order *statepb.StopOrder) {
 	if order == nil {
 		return

@@ -114,8 +114,8 @@ func poolChange(was, now *statepb.Pool, renamed map[string]string) []*eventpb.Ev
 	return []*eventpb.Event{e}
 }
 
-// changes returns the new values of options that differ, by path, with "null" for those
-// that were removed. It is nil if there are none.
+// changes returns the new values of options that differ, by path. The value of a removed option is
+// "null". changes returns nil if no option differs.
 func changes(was, now map[string]any) map[string]string {
 	out := map[string]string{}
 	collect(out, "", was, now)
@@ -151,7 +151,7 @@ func collect(out map[string]string, prefix string, was, now map[string]any) {
 	}
 }
 
-// text returns an option's value on one line, the same on all replicas.
+// text returns an option's value on one line. Equal values give equal text on all replicas.
 func text(value any) string {
 	if s, ok := value.(string); ok {
 		return s

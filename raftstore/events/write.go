@@ -49,7 +49,7 @@ func (l *Log) write() {
 	}
 }
 
-// take waits for work. through is the index up to which the entries reach. If some were left out,
+// take waits for work. through is the index up to which the entries reach. If events were left out,
 // the last entry marks the gap.
 func (l *Log) take() (entries []*eventpb.Entry, through uint64, syncs []chan error, closing bool) {
 	l.mu.Lock()
@@ -84,7 +84,7 @@ func (l *Log) settle(entries []*eventpb.Entry, through uint64, err error) {
 		l.coverIdle()
 		return
 	}
-	// These entries are now missing, and so are all that were queued since.
+	// These entries are now missing, and so are all entries queued since.
 	first := entries[0]
 	l.missingFrom = cmp.Or(first.GetMissingFrom(), first.GetIndex())
 	for _, e := range l.queue {
@@ -160,7 +160,7 @@ func (l *Log) abandon(err error) error {
 	return errors.Join(err, out.remove())
 }
 
-// endOutput closes the segment.
+// endOutput closes the segment that is being written.
 func (l *Log) endOutput() {
 	if l.out == nil {
 		return
@@ -171,7 +171,7 @@ func (l *Log) endOutput() {
 	l.out = nil
 }
 
-// goOn opens the last segment for appending, if it has room.
+// goOn opens the last segment for appending, if the segment has room.
 func (l *Log) goOn() error {
 	if len(l.segments) == 0 || l.segments[len(l.segments)-1].size >= l.cfg.SegmentBytes {
 		return nil
@@ -185,7 +185,7 @@ func (l *Log) goOn() error {
 	return nil
 }
 
-// open ensures that there is a segment with room for an entry.
+// open ensures that the writer has an open segment with room for an entry.
 func (l *Log) open(next *eventpb.Entry) error {
 	if l.out != nil && l.out.size < l.cfg.SegmentBytes && !l.aged(next) {
 		return nil
@@ -196,7 +196,7 @@ func (l *Log) open(next *eventpb.Entry) error {
 		}
 		l.endOutput()
 	}
-	// Nothing happened between the latest record and this one.
+	// There were no events between the latest record and this entry.
 	from := l.written + 1
 	l.mu.Lock()
 	if len(l.segments) == 0 {
@@ -215,8 +215,8 @@ func (l *Log) open(next *eventpb.Entry) error {
 	return drop(gone)
 }
 
-// aged reports whether the segment spans more than a sixteenth of MaxAge. In a longer one, the
-// oldest events would be kept much longer than MaxAge.
+// aged reports whether the segment would span more than a sixteenth of MaxAge. In such a segment,
+// the oldest events would be kept much longer than MaxAge.
 func (l *Log) aged(next *eventpb.Entry) bool {
 	now := timeOf(next)
 	return !l.out.begun.IsZero() && !now.IsZero() && now.Sub(l.out.begun) > l.cfg.MaxAge/16

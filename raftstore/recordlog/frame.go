@@ -25,8 +25,8 @@ var Castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // ErrNoFrame is returned if there is no valid frame at an offset.
 var ErrNoFrame = errors.New("no valid record")
 
-// Format is the layout of the frames in one kind of file. A header holds a mark, the
-// length of the record, a checksum, and a tag: a number whose meaning the file defines.
+// Format is the layout of the frames in one kind of file. A header holds a mark, the length of the
+// record, a checksum, and a tag. The tag is a number whose meaning the file defines.
 type Format struct {
 	// Each file begins with Signature. Each frame begins with Mark.
 	Signature, Mark string

@@ -13,9 +13,9 @@ import (
 )
 
 // Ahead returns the allocations that a command orders to leave, so that the orders can be announced
-// before the command is committed. Each has the stop order that it would get if the command were
-// applied to this state now. Jobs that are killed at once and jobs whose order is held are left
-// out. For commands that end a whole operation, Ahead returns nothing.
+// before the command is committed. Each allocation has the stop order that it would get if the
+// command were applied to this state now. Ahead leaves out jobs that are killed at once and jobs
+// whose order is held. For commands that end a whole operation, it returns nothing.
 func (s *State) Ahead(now time.Time, msg proto.Message) (leaving []*statepb.Allocation) {
 	add := func(a *statepb.Allocation, order *statepb.StopOrder) {
 		a = shallow(a)

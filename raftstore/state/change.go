@@ -12,7 +12,7 @@ import (
 type change struct {
 	*State
 	index uint64
-	// now is the time of the command, but never before that of an earlier command.
+	// now is the time of the command, or that of an earlier command if that is later.
 	now    time.Time
 	result *commandpb.Result
 	events []Event
@@ -24,7 +24,8 @@ type change struct {
 	kept map[*operation]int
 	// charged are the trees whose record has already been copied by this command.
 	charged map[*tree]bool
-	// consequences are events caused by ends of jobs; they are emitted after these ends.
+	// consequences are events caused by ends of jobs. They are emitted after the events of these
+	// ends.
 	consequences []Event
 	// gangs are the gangs whose jobs have to stop because of the command.
 	gangs []gangEvent
@@ -51,7 +52,8 @@ func (c *change) timestamp() *timestamppb.Timestamp { return timestamppb.New(c.n
 // emit appends to the events of the command.
 func (c *change) emit(e Event) { c.events = append(c.events, e) }
 
-// tellConsequences emits the consequences of jobs' ends, after the ends themselves.
+// tellConsequences emits the consequences of the ends of jobs. It is called after the ends
+// themselves are emitted.
 func (c *change) tellConsequences() {
 	c.events = append(c.events, c.consequences...)
 	c.consequences = nil

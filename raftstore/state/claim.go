@@ -19,18 +19,18 @@ const maxClaims = 10000
 
 // claims holds the claims of each operation, in the order in which they were made. A claim reserves
 // resources for a job for which others were ordered to stop. It ends when the job is granted, when
-// the operation has no such job pending or may not start it on the node, when the node is lost, or
-// when the claim expires.
+// the operation no longer has such a job pending or may no longer start it on the node, when the
+// node is lost, or when the claim expires.
 type claims struct {
 	of    map[scheduling.OperationID][]*statepb.Claim
 	count int
-	// No claim expires before the time next.
+	// next is a time before which no claim expires.
 	next time.Time
 }
 
 func newClaims() claims { return claims{of: make(map[scheduling.OperationID][]*statepb.Claim)} }
 
-// all returns the claims by operation.
+// all returns all claims, grouped by operation.
 func (s *claims) all() []*statepb.Claim {
 	all := make([]*statepb.Claim, 0, s.count)
 	for _, mine := range sorted(s.of) {
@@ -39,7 +39,7 @@ func (s *claims) all() []*statepb.Claim {
 	return all
 }
 
-// add adds a claim as the latest of its operation.
+// add adds a claim as the latest claim of its operation.
 func (s *claims) add(c *statepb.Claim) {
 	id := scheduling.OperationID(c.GetBeneficiary().GetOperationId())
 	if at := c.GetExpires().AsTime(); s.count == 0 || at.Before(s.next) {
@@ -49,8 +49,8 @@ func (s *claims) add(c *statepb.Claim) {
 	s.count++
 }
 
-// keep calls the function stays for the claims of an operation, and drops each for which it returns
-// false.
+// keep calls the function `stays` for each claim of an operation, and drops the claims for which it
+// returns false.
 func (s *claims) keep(id scheduling.OperationID, stays func(*statepb.Claim) bool) {
 	left := slices.DeleteFunc(slices.Clone(s.of[id]), func(c *statepb.Claim) bool { return !stays(c) })
 	s.count -= len(s.of[id]) - len(left)
@@ -68,7 +68,7 @@ func (s *claims) keepAll(stays func(*statepb.Claim) bool) {
 }
 
 // hold claims the resources of a stopped job for the beneficiary of its stop order. If the same
-// claim exists, hold makes it expire later, if necessary. Orders of older versions make no claim.
+// claim exists, hold extends it if necessary. A stop order from an older version makes no claim.
 func (c *change) hold(a *statepb.Allocation, order *statepb.StopOrder) {
 	b := order.GetPreemptedFor()
 	if b == nil || order.GetPlannedTime() == nil {
@@ -93,8 +93,8 @@ func (c *change) hold(a *statepb.Allocation, order *statepb.StopOrder) {
 		return
 	}
 	if o.claimed(mine, b.GetTask(), b.GetDedicatedMemory()) >= o.wanted(b) {
-		// The leader never holds more claims than jobs are pending, so it must have dropped another
-		// one.
+		// The leader never holds more claims than there are pending jobs, so it must have dropped
+		// another claim.
 		c.dropOldest(b)
 	}
 	if c.claims.count < maxClaims {
@@ -148,7 +148,7 @@ func (o *operation) wanted(b *statepb.Beneficiary) int {
 	return int(o.offered(task, b.GetDedicatedMemory()))
 }
 
-// claimed counts those of the given claims that are for a group of a task.
+// claimed returns how many of the given claims are for a group of a task.
 func (o *operation) claimed(mine []*statepb.Claim, task string, group int64) (n int) {
 	for _, claim := range mine {
 		if b := claim.GetBeneficiary(); b.GetTask() == task && b.GetDedicatedMemory() == group {
@@ -158,8 +158,8 @@ func (o *operation) claimed(mine []*statepb.Claim, task string, group int64) (n 
 	return n
 }
 
-// settleClaims ends first the claims that have expired, and then those that the command has made
-// useless, so that no claim is ended in favor of one that has expired.
+// settleClaims first ends the claims that have expired, and after that those that the command has
+// made useless. In this order, no claim is ended in favor of an expired one.
 func (c *change) settleClaims() {
 	c.expireClaims()
 	if c.claims.count == 0 {
@@ -197,8 +197,8 @@ func (c *change) expireClaims() {
 	c.claims.next = next
 }
 
-// trimClaims ends claims of a task group, the latest first, until there are no more claims than
-// pending jobs.
+// trimClaims ends the latest claims of a task group until there are no more claims than pending
+// jobs.
 func (c *change) trimClaims(e DemandChanged) {
 	mine := c.claims.of[e.ID]
 	if len(mine) == 0 {
@@ -214,8 +214,7 @@ func (c *change) trimClaims(e DemandChanged) {
 	})
 }
 
-// Claims returns the claims in a pool tree, oldest first, which is the order in which they are
-// served.
+// Claims returns the claims in a pool tree, oldest first. They are served in this order.
 func (s *State) Claims(tree scheduling.TreeName) []*statepb.Claim {
 	all := slices.DeleteFunc(s.claims.all(), func(c *statepb.Claim) bool { return c.GetTree() != string(tree) })
 	slices.SortStableFunc(all, func(a, b *statepb.Claim) int {

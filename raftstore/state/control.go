@@ -23,7 +23,8 @@ func (c *change) controlled(what, id string, epoch uint64) (*operation, *refusal
 	return o, nil
 }
 
-// prepareOperation records that a controller has prepared an operation, or why it could not.
+// prepareOperation records that a controller has prepared an operation, or why it could not prepare
+// it.
 func (c operationChange) prepareOperation(what string, o *operation, m *commandpb.PrepareOperation) *refusal {
 	if o.state != lifecycle.Initializing {
 		return refuse(CodeInvalidOperationState, "%s: it is %s, not initializing", what, o.state)
@@ -47,9 +48,9 @@ func (c operationChange) prepareOperation(what string, o *operation, m *commandp
 	return nil
 }
 
-// admitAtOnce admits a pending operation to those of its trees that have room and in which no other
-// operation of its pool waits. It reports whether there is such a tree. To other trees it is
-// admitted later, in the order in which operations started.
+// admitAtOnce admits a pending operation to each of its trees that has room and in which no other
+// operation of its pool waits. It reports whether there is such a tree. The operation is admitted
+// to its other trees later, in the order in which operations started.
 func (c operationChange) admitAtOnce(what string, o *operation) bool {
 	if o.record.GetSuspended() {
 		return false

@@ -7,11 +7,10 @@
 //
 // # Commands
 //
-// Apply carries out a command as a whole, or refuses it with a code and a message
-// for people; a refused command changes nothing but LastIndex. Commands that
-// carry grants or jobs return a result for each of them. A command was proposed on an
-// older state, so everything in it is checked again here: leaders are fenced
-// by their term, controllers by the epoch of their assignment.
+// Apply carries out a command as a whole, or refuses it with a code and a message for people. A
+// refused command changes nothing but LastIndex. Commands that carry grants or jobs return a result
+// for each grant or job. A command was proposed on an older state, so everything in it is checked
+// again here: leaders are fenced by their term, controllers by the epoch of their assignment.
 //
 // State.Verify checks the invariants that hold after every command. The most important one: each
 // cookie of a task is exactly one of pending, running, completed and given up, so a job that ends
@@ -20,19 +19,20 @@
 // # Work
 //
 // The work of a task is kept beside the record of its operation: its cookies, the input that each
-// of them has to read and has read, and the statistics of its jobs. Pending cookies are grouped by
-// memory reserve: most get the one that the task's controller has learned (UpdateReserves); a
-// cookie whose job was aborted for exceeding its reserve gets one of its own. A replica computes no
-// quantile: it keeps samples until a controller reports that they are in its digests.
+// cookie has to read and has read, and the statistics of its jobs. Pending cookies are grouped by
+// memory reserve. Most of them get the reserve that the task's controller has learned
+// (UpdateReserves). A cookie whose job was aborted for exceeding its reserve gets its own reserve.
+// A replica computes no quantile: it keeps samples until a controller reports that they are in its
+// digests.
 //
-// At any moment every byte of a map operation's input is assigned to one pending or
-// running cookie, has been read by a completed one, or is skipped. When an interrupted
-// job leaves input unread, or the input of a failed job is split, the same command turns
-// the remainder or the parts into cookies of their own.
+// At any moment every byte of a map operation's input is assigned to one pending or running cookie,
+// has been read by a completed cookie, or is skipped. When an interrupted job leaves input unread,
+// or the input of a failed job is split, the same command assigns the remainder or the parts to new
+// cookies.
 //
-// The jobs of a gang have ranks, by the order of their grants. When one ends without
-// completing its rank, a new incarnation begins: all other jobs have to stop, completed
-// ranks are run again, and nothing is granted until all jobs have ended.
+// The jobs of a gang have ranks, in the order of their grants. When a job ends without completing
+// its rank, a new incarnation begins: all other jobs have to stop, completed ranks are run again,
+// and nothing is granted until all jobs have ended.
 //
 // # Sharing
 //

@@ -17,9 +17,9 @@ func (n *node) drain() *statepb.Drain { return n.record.GetDrain() }
 // maxReasonBytes bounds the reason of a drain: every list of nodes includes it.
 const maxReasonBytes = 1024
 
-// drainNode keeps new jobs away from a node, online or not. Its running jobs continue, or
-// are interrupted. Draining a drained node again may interrupt its jobs, or shorten the
-// time that they have left.
+// drainNode keeps new jobs away from a node, which may be online or offline. The node's running
+// jobs continue, or are interrupted. Draining a drained node again may interrupt its jobs, or
+// shorten the time that they have left.
 func (c nodeChange) drainNode(m *commandpb.DrainNode) *refusal {
 	n, known := c.nodes[scheduling.NodeID(m.GetNode())]
 	if refused := checkGrace(fmt.Sprintf("drain node %q", m.GetNode()), m.GetInterruptMillis()); refused != nil {

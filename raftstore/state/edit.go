@@ -87,9 +87,9 @@ func (c treeChange) takeEdit(t *tree, name scheduling.TreeName, d *draft, pools 
 	c.result.Value = &commandpb.Result_Tree{Tree: &commandpb.TreeResult{Revision: t.record.GetRevision()}}
 }
 
-// beginVolumes keeps the volumes of the remaining pools. If there are none yet, pools with integral
-// guarantees start at 0 now, so that a leader that begins before the first checkpoint accrues
-// volume from the time of this command.
+// beginVolumes keeps the volumes of the remaining pools. If the tree has no volumes yet, the
+// volumes of pools with integral guarantees start at 0 now, so that a leader that begins before the
+// first checkpoint accrues volume from the time of this command.
 func (c treeChange) beginVolumes(t *tree) {
 	t.record.Volumes = volumesNow(t.record.GetVolumes(), t.pools)
 	if len(t.record.GetVolumes()) > 0 {
@@ -103,7 +103,8 @@ func (c treeChange) beginVolumes(t *tree) {
 	}
 }
 
-// volumesNow returns the volumes of the remaining pools, each once and under its current name.
+// volumesNow returns the volumes of the remaining pools. Each pool is listed once, under its
+// current name.
 func volumesNow(volumes []*statepb.PoolVolume, pools pooltree.Tree) []*statepb.PoolVolume {
 	if len(volumes) == 0 {
 		return nil
@@ -137,8 +138,8 @@ func (c treeChange) recount(t *tree, name scheduling.TreeName) {
 	}
 }
 
-// draft is a tree while it is being edited. It holds the changed record, and the same changes as
-// edits of package pooltree.
+// draft is a tree while it is being edited. It holds the changed record, and the list of the
+// changes as edits of package pooltree.
 type draft struct {
 	tree   *tree
 	at     *change
@@ -317,7 +318,8 @@ func changed(options *structpb.Struct, schema any, changes map[string]*structpb.
 	return document, nil
 }
 
-// structOf converts a document of options. It cannot fail, because the options were read before.
+// structOf converts a document of options. The conversion cannot fail, because the options were
+// read before.
 func structOf(document map[string]any) *structpb.Struct {
 	s, err := structpb.NewStruct(document)
 	if err != nil {

@@ -46,13 +46,13 @@ type TasksDefined struct {
 	ID scheduling.OperationID
 }
 
-// DemandChanged says how many jobs of a task group are pending now, or that their
-// resources have changed.
+// DemandChanged says how many jobs of a task group are pending now. It is also emitted when the
+// resources of these jobs have changed.
 type DemandChanged struct {
 	ID   scheduling.OperationID
 	Task scheduling.TaskName
-	// Group is the reserve, in bytes, of jobs that were aborted for exceeding their memory and
-	// now have a reserve of their own; 0 for jobs with the reserve that the task has learned.
+	// Group is 0 for jobs with the reserve that the task has learned. For jobs that were aborted
+	// for exceeding their memory and now have their own reserve, Group is that reserve in bytes.
 	Group   int64
 	Pending int64
 }
@@ -62,8 +62,8 @@ type AllocationsStarted struct {
 	Allocations []*statepb.Allocation
 }
 
-// StopsOrdered lists allocations that their nodes have to end, now or, if their orders
-// are held, later.
+// StopsOrdered lists allocations that their nodes have to end: now, or later if the allocation's
+// order is held.
 type StopsOrdered struct {
 	Operation   scheduling.OperationID
 	Allocations []*statepb.Allocation
@@ -114,7 +114,7 @@ type NodeRemoved struct {
 type ReserveMoved struct {
 	ID   scheduling.OperationID
 	Task scheduling.TaskName
-	// From and To are totals in bytes; Samples is the number of jobs from which the reserve is
+	// From and To are totals in bytes. Samples is the number of jobs from which the reserve is
 	// learned.
 	From, To, Samples int64
 }

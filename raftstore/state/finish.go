@@ -14,7 +14,7 @@ import (
 	"weir/scheduling/statistics"
 )
 
-// finishJobs records how jobs ended. Each job is counted once: after that it has no allocation, and
+// finishJobs records how jobs ended. Each job is counted once: a counted job has no allocation, so
 // a second report is refused.
 func (c jobChange) finishJobs(_ string, o *operation, m *commandpb.FinishJobs) *refusal {
 	ended := AllocationsEnded{Operation: o.id()}
@@ -51,8 +51,8 @@ func (c jobChange) finishJobs(_ string, o *operation, m *commandpb.FinishJobs) *
 	return nil
 }
 
-// eachJob calls the function do for each job of a command, and adds a result for each: accepted or
-// refused.
+// eachJob calls the function `do` for each job of a command, and adds a result for each: accepted
+// or refused.
 func eachJob[J any](c jobChange, jobs []J, id func(J) string, do func(J) *refusal) {
 	results := slices.Grow(c.result.GetFinishJobs().GetJobs(), len(jobs))
 	for _, j := range jobs {
@@ -65,7 +65,7 @@ func eachJob[J any](c jobChange, jobs []J, id func(J) string, do func(J) *refusa
 	c.result.Value = &commandpb.Result_FinishJobs{FinishJobs: &commandpb.FinishJobsResult{Jobs: results}}
 }
 
-// eachID does the same as eachJob, for jobs that are given by id only.
+// eachID does the same as eachJob, for jobs that are given by their ids only.
 func (c jobChange) eachID(jobs []string, do func(job string) *refusal) {
 	eachJob(c, jobs, func(job string) string { return job }, do)
 }
@@ -113,8 +113,8 @@ func (c jobChange) finishJob(o *operation, j *statepb.FinishedJob) (Ended, *refu
 	return c.endJob(o, a, finished, state), nil
 }
 
-// held returns the allocation of a job if it belongs to the operation and the node; an
-// empty id matches any.
+// held returns the allocation of a job if it belongs to the operation and is on the node. An empty
+// id matches any operation or node.
 func (c jobChange) held(job string, operation scheduling.OperationID, node scheduling.NodeID) (*statepb.Allocation, *refusal) {
 	a, ok := c.allocations[scheduling.JobID(job)]
 	switch {
@@ -140,8 +140,8 @@ func abortReason(name string) (string, *refusal) {
 	return name, nil
 }
 
-// endJob removes an allocation and counts how its job ended. The end of an instance that
-// was replaced is only recorded: its cookie and its counts belong to its successor.
+// endJob removes an allocation and counts how its job ended. If the job was an instance that has
+// been replaced, its end is only recorded: its cookie and its counts belong to its successor.
 func (c jobChange) endJob(o *operation, a *statepb.Allocation, finished *statepb.FinishedJob, state lifecycle.JobState) Ended {
 	c.edit(o)
 	c.release(o, a)
@@ -195,7 +195,7 @@ func (c jobChange) countEnd(o *operation, a *statepb.Allocation, finished *state
 	c.leaveGang(o, i, a, finished)
 }
 
-// describe completes the record of a finished job with data from the state.
+// describe fills in the fields of a finished job's record that the state knows.
 func describe(j *statepb.FinishedJob, a *statepb.Allocation, state lifecycle.JobState, index uint64) {
 	j.Task, j.Cookie, j.Node, j.Attempt = a.GetTask(), a.GetCookie(), a.GetNode(), a.GetAttempt()
 	j.State, j.Index = state.String(), index
@@ -225,8 +225,8 @@ func forgetCookie(t *statepb.Task, cookie scheduling.Cookie) {
 	delete(t.GetFailures(), int32(cookie))
 }
 
-// failJob counts a failed attempt. The cookie is tried again, with its input split if the
-// controller wants so, unless its record is skipped or its attempts are used up. edit has
+// failJob counts a failed attempt. The cookie is tried again, unless its record is skipped or its
+// attempts are used up. If the controller asks for it, the cookie's input is split first. edit has
 // been called.
 func (c jobChange) failJob(o *operation, task int, cookie scheduling.Cookie, j *statepb.FinishedJob) {
 	t := o.record.GetTasks()[task]
@@ -298,7 +298,7 @@ type failure struct {
 	note string
 }
 
-// failureOf returns why this end of a job makes the operation fail, if it does.
+// failureOf returns why the end of a job makes the operation fail, or no reason if it does not.
 func failureOf(o *operation, j *statepb.FinishedJob) failure {
 	if j.GetFatal() {
 		return failure{errorWith(j, map[string]string{"job_id": j.GetJobId(), "task": j.GetTask(), "node": j.GetNode()}), NoteFatalJob}
@@ -374,8 +374,8 @@ func (c jobChange) abortAllocations(m *commandpb.AbortAllocations) *refusal {
 	return nil
 }
 
-// losses are jobs that a command ends without a report from their node, by operation, in
-// the order in which operations lost their first job.
+// losses are jobs that a command ends without a report from their node. They are grouped by
+// operation, in the order in which operations lost their first job.
 type losses []AllocationsEnded
 
 // lose ends a job without a report from its node.

@@ -86,9 +86,9 @@ func (c treeChange) setDefaultTree(m *commandpb.SetDefaultTree) *refusal {
 	return nil
 }
 
-// checkFilter refuses a node filter with which trees would share nodes (R2): nodes that
-// are known, or any that both filters could match. It also refuses a filter that removes
-// nodes with jobs from the tree.
+// checkFilter refuses a node filter if it shares nodes with the filter of another tree (R2): a
+// known node matches both, or one filter includes, or may include, the other. It also refuses a
+// filter that removes nodes with jobs from the tree.
 func (c treeChange) checkFilter(name scheduling.TreeName, filter pooltree.Filter) *refusal {
 	for other, t := range sorted(c.trees) {
 		if other == name {

@@ -19,8 +19,8 @@ type Frozen struct {
 	records []iter.Seq[*statepb.Record]
 }
 
-// Freeze returns a copy of the state. It copies one pointer per record; a record is
-// copied when it changes next.
+// Freeze returns a copy of the state. It copies only one pointer per record. The record itself is
+// copied when it is next changed.
 func (s *State) Freeze() *Frozen {
 	header := &statepb.SnapshotHeader{
 		Format:      Format,
@@ -89,8 +89,8 @@ func single(record *statepb.Record) iter.Seq[*statepb.Record] {
 	return slices.Values([]*statepb.Record{record})
 }
 
-// sequence yields the record of each element of a list, sorted by compare, or in the order of the
-// list if compare is nil.
+// sequence yields the record of each element of a list. The elements are sorted by compare; if
+// compare is nil, they stay in the order of the list.
 func sequence[T any](list []T, compare func(a, b T) int, record func(T) *statepb.Record) iter.Seq[*statepb.Record] {
 	return func(yield func(*statepb.Record) bool) {
 		ordered := list

@@ -9,7 +9,7 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// inReserve is the rank of a gang's spare job. Its resources are for the next incarnation.
+// inReserve is the rank of a gang's spare job, whose resources are for the next incarnation.
 const inReserve = -1
 
 // gang holds the ranks of a gang. With size 0 the task is not a gang.
@@ -36,7 +36,7 @@ func (g *gang) clone() gang {
 	return gang{size: g.size, free: g.free.Clone(), completed: g.completed.Clone(), stale: g.stale}
 }
 
-// hold counts a job of the gang; one of the current incarnation takes its rank.
+// hold counts a job of the gang. A job of the current incarnation takes its rank.
 func (g *gang) hold(a *statepb.Allocation, incarnation int64) {
 	switch {
 	case a.GetGangIncarnation() != incarnation:
@@ -57,9 +57,9 @@ func gangSize(spec *statepb.TaskSpec, jobs int32) int32 {
 	return spec.GetGang().GetSize()
 }
 
-// giveRank gives an allocation of a gang a rank. If the rank that equals its cookie is free, the
-// allocation gets that one, because the cookie may have a reserve of its own for the work of that
-// rank. Otherwise it gets the lowest free rank, or none if no rank is free.
+// giveRank gives an allocation of a gang a rank. If the rank with the number of its cookie is free,
+// the allocation gets that rank, because the cookie may have its own reserve for the work of that
+// rank. Otherwise the allocation gets the lowest free rank, or no rank if none is free.
 func (w *work) giveRank(t *statepb.Task, a *statepb.Allocation) {
 	if !w.gang.exists() {
 		return
@@ -86,8 +86,8 @@ type gangEvent struct {
 	order *statepb.StopOrder
 }
 
-// leaveGang counts a job of a gang that has ended. If it has a rank but did not complete it,
-// the incarnation ends; when the last rank completes, the task ends. edit has been called.
+// leaveGang counts a job of a gang that has ended. If the job has a rank but did not complete it,
+// the incarnation ends. When the last rank completes, the task ends. edit has been called.
 func (c jobChange) leaveGang(o *operation, task int, a *statepb.Allocation, j *statepb.FinishedJob) {
 	t, w := o.record.GetTasks()[task], &o.tasks[task]
 	completed := j.GetState() == lifecycle.JobCompleted.String() && !j.GetRerun()
@@ -115,8 +115,8 @@ func (c jobChange) leaveGang(o *operation, task int, a *statepb.Allocation, j *s
 	}
 }
 
-// beginIncarnation ends the current incarnation of a gang because of a job: completed
-// ranks run again, once the other jobs have ended.
+// beginIncarnation ends the current incarnation of a gang because of a job. Completed ranks run
+// again once the other jobs have ended.
 func (c jobChange) beginIncarnation(o *operation, task int, a *statepb.Allocation, j *statepb.FinishedJob) {
 	t, w := o.record.GetTasks()[task], &o.tasks[task]
 	reason := fmt.Sprintf("job %q of rank %d %s", a.GetJobId(), a.GetGangRank(), endOf(j))

@@ -50,8 +50,9 @@ func grantResult(g *commandpb.Grant, a *statepb.Allocation, refused *refusal) *c
 	return &commandpb.GrantResult{JobId: g.GetJobId(), Cookie: a.GetCookie(), Attempt: a.GetAttempt(), Ports: a.GetPorts()}
 }
 
-// grantAll carries out those all-or-none grants that have the same operation and task as
-// grants[first], which is the first of them. If one is refused, those before it are undone.
+// grantAll carries out the all-or-none grants that have the same operation and task as
+// grants[first], which is the first such grant. If one of them is refused, all are refused, and the
+// ones already carried out are undone.
 func (c jobChange) grantAll(grants []*commandpb.Grant, first int, results []*commandpb.GrantResult, time *timestamppb.Timestamp) []*statepb.Allocation {
 	var together []int
 	for i := first; i < len(grants); i++ {
@@ -194,7 +195,7 @@ func (c jobChange) grantable(what grantSubject, g *commandpb.Grant) (*operation,
 	return o, task, nil
 }
 
-// room returns the node of a grant, if it is usable and has enough free resources.
+// room returns the node of a grant, if the node is usable and has enough free resources.
 func (c jobChange) room(what grantSubject, g *commandpb.Grant) (*node, *refusal) {
 	n, ok := c.nodes[scheduling.NodeID(g.GetNode())]
 	switch {
@@ -245,7 +246,7 @@ type demand struct {
 	group     int64
 }
 
-// touch notes that the number of pending jobs of a group, or their resources, have changed.
+// touch records that the number of pending jobs of a group, or their resources, have changed.
 func (c *change) touch(o *operation, task int, group int64) {
 	d := demand{operation: o, task: task, group: group}
 	if c.touched[d] {

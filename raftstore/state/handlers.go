@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Each kind of record that commands change has a type of its own for its handlers.
-// Methods that several kinds need belong to change.
+// Each kind of record that commands change has its own type for its handlers. Methods that several
+// of these types need belong to the type change.
 type (
 	// treeChange changes pool trees, pools, and the pools that operations are in.
 	treeChange struct{ *change }
@@ -29,9 +29,9 @@ func ofNodes(c *change) nodeChange           { return nodeChange{jobChange{c}} }
 func ofOperations(c *change) operationChange { return operationChange{treeChange{c}} }
 func ofMemory(c *change) memoryChange        { return memoryChange{c} }
 
-// handlers name the function that carries out each command, and its legitimate proposers:
-// anyone, the leader of the term, or, for an operation, its controller or its users. A
-// handler checks everything before it changes anything.
+// handlers lists, for each command, the function that carries it out and who may propose it:
+// anyone, the leader of the term, or, for an operation, its controller or its users. A handler
+// checks everything before it changes anything.
 var handlers = byMessage(
 	anyone(func(c *change) *change { return c }, (*change).beginTerm),
 	anyone(ofOperations, operationChange.startOperation),
@@ -86,7 +86,7 @@ func byMessage(all ...handler) map[reflect.Type]handler {
 	return found
 }
 
-// anyone handles a command without a proposer, or one that checks its proposer itself.
+// anyone handles a command that anyone may propose, or whose function checks the proposer itself.
 func anyone[C any, M proto.Message](of func(*change) C, do func(C, M) *refusal) handler {
 	return handler{reflect.TypeFor[M](), func(c *change, msg proto.Message) *refusal { return do(of(c), msg.(M)) }}
 }
@@ -102,8 +102,8 @@ func leader[C any, M leaders](of func(*change) C, what string, do func(C, M) *re
 	}}
 }
 
-// about handles a command about an operation; find returns the operation if the proposer
-// may change it. verb describes the command in refusals.
+// about handles a command about an operation. The function `find` returns the operation if the
+// proposer may change it. The parameter verb describes the command in refusals.
 func about[C any, M operations](of func(*change) C, verb string, find func(*change, string, M) (*operation, *refusal),
 	do func(C, string, *operation, M) *refusal) handler {
 	return handler{reflect.TypeFor[M](), func(c *change, msg proto.Message) *refusal {

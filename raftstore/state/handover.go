@@ -25,8 +25,8 @@ func holdBack(task *statepb.TaskSpec, order *statepb.StopOrder) *statepb.StopOrd
 	return order
 }
 
-// handOver replaces instances that are about to leave, and releases the held orders of
-// those that are no longer needed.
+// handOver replaces instances that are about to leave, and releases the held orders of instances
+// that are no longer needed.
 func (c jobChange) handOver(_ string, o *operation, m *commandpb.HandOver) *refusal {
 	var stops stops
 	c.eachID(m.GetReplaceJobIds(), func(job string) *refusal { return c.substitute(&stops, o, job) })
@@ -89,7 +89,7 @@ func (c jobChange) letGo(s *stops, o *operation, job string) *refusal {
 	return nil
 }
 
-// released returns a copy of a held order that is in force.
+// released returns a copy of a held order that is no longer held, so it is in force.
 func released(order *statepb.StopOrder) *statepb.StopOrder {
 	order = shallow(order)
 	order.HeldUntil = nil

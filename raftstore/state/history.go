@@ -12,8 +12,8 @@ import (
 // operation's events. Its attribute "count" is the number of dropped events.
 const NoteEventsOmitted = "events_omitted"
 
-// trimEvents limits the length of a list of events: it keeps the first half and the
-// latest events, with one between them that counts those left out.
+// trimEvents limits the length of a list of events. It keeps the first half and the latest events.
+// Between them it puts an event with the number of events left out.
 func trimEvents(events []*statepb.OperationEvent, limit int) []*statepb.OperationEvent {
 	if len(events) <= limit {
 		return events
@@ -51,14 +51,14 @@ const (
 	// keptValues is how many of an operation's latest finished jobs keep their full
 	// statistics. Those of earlier jobs are only in the sums of their task.
 	keptValues = 50
-	// keptHistograms is how many of the latest ended operations keep the histograms of
-	// their statistics and what was learned of memory. Earlier ones keep counts, sums and
-	// bounds, and the last reserve.
+	// keptHistograms is how many of the latest ended operations keep the histograms of their
+	// statistics and the memory digests. Earlier operations keep counts, sums and bounds, and the
+	// last reserve.
 	keptHistograms = 1000
 )
 
 // trimValues drops the statistics of the jobs that are no longer among the latest keptValues. The
-// parameter added says how many jobs were appended since the last call.
+// parameter added is the number of jobs appended since the last call.
 func trimValues(jobs []*statepb.FinishedJob, added int) {
 	last := len(jobs) - keptValues
 	for i := max(0, last-added); i < last; i++ {
@@ -78,8 +78,8 @@ func (c *change) keep(o *operation, finished *statepb.FinishedJob) {
 	made(&c.kept)[o]++
 }
 
-// trimKept trims the records of finished jobs to the limits. It runs after all ends of a
-// command: if there are many, most records lose their statistics, or are dropped at once.
+// trimKept trims the records of finished jobs to the limits. It runs after all ends of a command,
+// because a command that ends many jobs may take most of their records beyond the limits.
 func (c *change) trimKept() {
 	for o, added := range c.kept {
 		o.record.FinishedJobs = trimFinished(o.record.GetFinishedJobs(), int(c.limits.GetFinishedJobsPerOperation()))
@@ -87,8 +87,8 @@ func (c *change) trimKept() {
 	}
 }
 
-// condense drops the histograms of an operation, and its memory digests, which its
-// profiles have preserved.
+// condense drops an operation's histograms. It also drops the operation's memory digests, which its
+// memory profiles have preserved.
 func (s *State) condense(o *operation) {
 	s.edit(o)
 	for i, t := range o.record.GetTasks() {
@@ -102,8 +102,8 @@ func (s *State) condense(o *operation) {
 	}
 }
 
-// trimFinished limits the length of a list of finished jobs: it drops the oldest first,
-// and failed jobs only if no others are left.
+// trimFinished limits the length of a list of finished jobs. It drops the oldest jobs first, but
+// drops failed jobs only when no other jobs are left.
 func trimFinished(jobs []*statepb.FinishedJob, limit int) []*statepb.FinishedJob {
 	for len(jobs) > limit {
 		drop := max(0, slices.IndexFunc(jobs, func(j *statepb.FinishedJob) bool {

@@ -112,8 +112,8 @@ func (o *operation) checkWork(task int, a *statepb.Allocation, j *statepb.Finish
 	return nil
 }
 
-// checkSkipped refuses to skip a record that is not in the job's input, or one more than
-// the operation may skip.
+// checkSkipped refuses to skip a record that is not in the job's input. It also refuses to skip
+// more records than the operation may skip.
 func (o *operation) checkSkipped(task int, a *statepb.Allocation, r *statepb.SkippedRecord, wrong func(string, ...any) *refusal) *refusal {
 	if most := o.record.GetSpec().GetMap().GetMaxSkippedRecords(); o.record.GetTasks()[task].GetInput().GetSkippedRecords() >= most {
 		return refuse(CodeTooManySkipped, "the job skips a record, but max_skipped_records, %d, is already used up", most)
@@ -195,8 +195,8 @@ func (c jobChange) take(o *operation, task int, cookie scheduling.Cookie, j *sta
 	}
 }
 
-// split cuts the input of a failed job into parts: its cookie keeps the first, the others
-// go to new cookies. edit has been called.
+// split cuts the input of a failed job into parts. Its cookie keeps the first part; each other part
+// goes to a new cookie. edit has been called.
 func (c jobChange) split(o *operation, task int, cookie scheduling.Cookie, parts []*statepb.Slices) {
 	o.tasks[task].slices[cookie] = &statepb.Slices{Slices: filled(parts[0].GetSlices())}
 	for _, part := range parts[1:] {
@@ -223,8 +223,8 @@ func (c jobChange) skip(o *operation, task int, cookie scheduling.Cookie, r *sta
 	})
 }
 
-// grow adds a cookie to a task for part of another cookie's input; the new cookie gets the reserve
-// of the other.
+// grow adds a cookie to a task for part of another cookie's input. The new cookie gets the reserve
+// of the other cookie.
 func (c jobChange) grow(o *operation, task int, from scheduling.Cookie, reads *statepb.Slices) {
 	t, w := o.record.GetTasks()[task], &o.tasks[task]
 	cookie := scheduling.Cookie(len(w.slices))

@@ -4,8 +4,8 @@ import (
 	"weir/messages/statepb"
 )
 
-// minEvents is the minimum of events_per_operation: the first event, the last, and the
-// one that counts those left out between them.
+// minEvents is the minimum of events_per_operation: the first event, the last event, and the one
+// that counts the events left out between them.
 const minEvents = 3
 
 // DefaultLimits returns the limits of a cluster whose leader sets none.
@@ -28,7 +28,7 @@ func DefaultLimits() *statepb.Limits {
 	}
 }
 
-// completeLimits replaces each 0 by the default.
+// completeLimits replaces each limit that is 0 by its default.
 func completeLimits(l *statepb.Limits) (*statepb.Limits, *refusal) {
 	d := DefaultLimits()
 	for _, limit := range []struct {

@@ -18,7 +18,7 @@ func sorted[K cmp.Ordered, V any](m map[K]V) iter.Seq2[K, V] {
 	}
 }
 
-// listed returns of(value) for each value of a map, in key order.
+// listed returns the results of the function `of` for the values of a map, in key order.
 func listed[K cmp.Ordered, V, R any](m map[K]V, of func(V) R) []R {
 	all := make([]R, 0, len(m))
 	for _, value := range sorted(m) {
@@ -27,7 +27,7 @@ func listed[K cmp.Ordered, V, R any](m map[K]V, of func(V) R) []R {
 	return all
 }
 
-// made returns a map, which it creates if it is nil.
+// made returns a map, and creates it first if it is nil.
 func made[K comparable, V any](m *map[K]V) map[K]V {
 	if *m == nil {
 		*m = make(map[K]V)
@@ -35,7 +35,7 @@ func made[K comparable, V any](m *map[K]V) map[K]V {
 	return *m
 }
 
-// orEmpty returns the value of a key; an empty one if there is none.
+// orEmpty returns the value of a key, or an empty value if the key is missing.
 func orEmpty[K comparable, V any](m map[K]*V, key K) *V {
 	if value, ok := m[key]; ok {
 		return value

@@ -61,8 +61,9 @@ func checkMemory(m *statepb.TaskMemory) error {
 	return cmp.Or(b.err, checkDigests(m.GetUserDigest(), m.GetProxyDigest()))
 }
 
-// checkLessons refuses lessons that a job cannot give: only completed jobs and those that were
-// aborted for exceeding their memory have samples, and only the latter get another reserve.
+// checkLessons refuses a memory sample or a reserve that a job cannot have. Only completed jobs and
+// jobs that were aborted for exceeding their memory have samples. Only the aborted ones get another
+// reserve.
 func checkLessons(j *statepb.FinishedJob, state lifecycle.JobState) *refusal {
 	overdraft := state == lifecycle.JobAborted && j.GetAbortReason() == lifecycle.AbortResourceOverdraft.String()
 	if sample := j.GetSample(); sample != nil {
@@ -103,8 +104,8 @@ func learn(t *statepb.Task, cookie int32, j *statepb.FinishedJob) {
 	}
 }
 
-// updateReserves stores what a controller derived from samples: digests that include
-// them, and the reserve of the next jobs.
+// updateReserves stores what a controller derived from samples: digests that include the samples,
+// and the reserve of the next jobs.
 func (c memoryChange) updateReserves(what string, o *operation, m *commandpb.UpdateReserves) *refusal {
 	named := make(map[string]bool, len(m.GetTasks()))
 	for _, r := range m.GetTasks() {
@@ -181,7 +182,7 @@ func verifyMemory(spec *statepb.TaskSpec, t *statepb.Task, w *work) error {
 			return err
 		}
 	}
-	// Cookies that are left in the map waiting at the end are in a group, but have no reserve of
+	// Cookies that are left in the map `waiting` at the end are in a group, but have no reserve of
 	// their own.
 	waiting := make(map[scheduling.Cookie]int64)
 	for _, group := range w.pending.dedicated {

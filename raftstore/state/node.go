@@ -18,8 +18,8 @@ type node struct {
 	usage resource.Amounts
 	// ports maps each TCP port in use to its job.
 	ports map[int32]scheduling.JobID
-	// shrunk says that the node registered with fewer resources than its allocations hold, and that
-	// they still hold more than it has.
+	// shrunk is set while the node's allocations hold more resources than it has, because it
+	// registered with fewer.
 	shrunk bool
 }
 
@@ -27,7 +27,7 @@ func newNode(record *statepb.Node) *node {
 	return &node{record: record, allocations: make(map[scheduling.JobID]*statepb.Allocation), ports: make(map[int32]scheduling.JobID)}
 }
 
-// free returns the node's free resources, negative if it has shrunk.
+// free returns the node's free resources. They are negative if the node has shrunk.
 func (n *node) free() resource.Amounts { return n.record.GetResources().Amounts().Sub(n.usage) }
 
 // hold adds an allocation to the node.

@@ -38,8 +38,8 @@ type version struct {
 // id returns the operation's id.
 func (v *version) id() scheduling.OperationID { return scheduling.OperationID(v.record.GetId()) }
 
-// edit ensures that the operation's version is not shared with a Frozen. Every change of
-// an operation begins with it.
+// edit ensures that the operation's version is not shared with a Frozen. It must be called before
+// any change of an operation.
 func (s *State) edit(o *operation) {
 	if o.generation != s.generation {
 		o.version = o.clone(s.generation)
@@ -62,7 +62,7 @@ func (v *version) clone(generation uint64) *version {
 	return &version{generation: generation, state: v.state, record: record, tasks: tasks, taskIndex: v.taskIndex, input: v.input}
 }
 
-// full returns the record completed with the data kept beside it, as in a snapshot.
+// full returns the record together with the data kept beside it, as in a snapshot.
 func (v *version) full() *statepb.Operation {
 	record := shallow(v.record)
 	record.Input = v.input

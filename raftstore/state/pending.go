@@ -53,8 +53,8 @@ func (c operationChange) setPendingReason(m *commandpb.SetPendingReason) *refusa
 	return nil
 }
 
-// holdBack records why the controller of an operation cannot define tasks yet.
-// DefineTasks clears it.
+// holdBack records why the controller of an operation cannot define tasks yet. DefineTasks clears
+// the reason.
 func (c operationChange) holdBack(what string, m *commandpb.SetPendingReason) *refusal {
 	o, refused := c.controlled(what, m.GetOperationId(), m.GetEpoch())
 	if refused != nil {

@@ -23,7 +23,7 @@ type place struct {
 	tree   *tree
 	record *statepb.OperationTree
 	// create is the ephemeral pool that has to be created, or nil. pools holds the tree's pools,
-	// including that one.
+	// including the pool to be created.
 	create *pooltree.Pool
 	pools  pooltree.Tree
 }
@@ -84,7 +84,7 @@ func (c treeChange) placeIn(what string, t *tree, spec *statepb.OperationSpec, u
 	return p, c.enter(&p, what, t.pools, pool, spec, user)
 }
 
-// Bounded lists the settings of an operation that its pools bound, and the values that
+// Bounded lists the settings of an operation that are bounded by its pools, with the values that
 // apply instead.
 func (s *State) Bounded(op *statepb.Operation) (all []string) {
 	for _, in := range op.GetTrees() {
@@ -160,7 +160,7 @@ func (c treeChange) createEphemeral(p place) {
 	p.create.ID = c.lastPool
 	pools, err := p.tree.pools.Create(*p.create)
 	if err != nil {
-		panic(fmt.Sprintf("create ephemeral pool: %v: it was checked before", err))
+		panic(fmt.Sprintf("create ephemeral pool, although it passed validation: %v", err))
 	}
 	record := poolRecord(*p.create)
 	record.CreatedTime, record.ModifiedTime = c.timestamp(), c.timestamp()
@@ -178,7 +178,7 @@ func (c *change) dropEphemeral(t *tree, pool scheduling.PoolName) {
 	}
 	pools, err := t.pools.Remove(pool, 0)
 	if err != nil {
-		// The pool has a child by now. It is removed once the child is gone.
+		// The pool has got a child, so it is removed only once the child is gone.
 		return
 	}
 	d := draft{tree: t, at: c, record: shallow(t.record)}
@@ -196,7 +196,8 @@ func (c *change) replaceTree(t *tree, record *statepb.PoolTree, pools pooltree.T
 	c.emit(TreeChanged{Tree: scheduling.TreeName(record.GetName())})
 }
 
-// treeIndex returns the index of a tree among those of the operation, -1 if it is not in it.
+// treeIndex returns the index of a tree among those of the operation, or -1 if the operation is not
+// in the tree.
 func (v *version) treeIndex(name scheduling.TreeName) int {
 	return slices.IndexFunc(v.record.GetTrees(), func(t *statepb.OperationTree) bool { return t.GetTree() == string(name) })
 }

@@ -10,8 +10,8 @@ import (
 // CountsTwice makes completions count twice, in the same way on every replica.
 var CountsTwice bool
 
-// countAgain counts a completion also for the next pending cookie, so that the state is
-// consistent and only the work of that cookie is missing.
+// countAgain counts a completion a second time, for the next pending cookie. The state stays
+// consistent, but the work of that cookie is missing.
 func (c jobChange) countAgain(o *operation, e Ended) {
 	task := o.taskIndex[scheduling.TaskName(e.Finished.GetTask())]
 	if !CountsTwice || e.Finished.GetState() != lifecycle.JobCompleted.String() {

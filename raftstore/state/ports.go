@@ -23,8 +23,8 @@ func checkPorts(n *statepb.Node) error {
 	return nil
 }
 
-// freePorts returns the next count free ports of the node and the port to continue from. It
-// searches round robin, so that a port is reused as late as possible.
+// freePorts returns the given number of free ports of the node, and the port at which the next
+// search begins. It searches round robin, so that a port is reused as late as possible.
 func (n *node) freePorts(count int) (ports []int32, next int32, ok bool) {
 	first, total := n.record.GetFirstPort(), n.record.GetPortCount()
 	if count > int(total) {

@@ -10,8 +10,8 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// preemptAllocations orders jobs to stop: for others that starve, or because a limit or a node is
-// exceeded. Each preemption was planned on an older state, and is checked by itself.
+// preemptAllocations orders jobs to stop for others that starve, or because a limit or a node's
+// resources are exceeded. Each preemption was planned on an older state, and is checked by itself.
 func (c jobChange) preemptAllocations(m *commandpb.PreemptAllocations) *refusal {
 	c.expireClaims()
 	var stops stops
@@ -77,8 +77,8 @@ func (c jobChange) checkPreemption(what string, order *statepb.StopOrder) (*stat
 	return order, nil
 }
 
-// checkPlanned refuses an invalid planned time, or an implausible time to hold the freed
-// resources.
+// checkPlanned refuses an invalid planned time. It also refuses an implausible time for which the
+// freed resources would be held.
 func checkPlanned(what string, order *statepb.StopOrder) *refusal {
 	if at := order.GetPlannedTime(); at != nil {
 		if err := at.CheckValid(); err != nil {

@@ -45,8 +45,8 @@ func (c memoryChange) saveMemoryProfiles(what string, o *operation, m *commandpb
 	return nil
 }
 
-// checkProfile refuses a profile that is not the task's, or is based on an outdated one. The
-// parameter counts holds the sample counts set earlier in the command.
+// checkProfile refuses a profile that does not belong to the task, or is based on an outdated one.
+// The parameter counts holds the sample counts set earlier in the command.
 func (c memoryChange) checkProfile(what string, o *operation, saved *commandpb.SavedProfile, counts map[string]int64) *refusal {
 	p := saved.GetProfile()
 	i, ok := o.taskIndex[scheduling.TaskName(saved.GetTask())]

@@ -8,7 +8,7 @@ import (
 )
 
 // publishOutput records that the output of a map operation is at its final path, or why it could
-// not be published. Until then the operation cannot complete.
+// not be published. The operation cannot complete before its output is published.
 func (c operationChange) publishOutput(what string, o *operation, m *commandpb.PublishOutput) *refusal {
 	switch {
 	case !o.reads():

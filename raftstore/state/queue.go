@@ -9,8 +9,8 @@ import (
 )
 
 // queue holds the pending cookies of a task, grouped by memory reserve. The cookies of group 0 get
-// the reserve that the task has learned. Those of the other groups had a job aborted for exceeding
-// its memory; the group's number is their reserve in bytes.
+// the reserve that the task has learned. Each cookie of another group had a job aborted for
+// exceeding its memory; the group's number is the cookie's reserve in bytes.
 type queue struct {
 	learned cookies.IntervalSet
 	// dedicated is sorted by memory; no group is empty.

@@ -18,17 +18,17 @@ import (
 // maxRateTimes bounds the times that are kept for a pool. The oldest are dropped.
 const maxRateTimes = 10000
 
-// ratedPool is a pool of a tree; it stays the same when the pool is renamed.
+// ratedPool is a pool of a tree. Its value stays the same when the pool is renamed.
 type ratedPool struct {
 	tree scheduling.TreeName
 	id   scheduling.PoolID
 }
 
-// rates are the times at which jobs of pools were preempted within the last minute, in
-// nanoseconds since 1970, ascending. Slices in it are never changed.
+// rates holds, by pool, the times at which jobs were preempted within the last minute, in
+// nanoseconds since 1970, ascending. The slices are never changed in place.
 type rates map[ratedPool][]int64
 
-// take adds a time.
+// take adds the time of a preemption.
 func (r rates) take(of ratedPool, at time.Time) {
 	times := r[of]
 	i, _ := slices.BinarySearch(times, at.UnixNano()+1)
@@ -57,8 +57,8 @@ func (r rates) records() []*statepb.PreemptionRate {
 	return all
 }
 
-// remember records what the next leader needs to know about a preemption: its time in rates, and
-// when jobs of the node were last chosen. Orders of older versions have no planned time and are not
+// remember records two facts about a preemption for the next leader: its time, in rates, and when
+// jobs of the node were last chosen. Preemptions by older versions have no planned time and are not
 // recorded.
 func (c *change) remember(node string, p *commandpb.Preemption) {
 	if p.GetOrder().GetPlannedTime() == nil {
@@ -91,8 +91,8 @@ func (c *change) settleRates() {
 	maps.DeleteFunc(c.rates, func(of ratedPool, _ []int64) bool { return !c.trees[of.tree].hasPool(uint64(of.id)) })
 }
 
-// PreemptionRates returns when jobs of the pools of a tree were preempted within the last
-// minute, for pools whose rate is limited.
+// PreemptionRates returns the times at which jobs of a tree's pools were preempted within the last
+// minute. It includes only pools whose rate is limited.
 func (s *State) PreemptionRates(tree scheduling.TreeName) []*statepb.PreemptionRate {
 	return slices.DeleteFunc(s.rates.records(), func(r *statepb.PreemptionRate) bool { return r.GetTree() != string(tree) })
 }

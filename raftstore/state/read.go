@@ -23,7 +23,8 @@ func (s *State) LastIndex() uint64 { return s.lastIndex }
 // never applied at an earlier time than this.
 func (s *State) LastTime() time.Time { return s.lastTime }
 
-// Term returns the latest term that a leader has announced; term 0 if none has.
+// Term returns the latest term that a leader has announced, or term 0 if no leader has announced
+// one.
 func (s *State) Term() *statepb.Term { return s.term }
 
 // ClusterID returns the id of the cluster, empty before its first leader.
@@ -39,7 +40,7 @@ func (s *State) Operation(id scheduling.OperationID) (*statepb.Operation, bool) 
 	return o.record, ok
 }
 
-// operationIn returns the operation with an id; an empty one if there is none.
+// operationIn returns the operation with an id, or an empty operation if there is none.
 func operationIn(all map[scheduling.OperationID]*operation, id scheduling.OperationID) (*operation, bool) {
 	if o, ok := all[id]; ok {
 		return o, true
@@ -59,8 +60,8 @@ func (s *State) Demand(id scheduling.OperationID) (all []DemandChanged) {
 	return all
 }
 
-// OperationByAlias returns the latest operation with an alias: the one in
-// progress, if there is one.
+// OperationByAlias returns the latest operation with an alias. If one of these operations is in
+// progress, it is the latest.
 func (s *State) OperationByAlias(alias string) (*statepb.Operation, bool) {
 	return s.Operation(s.aliases[alias])
 }
@@ -106,8 +107,8 @@ func (s *State) GivenUp(id scheduling.OperationID, task scheduling.TaskName) coo
 	return w.givenUp.Clone()
 }
 
-// Failed returns the cookies of a task of an ended operation that failed and have not
-// completed since, given up or not. The result belongs to the caller.
+// Failed returns the cookies of a task of an ended operation that failed and have not completed
+// since, including those given up. The result belongs to the caller.
 func (s *State) Failed(id scheduling.OperationID, task scheduling.TaskName) cookies.IntervalSet {
 	w, _ := s.workOf(id, task)
 	failed := w.givenUp.Clone()
@@ -123,7 +124,7 @@ func (s *State) Input(id scheduling.OperationID) *statepb.Input {
 	return o.input
 }
 
-// workOf returns the work of a task; empty work if there is no such task.
+// workOf returns the work of a task, or empty work if there is no such task.
 func (s *State) workOf(id scheduling.OperationID, task scheduling.TaskName) (*work, bool) {
 	o, _ := operationIn(s.operations, id)
 	if i, ok := o.taskIndex[task]; ok {
@@ -132,7 +133,8 @@ func (s *State) workOf(id scheduling.OperationID, task scheduling.TaskName) (*wo
 	return &work{}, false
 }
 
-// Slices returns the input of a cookie of a map operation in progress; nil if it is completed.
+// Slices returns the input of a cookie of a map operation in progress; nil if the cookie is
+// completed.
 func (s *State) Slices(id scheduling.OperationID, task scheduling.TaskName, c scheduling.Cookie) []*statepb.Slice {
 	w, _ := s.workOf(id, task)
 	if c < 0 || int(c) >= len(w.slices) {
@@ -280,7 +282,7 @@ func (s *State) Counts() Counts {
 	return c
 }
 
-// byGrant returns allocations by the log index of their grant and then by id.
+// byGrant returns allocations ordered by the log index of their grant and, within one index, by id.
 func byGrant(allocations map[scheduling.JobID]*statepb.Allocation) []*statepb.Allocation {
 	return slices.SortedFunc(maps.Values(allocations), compareGrants)
 }

@@ -11,7 +11,7 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// Restorer builds a State from the records of another one, in the order in which Frozen.Records
+// Restorer builds a State from the records of another State, in the order in which Frozen.Records
 // yields them. It keeps the records, so they must not be changed afterwards.
 type Restorer struct {
 	state    *State
@@ -78,7 +78,7 @@ func (r *Restorer) State() (*State, error) {
 	case !r.header:
 		return nil, errors.New("restore: no header")
 	case !r.archived:
-		return nil, errors.New("restore: no archive: records are missing at the end")
+		return nil, errors.New("restore: the archive record is missing: the data end too early")
 	case r.state.trees[r.state.defaultTree] == nil:
 		return nil, fmt.Errorf("restore: the default pool tree %q is missing", r.state.defaultTree)
 	}
@@ -208,8 +208,8 @@ func restoredWork(record *statepb.Task) (w work, without *statepb.Task, err erro
 			return work{}, nil, fmt.Errorf("%s: %w", part.name, err)
 		}
 	}
-	// Reserves are added in the order of cookies: otherwise adding one would shift a large part of
-	// the set.
+	// Reserves are added in the order of cookies. In another order, each addition would shift a
+	// large part of the set.
 	for cookie := range sorted(record.GetReserves()) {
 		if c := scheduling.Cookie(cookie); pending.Remove(c) {
 			w.pending.add(groupOf(record, c), c)
@@ -229,7 +229,7 @@ func restoredWork(record *statepb.Task) (w work, without *statepb.Task, err erro
 	return w, without, nil
 }
 
-// restoredGang returns a gang without jobs; they are counted as their allocations are added.
+// restoredGang returns a gang without jobs. The jobs are counted as their allocations are added.
 func restoredGang(record *statepb.Gang) (gang, error) {
 	completed, err := restoredSet(record.GetCompleted())
 	if err != nil || record == nil {

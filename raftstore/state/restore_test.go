@@ -72,7 +72,7 @@ func TestSnapshotsThatAreIncomplete(t *testing.T) {
 		"no header":       {func(r records) records { return r[1:] }, "there must be exactly one header, as the first record"},
 		"two headers":     {func(r records) records { return append(r[:1:1], r...) }, "there must be exactly one header, as the first record"},
 		"another format":  {func(r records) records { r[0].GetHeader().Format = Format + 1; return r }, "format 3, but this version reads only format 2"},
-		"no archive":      {func(r records) records { return r[:len(r)-1] }, "records are missing at the end"},
+		"no archive":      {func(r records) records { return r[:len(r)-1] }, "the data end too early"},
 		"two archives":    {func(r records) records { return append(r, r[len(r)-1]) }, "the archive comes twice"},
 		"no tree":         {func(r records) records { return slices.Delete(r, 1, 2) }, `restore: the default pool tree "default" is missing`},
 		"an empty record": {func(r records) records { return append(r, &statepb.Record{}) }, "unknown kind"},

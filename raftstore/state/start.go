@@ -7,8 +7,8 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// startOperation accepts an operation. If the user has started one with the same mutation
-// id before, it returns that operation, even if it has ended since.
+// startOperation accepts an operation. If the user has already started an operation with the same
+// mutation id, it returns that operation, even if that has ended since.
 func (c operationChange) startOperation(m *commandpb.StartOperation) *refusal {
 	if m.GetMutationId() != "" {
 		if o, ok := c.OperationByMutation(scheduling.User(m.GetUser()), m.GetMutationId()); ok {

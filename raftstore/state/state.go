@@ -15,16 +15,16 @@ import (
 // Format is the format of the records that a Frozen yields.
 const Format = 2
 
-// State is the replicated state. One writer calls Apply and Freeze; between its calls any
-// number of readers may call the other methods.
+// State is the replicated state. One writer calls Apply and Freeze. Between these calls, any number
+// of readers may call the other methods.
 type State struct {
 	lastIndex uint64
 	lastTime  time.Time
 	term      *statepb.Term
 	clusterID string
 	limits    *statepb.Limits
-	// generation grows with each Freeze; a version made in an earlier generation may be
-	// shared with a Frozen.
+	// generation grows with each Freeze. A version made in an earlier generation may be shared with
+	// a Frozen.
 	generation uint64
 
 	trees map[scheduling.TreeName]*tree
@@ -50,7 +50,7 @@ type State struct {
 	allocations map[scheduling.JobID]*statepb.Allocation
 	// profiles are the memory profiles that ended operations have saved, by key.
 	profiles map[string]*statepb.MemoryProfile
-	// claims and rates let a new leader continue where its predecessor was.
+	// claims and rates let a new leader continue where its predecessor stopped.
 	claims claims
 	rates  rates
 }

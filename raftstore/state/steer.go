@@ -105,8 +105,8 @@ func (c operationChange) abortOrder(message string, m *commandpb.AbortOperation)
 	}
 }
 
-// abortSooner shortens the grace period of an operation that is being aborted. It never
-// extends the period: the jobs have their deadline already.
+// abortSooner shortens the grace period of an operation that is being aborted. It never extends the
+// period, because the jobs already have their deadline.
 func (c operationChange) abortSooner(o *operation, m *commandpb.AbortOperation) {
 	order, news := merged(o.record.GetStop(), c.abortOrder(o.record.GetStop().GetMessage(), m))
 	if !news {

@@ -13,7 +13,7 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// maxGrace bounds the grace period of an order. A longer one is a mistake.
+// maxGrace bounds the grace period of an order. A longer grace period is a mistake.
 const maxGrace = 365 * 24 * time.Hour
 
 // stopJobs orders nodes to end jobs of an operation for a user.
@@ -77,8 +77,8 @@ func checkGrace(what string, millis int64) *refusal {
 	return nil
 }
 
-// stops are allocations that a command orders to stop, by operation, in the order in
-// which operations got their first order.
+// stops are allocations that a command orders to stop. They are grouped by operation, in the order
+// in which operations got their first order.
 type stops []StopsOrdered
 
 func (s *stops) add(a *statepb.Allocation) {
@@ -135,8 +135,8 @@ func (c *change) countPreempted(order *statepb.StopOrder) {
 	made(&b.record.PreemptedOthers)[order.GetPreemption()]++
 }
 
-// ordered returns the order that a job has after a new order, and whether it differs from the
-// present one.
+// ordered returns the order that a job has after a new order is given, and whether that differs
+// from its present order.
 func (v *version) ordered(a *statepb.Allocation, order *statepb.StopOrder) (next *statepb.StopOrder, news bool) {
 	if implied := v.record.StopOrderFor(a); implied != nil && implied != a.GetStop() {
 		// The operation's state already requires that the job is killed at once.
@@ -145,8 +145,8 @@ func (v *version) ordered(a *statepb.Allocation, order *statepb.StopOrder) (next
 	return merged(a.GetStop(), v.possible(a, order))
 }
 
-// merged combines a job's order with a later one: the earlier deadline wins, the reason for
-// the first interruption stays, and a held order is released if the later one is not held.
+// merged combines a job's present order with a later one. The earlier deadline wins. The reason for
+// the first interruption stays. A held order is released if the later order is not held.
 func merged(present, later *statepb.StopOrder) (next *statepb.StopOrder, news bool) {
 	told := present.GetHeldUntil() != nil && later.GetHeldUntil() == nil
 	switch {
@@ -167,8 +167,8 @@ func merged(present, later *statepb.StopOrder) (next *statepb.StopOrder, news bo
 	return next, true
 }
 
-// possible returns an order as it applies to a job: a job that cannot be interrupted is
-// killed at once (J.3).
+// possible returns an order in the form in which it can apply to a job: a job that cannot be
+// interrupted is killed at once (J.3).
 func (v *version) possible(a *statepb.Allocation, order *statepb.StopOrder) *statepb.StopOrder {
 	spec := v.record.GetSpec()
 	task := spec.GetTasks()[v.taskIndex[scheduling.TaskName(a.GetTask())]]

@@ -27,8 +27,8 @@ func checkSuccession(clocks []*statepb.StarvationClock, age *statepb.PreemptionA
 	return b.err
 }
 
-// clocksNow merges changed clocks into the clocks of a tree, and drops the clocks that are not
-// running or whose pool or operation is gone. The result is sorted by id, pools first.
+// clocksNow merges changed clocks into the clocks of a tree. It drops clocks that are not running,
+// and those whose pool or operation is gone. The result is sorted by id, pools first.
 func (c *change) clocksNow(t *tree, changed []*statepb.StarvationClock) []*statepb.StarvationClock {
 	was := t.record.GetClocks()
 	if len(was)+len(changed) == 0 {
@@ -47,7 +47,7 @@ func (c *change) clocksNow(t *tree, changed []*statepb.StarvationClock) []*state
 	})
 }
 
-// runsIn reports whether an operation is in progress and in a tree.
+// runsIn reports whether an operation is in progress and belongs to a tree.
 func (c *change) runsIn(id string, tree scheduling.TreeName) bool {
 	o := c.operations[scheduling.OperationID(id)]
 	return o != nil && o.state.InProgress() && o.treeIndex(tree) >= 0

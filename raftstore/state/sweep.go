@@ -24,14 +24,14 @@ func cookiesOf(spec *statepb.TaskSpec, jobs int64) (all cookies.IntervalSet) {
 	return all
 }
 
-// standsAlone reports whether each cookie of a task is useful without the others, and
-// done when its job has completed.
+// standsAlone reports whether each cookie of a task is useful without the others, and is done when
+// its job has completed.
 func (o *operation) standsAlone(task int) bool {
 	return SweepObstacle(o.record.GetSpec(), o.record.GetSpec().GetTasks()[task]) == ""
 }
 
-// SweepObstacle returns the option that prevents the cookies of a task from being
-// independent; empty if none does (J.5.4).
+// SweepObstacle returns the option that prevents the cookies of a task from being independent, or
+// "" if no option does (J.5.4).
 func SweepObstacle(spec *statepb.OperationSpec, t *statepb.TaskSpec) string {
 	switch {
 	case spec.GetType() != lifecycle.Vanilla:
@@ -81,8 +81,8 @@ func (c jobChange) giveUp(o *operation, task int, cookie scheduling.Cookie, j *s
 	o.record.GivenUpError = errorWith(j, map[string]string{"job_id": j.GetJobId(), "task": t.GetName(), "cookie": fmt.Sprint(cookie)})
 }
 
-// CountedFailures returns how many failures of a task count against max_failed_job_count: if the
-// option max_attempts is set, only jobs that were given up, and else all failures.
+// CountedFailures returns how many failures of a task count against max_failed_job_count. If the
+// option max_attempts is set, only jobs that were given up count; if not, all failures count.
 func CountedFailures(spec *statepb.TaskSpec, t *statepb.Task) int64 {
 	if spec.GetMaxAttempts() > 0 {
 		return t.GetCounters().GetGivenUp()
@@ -102,7 +102,8 @@ func allEnded(o *operation) bool {
 	return true
 }
 
-// conclude ends an operation whose cookies have all ended: it completes if none was given up.
+// conclude ends an operation whose cookies have all ended. The operation completes if no cookie was
+// given up, and fails if one was.
 func (c *change) conclude(o *operation) {
 	if why := o.givenUp(); why != nil {
 		c.fail(o, why, NoteJobsGivenUp)
@@ -111,8 +112,8 @@ func (c *change) conclude(o *operation) {
 	c.advance(o, lifecycle.Completing, NoteAllJobsCompleted, nil)
 }
 
-// givenUp returns the error of an operation with cookies that were given up; nil if there
-// are none.
+// givenUp returns the error of an operation with cookies that were given up, or nil if there are
+// none.
 func (o *operation) givenUp() *statepb.Error {
 	var givenUp, total int64
 	var which []string
@@ -136,8 +137,8 @@ func (o *operation) givenUp() *statepb.Error {
 	}
 }
 
-// cookiesText formats cookies for people, as in 3, 7-9. The parameter most limits the number of
-// ranges that it lists.
+// cookiesText formats cookies for people, as in 3, 7-9. The parameter `most` limits the number of
+// ranges in the text.
 func cookiesText(set *cookies.IntervalSet, most int) string {
 	var parts []string
 	for i, r := range set.Intervals() {

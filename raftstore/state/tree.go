@@ -121,7 +121,7 @@ func (t *tree) count(pool scheduling.PoolName, delta pooltree.Count) {
 	}
 }
 
-// findTree returns the tree of a command; an empty name is the default tree.
+// findTree returns the tree that a command names, or the default tree if the name is empty.
 func (c treeChange) findTree(what, name string) (*tree, scheduling.TreeName, *refusal) {
 	tree := scheduling.TreeName(cmp.Or(name, string(c.defaultTree)))
 	if t, ok := c.trees[tree]; ok {
@@ -148,7 +148,8 @@ func quoted(names []string) string {
 	return strings.Join(out, ", ")
 }
 
-// unknownPool returns the refusal of a pool that does not exist; its message names pools that do.
+// unknownPool returns the refusal of a pool that does not exist. Its message names pools that
+// exist.
 func (t *tree) unknownPool(what string, pool scheduling.PoolName) *refusal {
 	return refuse(CodeUnknownPool, "%s: no such pool in tree %q (there are %s): create it or name another",
 		what, t.record.GetName(), t.poolsLike(pool))

@@ -50,12 +50,12 @@ type update struct {
 	before  *statepb.OperationTree
 	options map[string]any
 	pool    string
-	// moved is set if a pool was named, even if it is the current one.
+	// moved is set if the update names a pool, even if that is the current pool.
 	moved bool
 }
 
-// takeUpdate applies one change to the drafts of the trees that it names, or of all trees if it
-// names none.
+// takeUpdate applies one change to the drafts of the trees that the change names, or of all trees
+// if it names none.
 func takeUpdate(what string, drafts []update, m *commandpb.OperationChange) *refusal {
 	if m.Pool == nil && len(m.GetOptions().GetValues()) == 0 {
 		return refuse(CodeInvalidCommand, "%s: a change sets neither a pool nor an option", what)
@@ -120,8 +120,8 @@ func makesSubpools(pools pooltree.Tree, name scheduling.PoolName) bool {
 	return p.Options.CreateEphemeralSubpools != nil && *p.Options.CreateEphemeralSubpools
 }
 
-// left returns the pools of the tree after one operation has left a pool: without that
-// pool, if it is ephemeral and the operation was its last one.
+// left returns the tree's pools after one operation has left a pool. If the pool is ephemeral and
+// the operation was its last one, the result lacks the pool.
 func (t *tree) left(pool scheduling.PoolName) pooltree.Tree {
 	p, _ := t.pools.Pool(pool)
 	if p.Ephemeral == "" || t.total[pool].Operations > 1 {
@@ -129,7 +129,7 @@ func (t *tree) left(pool scheduling.PoolName) pooltree.Tree {
 	}
 	pools, err := t.pools.Remove(pool, 0)
 	if err != nil {
-		// The pool has a child by now, so it stays.
+		// The pool has got a child, so it stays.
 		return t.pools
 	}
 	return pools

@@ -51,8 +51,8 @@ func (t *tree) poolOfGrant(a *statepb.Allocation) scheduling.PoolName {
 	return poolNames(t.pools)[id]
 }
 
-// ran returns how long a job ran by its node's clock, but at most the time since its
-// grant, because that clock may be wrong.
+// ran returns how long a job ran by its node's clock. Because that clock may be wrong, the result
+// is at most the time since the job's grant.
 func (c *change) ran(a *statepb.Allocation, finished *statepb.FinishedJob) time.Duration {
 	ran := finished.GetFinishTime().AsTime().Sub(finished.GetStartTime().AsTime())
 	return max(0, min(ran, c.now.Sub(a.GetStartTime().AsTime())))
@@ -70,7 +70,7 @@ func lose(w *statepb.Waste, held resource.Amounts, ran time.Duration) {
 }
 
 // charge adds lost work to the record of a ledger that has the same pool and cause. The ledger is
-// sorted by both. charge changes the list in place, but no record in it.
+// sorted by pool and cause. charge changes the list in place, but none of its records.
 func charge(ledger []*statepb.Waste, more *statepb.Waste) []*statepb.Waste {
 	i, found := slices.BinarySearchFunc(ledger, more, compareWaste)
 	if !found {

@@ -18,10 +18,10 @@ type work struct {
 	completed cookies.IntervalSet
 	// givenUp are the cookies that have used up their attempts.
 	givenUp cookies.IntervalSet
-	// failed are pending cookies of an ended operation that had failed before.
+	// failed are pending cookies of an ended operation that had a failed attempt.
 	failed cookies.IntervalSet
 	gang   gang
-	// slices holds the input of each cookie; nil once the cookie is completed.
+	// slices holds the input of each cookie. It is nil for completed cookies.
 	slices []*statepb.Slices
 	// parts are the input and output of completed cookies. The list only grows at the
 	// end, so clones share it.
@@ -51,7 +51,8 @@ func (w *work) full(t *statepb.Task) *statepb.Task {
 	return t
 }
 
-// forget drops the work of a task whose operation has ended, except which cookies have failed.
+// forget drops the inputs, outputs, reserves and attempt counts of a task's cookies after its
+// operation has ended. It keeps the sets of cookies, and adds the set of those that have failed.
 func (w *work) forget(t *statepb.Task) {
 	w.pending = queue{learned: w.pending.all()}
 	w.slices, w.parts = nil, nil
