@@ -18,12 +18,12 @@ type confirmer struct {
 
 	mu      sync.Mutex
 	waiting []func(leads bool)
-	// asking means that a goroutine is serving the callers in the field waiting.
+	// asking means that a goroutine is serving the callers in `waiting`.
 	asking bool
 }
 
-// Confirm calls done once, from any goroutine, with whether this replica led at a moment after the
-// call. Concurrent callers share the next check.
+// Confirm reports through `done` whether this replica led at a moment after the call. It calls
+// `done` once, from any goroutine. Concurrent callers share the next check.
 func (c *confirmer) Confirm(done func(leads bool)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -26,7 +26,7 @@ func (r *Replica) Answer(ctx context.Context, m proto.Message) proto.Message {
 	return answer
 }
 
-// refuse turns an error into an answer that expect turns back into the error.
+// refuse turns an error into an answer. The function expect turns that answer back into the error.
 func (r *Replica) refuse(err error) proto.Message {
 	switch {
 	case errors.Is(err, errElsewhere):

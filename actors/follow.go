@@ -21,9 +21,9 @@ type batch struct {
 	done func()
 }
 
-// follow passes the committed entries to an actor, in order and without gaps, until ctx is done.
-// The parameter from is the index that it starts at. If the store no longer has the next entry, the
-// actor fails, and its supervisor restarts it from the current state.
+// follow passes the committed entries from the index `from` on to an actor, in order and without
+// gaps, until ctx is done. If the store no longer has the next entry, the actor fails, and its
+// supervisor restarts it from the current state.
 func follow(ctx context.Context, store *raftstore.Store, who string, from uint64, life *reconcile.Life, take func(batch)) {
 	watch, err := store.Watch(from)
 	if err == nil {
@@ -34,8 +34,7 @@ func follow(ctx context.Context, store *raftstore.Store, who string, from uint64
 	}
 }
 
-// feed passes the batches that the function next returns to the function take, up to maxAhead
-// entries ahead of the actor.
+// feed passes the batches that `next` returns to `take`, up to maxAhead entries ahead of the actor.
 func feed(ctx context.Context, next func(context.Context) (raftstore.Batch, error), take func(batch)) error {
 	ahead := make(chan struct{}, maxAhead)
 	done := func() { <-ahead }

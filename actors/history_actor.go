@@ -38,8 +38,8 @@ func (r recorder) Record(tree scheduling.TreeName, now time.Time, pools []engine
 // historian maintains a replica's pool history.
 type historian struct{ *Replica }
 
-// follow copies the leader's pool history while another replica leads. A leader asks the others
-// for history that it lacks, because it may have started recently.
+// follow copies the leader's pool history while another replica leads. While this replica leads, it
+// asks the others for history that it lacks, because it may have started recently.
 func (r historian) follow() {
 	ticker := time.NewTicker(historyEvery)
 	defer ticker.Stop()
@@ -63,8 +63,8 @@ func (r historian) follow() {
 	}
 }
 
-// fillTree asks the other replicas for the history of a tree that the leader lacks; it is called
-// again if one of them does not answer.
+// fillTree asks the other replicas for the history of a tree that the leader lacks. It is called
+// again if one of the replicas does not answer.
 func (r historian) fillTree(tree scheduling.TreeName) error {
 	lacks := r.histories.Lacks(tree)
 	if lacks == nil {
@@ -126,7 +126,7 @@ func (r *Replica) treeNames() (names []scheduling.TreeName) {
 }
 
 // keepVolumesPatience bounds how long a transfer of leadership waits for the volumes of pools to be
-// committed. If they are not, the next leader starts from older volumes.
+// committed. After that, the next leader starts from older volumes.
 const keepVolumesPatience = time.Second
 
 // keepVolumes asks the leader's actor to have the volumes of all trees committed.

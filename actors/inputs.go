@@ -42,7 +42,7 @@ func (r *records) Progress(operation, task string) (progress *statepb.InputProgr
 	return progress
 }
 
-// task calls the function read with a task of an operation, if the task exists.
+// task calls `read` with a task of an operation, if the task exists.
 func (r *records) task(operation, name string, read func(*statepb.Task)) {
 	r.store.View(func(s *state.State) {
 		op, _ := s.Operation(scheduling.OperationID(operation))

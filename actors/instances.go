@@ -81,8 +81,8 @@ func (n *newsdesk) forget(operation string, of *awaited) {
 	}
 }
 
-// look returns the result of the function find, which all calls before the next change share, and
-// the channel that is closed at that change.
+// look returns an answer, and the channel that is closed at the next change. Until that change, all
+// calls share one result of `find`.
 func (of *awaited) look(find func() *actorpb.Instances) (seen *actorpb.Instances, changed <-chan struct{}) {
 	of.finding.Lock()
 	defer of.finding.Unlock()
@@ -102,7 +102,7 @@ func (of *awaited) look(find func() *actorpb.Instances) (seen *actorpb.Instances
 }
 
 // keep remembers an answer and returns it, sharing the unchanged instances of the one before. The
-// caller holds the lock finding.
+// caller holds the lock `finding`.
 func (of *awaited) keep(found *actorpb.Instances) *actorpb.Instances {
 	if n := len(of.past); n > 0 {
 		last := of.past[n-1]
@@ -117,7 +117,7 @@ func (of *awaited) keep(found *actorpb.Instances) *actorpb.Instances {
 	return found
 }
 
-// had returns the answer with a version, or nil if it is unknown or no longer remembered.
+// had returns the remembered answer with a version, or nil if there is none.
 func (of *awaited) had(version string) *actorpb.Instances {
 	of.finding.Lock()
 	defer of.finding.Unlock()
@@ -200,8 +200,8 @@ func (r *Replica) InstanceChanges(ctx context.Context, operation, version string
 	return r.news.await(ctx, operation, version, true, func() *actorpb.Instances { return r.instancesOf(operation) })
 }
 
-// await returns the result of the function find once its version differs, or when ctx is done. If
-// changes is set, it returns only the changes since the given version.
+// await returns the result of `find` once its version differs from the given one, or when ctx is
+// done. If `changes` is set, await returns only the changes since the given version.
 func (n *newsdesk) await(ctx context.Context, operation, version string, changes bool, find func() *actorpb.Instances) *actorpb.Instances {
 	of, leave := n.follow(operation)
 	defer leave()
@@ -227,7 +227,8 @@ func (n *newsdesk) await(ctx context.Context, operation, version string, changes
 
 func (r *Replica) instancesOf(operation string) *actorpb.Instances {
 	id := scheduling.OperationID(operation)
-	// Read the signals first: a job that ends in between then counts as gone in both.
+	// Read the signals before the state: a job with a signal that ends between the two reads is
+	// missing from the state, and so counts as gone.
 	hosts := map[string]string{}
 	known := signal.Known{
 		Operation: operation, Over: true, Heard: r.signals.OfOperation(operation), Words: r.words.Of(operation), Unheard: r.nodes.Unheard,

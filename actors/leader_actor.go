@@ -167,8 +167,8 @@ func (a *leaderActor) beginTerm(ctx context.Context) (index uint64, err error) {
 	return results[0].GetIndex(), nil
 }
 
-// rebuild spawns the leader's actors from the state. Each reads its own part; the scheduler
-// registers running allocations before it plans anything.
+// rebuild spawns the leader's actors from the state. Each actor reads its own part of the state.
+// The scheduler registers running allocations before it plans anything.
 func (a *leaderActor) rebuild(ctx actor.Context, index uint64) {
 	var nodes []string
 	var trees []scheduling.TreeName

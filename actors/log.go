@@ -103,7 +103,7 @@ func (r *Replica) ReadBarrier(ctx context.Context) error {
 // committed, so the request can be repeated.
 var errElsewhere = errors.New("no longer the leader")
 
-// atLeader calls the function ask with the leader's id. If that replica is no longer the leader, it
+// atLeader calls `ask` with the leader's id. If that replica is no longer the leader, atLeader
 // tries again, until ctx is done.
 func (r *Replica) atLeader(ctx context.Context, ask func(leader string) error) error {
 	for {

@@ -9,10 +9,10 @@ import (
 	"weir/actors/reconcile"
 )
 
-// mailbox holds at most one Look at a time: an actor that looks sees all changes up to then, so a
-// second waiting Look would be redundant. It holds only the latest heartbeat, which includes all
-// that an older one reported. The mailbox does not bound other messages, because their senders do:
-// the gateway by its limits, followers of the log by maxAhead.
+// mailbox holds at most one Look at a time: an actor that handles a Look sees all earlier changes,
+// so a second waiting Look would be redundant. It holds only the latest heartbeat, which includes
+// all that an older one reported. The mailbox does not bound other messages, because their senders
+// do: the gateway by its limits, followers of the log by maxAhead.
 type mailbox struct {
 	actor.Mailbox
 	// looking means that a Look is queued.
@@ -56,8 +56,8 @@ type taker struct {
 	from *mailbox
 }
 
-// InvokeUserMessage implements actor.MessageInvoker. It clears looking first: this Look may miss
-// changes from now on, so the next Look has to be queued.
+// InvokeUserMessage implements actor.MessageInvoker. It first clears `looking`: the current Look
+// may miss later changes, so the next Look has to be queued.
 func (t taker) InvokeUserMessage(message any) {
 	switch message.(type) {
 	case reconcile.Look:

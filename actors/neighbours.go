@@ -32,7 +32,7 @@ func (n *neighbours) observe(view *cluster.View) {
 		}
 		n.known[other.ID] = true
 		if err := n.streams.Connect(peerOf(string(other.ID))); err != nil {
-			n.log.Warn("connect to replica", "replica", other.ID, "error", err)
+			n.log.Warn("cannot connect to replica", "replica", other.ID, "error", err)
 		}
 	}
 	for id := range before {

@@ -323,8 +323,8 @@ func (r *Replica) followReplicas() {
 	}
 }
 
-// observe processes a view of the cluster, and notifies the leader's operations when a replica
-// came or left. A leader actor that starts in between either sees the new view or is notified.
+// observe processes a view of the cluster, and notifies the leader's operations when a replica came
+// or left. A leader actor that starts at the same time either sees the new view or is notified.
 func (r *Replica) observe(view *cluster.View) {
 	if !r.liveness.observe(time.Now(), view) {
 		return

@@ -16,7 +16,7 @@ const (
 	// retried. The pause doubles each time, because a store may be unavailable for hours.
 	discardPause = 5 * time.Minute
 	// discardsAtOnce bounds the staging folders that are removed at the same time: a replica that
-	// starts checks those of all operations that ended recently.
+	// starts checks the folders of all operations that ended recently.
 	discardsAtOnce = 8
 	// stagedFor is how long the removal of a staging folder is retried. A replica that starts tries
 	// again for the operations that ended within this time.
@@ -38,7 +38,7 @@ func stagedBefore(s *state.State, now time.Time) (ended []*statepb.Operation) {
 }
 
 // clear removes the staging folder of an operation. Both the replica of its controller and the
-// leader do this, because the former may be gone.
+// leader do this, because the replica of the controller may be gone.
 func (a *controllersActor) clear(operation string) {
 	var op *statepb.Operation
 	a.replica.store.View(func(s *state.State) {

@@ -99,9 +99,9 @@ func (s *Station) Close(ctx context.Context) error {
 	return s.closed
 }
 
-// Leave stops the actors. The node's jobs keep running until their lease expires; a station that
-// starts before that takes them over. It may be called more than once, and Close does nothing
-// after it.
+// Leave stops the actors. The node's jobs keep running until their lease expires. A new
+// station takes the jobs over if it starts before that. Leave may be called more than once, and
+// Close does nothing after it.
 func (s *Station) Leave(ctx context.Context) error {
 	s.closeOnce.Do(func() { s.closed = errors.Join(s.agent.Leave(ctx), s.release()) })
 	return s.closed

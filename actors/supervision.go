@@ -31,8 +31,8 @@ func (s restarts) HandleFailure(_ *actor.ActorSystem, supervisor actor.Superviso
 	time.AfterFunc(pause, func() { supervisor.RestartChildren(child) })
 }
 
-// supervised returns the properties of an actor that restarts its children when they fail. atRoot
-// is for an actor without a parent, which is restarted too.
+// supervised returns the properties of an actor that restarts its children when they fail. `atRoot`
+// means that the actor has no parent; it is then restarted too.
 func supervised(log *slog.Logger, producer actor.Producer, atRoot bool) *actor.Props {
 	s := restarts{log}
 	options := []actor.PropsOption{actor.WithSupervisor(s), actor.WithMailbox(newMailbox)}

@@ -151,8 +151,8 @@ func (t *ledTrees) view(ctx actor.Context, term uint64, m viewRequest) {
 	}
 }
 
-// gather returns a function that takes this many views of schedulers, at least one. At the last
-// one it replies with all of them merged.
+// gather returns a function to be called with each of the given number of views, at least one. The
+// last call replies with all views merged.
 func gather(views int, reply func(*actorpb.SchedulerView)) func(*actorpb.SchedulerView) {
 	var mu sync.Mutex
 	var seen []*actorpb.SchedulerView

@@ -193,8 +193,8 @@ func (a *controllerActor) wait(why *commandpb.SetPendingReason) {
 	a.propose(why)
 }
 
-// announce signals to all replicas the jobs that have to leave, deadlines that have come nearer,
-// and jobs that have gone.
+// announce sends all replicas signals of jobs that have to leave, of deadlines that have become
+// earlier, and of jobs that have gone.
 func (a *controllerActor) announce(op *statepb.Operation) {
 	leaving := a.cfg.State.Leaving(op.GetId())
 	present := make(map[string]bool, len(leaving))
@@ -300,8 +300,8 @@ func (a *controllerActor) finish(job *statepb.FinishedJob, reply func(proto.Mess
 	return true
 }
 
-// flush proposes results unless a proposal is in flight. Results that arrive meanwhile share the
-// next log entry.
+// flush proposes results unless a proposal is in flight. Results that arrive during a proposal
+// share the next log entry.
 func (a *controllerActor) flush() {
 	if a.finishing {
 		return

@@ -12,7 +12,7 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// Classify converts an agent's report about the end of a job into the record to commit. order is
+// Classify converts an agent's report about the end of a job into the record to commit. `order` is
 // the job's order to stop, as far as this replica knows, or nil; the agent may know of an order
 // that this replica has not seen yet.
 //
@@ -25,8 +25,8 @@ func Classify(ended *actorpb.JobEnded, allocation *statepb.Allocation, task *sta
 	job.Cookie = allocation.GetCookie()
 	job.Node = allocation.GetNode()
 	job.Attempt = allocation.GetAttempt()
-	// Only the agent knows whether the job was interrupted before it ended: the order may have
-	// been given since.
+	// Only the agent knows whether the job was interrupted before it ended: the order may have been
+	// given after the end.
 	wantsRerun := task != nil && task.RestartExitCode != nil && job.GetExitCode() == task.GetRestartExitCode() && interrupted(job.GetStop())
 	if order != nil {
 		job.Stop = order

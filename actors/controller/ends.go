@@ -27,7 +27,7 @@ type end struct {
 // NewEnds returns a collection of at most limit results.
 func NewEnds(limit int) *Ends { return &Ends{byJob: map[string]*end{}, limit: limit} }
 
-// Again replaces the reply of a held result. It reports whether the result is held.
+// Again replaces the reply of a result, and reports whether the result is held.
 func (e *Ends) Again(job string, reply func(proto.Message)) bool {
 	held, ok := e.byJob[job]
 	if ok {
@@ -59,8 +59,8 @@ func (e *Ends) Add(job *statepb.FinishedJob, reply func(proto.Message)) bool {
 	return true
 }
 
-// Take returns up to n results to propose, of at most this many bytes together, but at least one.
-// They stay held until Settle or Return.
+// Take returns results to propose: up to n results of up to the given number of bytes together, but
+// at least one result if any waits. The results stay held until Settle or Return.
 func (e *Ends) Take(n, bytes int) []*statepb.FinishedJob {
 	var jobs []*statepb.FinishedJob
 	for _, id := range e.waiting[:min(n, len(e.waiting))] {

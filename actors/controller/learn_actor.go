@@ -26,7 +26,7 @@ type MemoryState interface {
 	// Profile returns the memory profile of a key; nil if there is none.
 	Profile(key string) *statepb.MemoryProfile
 	// Learning returns what an operation in progress has learned for a memory profile. Of several
-	// operations, the one with the most samples counts. nil means that none has any.
+	// operations, the one with the most samples counts. nil means that no operation has samples.
 	Learning(key string) *Learning
 }
 

@@ -100,13 +100,14 @@ func (l *Lessons) Of(task string) *memory.Learner {
 	return l.begin(task, 0)
 }
 
-// begin returns an empty learner. The parameter absorbed is how many samples it counts as seen.
+// begin returns an empty learner. `absorbed` is the number of samples that the learner counts as
+// seen.
 func (l *Lessons) begin(task string, absorbed int64) *memory.Learner {
 	return &memory.Learner{Task: l.task(task), User: new(memory.Digest), Proxy: new(memory.Digest), Absorbed: absorbed}
 }
 
 // Learn returns the reserves to propose for the next jobs of tasks; none if they are unchanged or
-// were proposed recently. after is how long to wait before asking again; 0 means until there are
+// were proposed recently. `after` is how long to wait before the next call; 0 means to wait for
 // more samples.
 func (l *Lessons) Learn(now time.Time) (reserves []*commandpb.TaskReserve, after time.Duration) {
 	for _, task := range l.spec.GetTasks() {
@@ -130,7 +131,7 @@ func (l *Lessons) Learn(now time.Time) (reserves []*commandpb.TaskReserve, after
 }
 
 // Leave returns the profiles to save for later operations: those of tasks that have learned
-// something and have not saved it yet. present returns the current profile of a key, or nil. An
+// something and have not saved it yet. `present` returns the current profile of a key, or nil. An
 // unreadable profile is replaced.
 func (l *Lessons) Leave(operation string, now time.Time, present func(key string) *statepb.MemoryProfile) []*commandpb.SavedProfile {
 	var saved []*commandpb.SavedProfile

@@ -52,7 +52,8 @@ type reading struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	publish context.CancelFunc
-	// input never changes once it is set; initial is the number of jobs that it was cut into.
+	// `input` never changes once it is set. `initial` is the number of jobs into which the input
+	// was cut.
 	input   *statepb.Input
 	initial int
 	// suspicions holds the suspicion of each cookie that has failed.
@@ -68,9 +69,9 @@ func newReading() *reading {
 // reads reports whether an operation has an input.
 func reads(op *statepb.Operation) bool { return op.GetSpec().GetMap() != nil }
 
-// longStep returns a function that makes the next step, if making it takes time; nil means that
-// step can be proposed as it is. The parameter step is the next step of an operation without input;
-// the function completes it for a map operation.
+// longStep returns a function that makes the next step, if that takes time; nil means that `step`
+// can be proposed as it is. `step` is what would be the next step without an input; the function
+// completes it for a map operation.
 func (a *controllerActor) longStep(op *statepb.Operation, allocations int, step proto.Message) func() proto.Message {
 	if !reads(op) {
 		return a.checked(op, step)
@@ -96,8 +97,7 @@ func (a *controllerActor) callOff(op *statepb.Operation) {
 	}
 }
 
-// take runs work, which makes a step, off the actor's goroutine. If work returns nil, there is no
-// step.
+// take runs `work` off the actor's goroutine. `work` returns a step, or nil if there is none.
 func (a *controllerActor) take(work func() proto.Message) {
 	a.stepping = true
 	go func() {
@@ -185,8 +185,8 @@ func (a *controllerActor) publishParts(ctx context.Context, op *statepb.Operatio
 	return err
 }
 
-// known makes sure that the input is known, and the number of jobs that it was first cut into. It
-// reports whether both are known now.
+// known reports whether this actor knows the input, and the number of jobs into which the input was
+// first cut. If it does not, known tries to read both from the state.
 func (a *controllerActor) known(op *statepb.Operation) bool {
 	if a.reading.input != nil {
 		return true
@@ -245,7 +245,7 @@ func (a *controllerActor) place(ctx context.Context, out storage.Output, feed *a
 func (a *controllerActor) endedRead(op *statepb.Operation, allocation *statepb.Allocation, job *statepb.FinishedJob, reply func(proto.Message)) bool {
 	given := a.cfg.State.Slices(op.GetId(), allocation.GetTask(), allocation.GetCookie())
 	if !a.known(op) || len(given) == 0 {
-		// It may also be that the result has just been counted, so that the cookie has no slices.
+		// Another possible cause: the result has just been counted, so the cookie has no slices.
 		reply(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: fmt.Sprintf("result of job %s: input not listed yet", job.GetJobId()), RetryMillis: 1000})
 		return false
 	}
@@ -260,8 +260,8 @@ func (a *controllerActor) endedRead(op *statepb.Operation, allocation *statepb.A
 	return true
 }
 
-// note counts a failure once its record is queued. It is not counted earlier, because an agent
-// whose report is refused sends it again.
+// note counts a failure. Call it only once the failure's record is queued, because an agent whose
+// report is refused sends the report again.
 func (a *controllerActor) note(op *statepb.Operation, allocation *statepb.Allocation, job *statepb.FinishedJob) {
 	if job.GetState() == lifecycle.JobFailed.String() {
 		a.suspicion(op, allocation).note(job)

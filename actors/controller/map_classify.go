@@ -44,8 +44,8 @@ func (s *suspicion) note(job *statepb.FinishedJob) {
 }
 
 // classifyRead completes the record of a job that reads input: which part of the input counts, and
-// how the rest is read. lone means that the job failed on a single record, which the caller has to
-// name.
+// how the rest is read. `lone` means that the job failed on a single record, which the caller has
+// to name.
 func classifyRead(job *statepb.FinishedJob, m *statepb.MapSpec, allocation *statepb.Allocation, given []*statepb.Slice, s suspicion) (lone bool) {
 	job.Split, job.Skipped, job.Fatal = nil, nil, false
 	switch job.GetState() {

@@ -39,8 +39,8 @@ func measured(job *statepb.FinishedJob, task memory.Task, spec *statepb.TaskSpec
 		values.Put(statistics.DataOutputRows, out.GetRows())
 		values.Put(statistics.DataOutputBytes, out.GetBytes())
 	}
-	// The node reports the total time, including preparation. If it did not, because it was lost,
-	// take the time from start to finish.
+	// The node reports the total time, including preparation. If the node was lost before it could
+	// report, take the time from start to finish.
 	millis, told := values.Get(statistics.TimeTotal)
 	if !told && job.GetStartTime() != nil && job.GetFinishTime() != nil {
 		millis = max(job.GetFinishTime().AsTime().Sub(job.GetStartTime().AsTime()).Milliseconds(), 0)

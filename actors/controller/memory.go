@@ -42,10 +42,10 @@ func (l *Learning) digests() (user, proxy *memory.Digest, err error) {
 	return user, proxy, nil
 }
 
-// Expect returns the memory state of a task before its first job, including its reserve. profile is
-// the memory profile that earlier operations have saved, and learning is what an operation in
-// progress has learned; either may be nil. If the data is unreadable, Expect returns an error and a
-// state without it.
+// Expect returns the memory state of a task before its first job, including its reserve. `profile`
+// is the memory profile that earlier operations have saved; `learning` is what an operation in
+// progress has learned. Either may be nil. If the data is unreadable, Expect returns an error, and
+// a state without that data.
 func Expect(spec *statepb.OperationSpec, task *statepb.TaskSpec, profile *statepb.MemoryProfile, learning *Learning) (*statepb.TaskMemory, error) {
 	user, proxy, err := expected(task, profile, learning)
 	if err != nil {
@@ -109,8 +109,8 @@ func usage(job *statepb.FinishedJob) memory.Usage {
 
 // teach adds to the record of a job its memory sample and, after an overdraft, the reserve with
 // which the job runs again. Only jobs that completed, or were aborted for overdraft, have a sample.
-// The parameter before is the cookie's own reserve so far, or nil; learner is the task's learner.
-// The record's statistics must be complete.
+// `before` is the cookie's own reserve so far, or nil; `learner` is the task's learner. The
+// record's statistics must be complete.
 func teach(job *statepb.FinishedJob, learner *memory.Learner, before *statepb.CookieReserve) {
 	job.Sample, job.NextReserve = nil, nil
 	overdraft := job.GetState() == lifecycle.JobAborted.String() && job.GetAbortReason() == lifecycle.AbortResourceOverdraft.String()

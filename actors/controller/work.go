@@ -65,7 +65,7 @@ func taskOf(op *statepb.Operation, allocation *statepb.Allocation) *statepb.Task
 	return nil
 }
 
-// Signal returns the announcement of a job that has to leave.
+// Signal returns the signal that tells others that a job has been ordered to leave.
 func Signal(now time.Time, op *statepb.Operation, allocation *statepb.Allocation) *actorpb.InterruptionSignal {
 	order := op.StopOrderFor(allocation)
 	return &actorpb.InterruptionSignal{

@@ -31,7 +31,7 @@ type Config struct {
 	Replicas []agent.Replica
 	// Dialer returns the dialer of a node, by its name.
 	Dialer func(name string) (remote.Dialer, error)
-	// Complete makes jobs complete at once. Otherwise they run until they are told to leave.
+	// Complete makes jobs complete at once. If it is false, jobs run until they are told to leave.
 	Complete bool
 }
 

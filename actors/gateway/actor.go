@@ -18,7 +18,7 @@ import (
 
 // Replica is the part of a replica that its gateway uses.
 type Replica interface {
-	// ToNode passes an agent's message on to its node's actor, which answers with reply. It
+	// ToNode passes an agent's message on to its node's actor, which answers through `reply`. It
 	// returns false if this replica does not lead.
 	ToNode(node string, msg proto.Message, reply func(proto.Message)) bool
 	// ToController passes an agent's message on to the controller of an operation. It returns
@@ -27,8 +27,8 @@ type Replica interface {
 	// ControllerOf returns the replica that controls an operation; nil if the operation is not in
 	// progress.
 	ControllerOf(operation string) *actorpb.Replica
-	// Answer handles a request to the replica that leads. It blocks. If this replica does not
-	// lead, it answers with a Redirect.
+	// Answer handles a request to the replica that leads. It blocks. If this replica does not lead,
+	// the answer is a Redirect.
 	Answer(ctx context.Context, msg proto.Message) proto.Message
 	// Redirect returns the current leader.
 	Redirect() *actorpb.Redirect
@@ -150,7 +150,7 @@ func (a *gatewayActor) patience(m *remote.Inbound) time.Duration {
 	return min(time.Until(m.Deadline), a.cfg.Patience)
 }
 
-// route passes a message on. reply is called exactly once.
+// route passes a message on. It calls `reply` exactly once.
 func (a *gatewayActor) route(m *remote.Inbound, reply func(proto.Message)) {
 	switch msg := m.Message.(type) {
 	case *actorpb.RegisterAgent, *actorpb.Heartbeat:
@@ -203,8 +203,7 @@ func (a *gatewayActor) controllerOf(operation string) *actorpb.ControllerFound {
 	return &actorpb.ControllerFound{OperationId: operation, Controller: a.cfg.Replica.ControllerOf(operation)}
 }
 
-// atGrant waits until this replica has applied the log entry of a job's grant, and calls its last
-// parameter.
+// atGrant calls `then` once this replica has applied the log entry of a job's grant.
 func (a *gatewayActor) atGrant(m *remote.Inbound, grant uint64, reply func(proto.Message), then func()) {
 	a.background(m, func(ctx context.Context) {
 		if err := a.cfg.Replica.WaitApplied(ctx, grant); err != nil {

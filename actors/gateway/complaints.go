@@ -13,7 +13,7 @@ type complaints struct {
 
 type complaint struct {
 	logged time.Time
-	// unlogged counts the refusals since logged.
+	// unlogged counts the refusals after the time `logged`.
 	unlogged int
 }
 

@@ -40,7 +40,7 @@ func DefaultLimits() Limits {
 // Validate returns an error that names an invalid limit.
 func (l Limits) Validate() error {
 	if l.InFlight <= 0 || l.AgentInFlight <= 0 || l.Waiting <= 0 || l.AgentWaiting <= 0 || l.RetryMillis <= 0 {
-		return fmt.Errorf("gateway limits: in flight %d, of one agent %d, waiting %d, of one agent %d, retry hint %d ms: must be more than 0",
+		return fmt.Errorf("gateway limits: in flight %d, of one agent %d, waiting %d, of one agent %d, retry hint %d ms: all must be more than 0",
 			l.InFlight, l.AgentInFlight, l.Waiting, l.AgentWaiting, l.RetryMillis)
 	}
 	return nil
@@ -55,7 +55,7 @@ func Busy(l Limits) *actorpb.Refused {
 // for concurrent use.
 type Doorkeeper struct {
 	limits Limits
-	// asking counts requests that are answered at once; waiting counts those that wait for changes
+	// `asking` counts requests that are answered at once, `waiting` those that wait for changes
 	// of instances.
 	asking, waiting *crowd
 }

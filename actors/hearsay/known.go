@@ -1,10 +1,11 @@
-// Package hearsay spreads advisory messages among replicas, and keeps those of other replicas.
+// Package hearsay spreads advisory messages among replicas, and keeps the messages of other
+// replicas.
 //
 // For each subject a replica has one Known, which any goroutine may read, and one actor, its only
-// writer: messages of this replica (Say) are signed, stored and broadcast by gossip; those of
-// others are Heard. A replica that joins, or has missed messages, gets all that another replica
-// knows, and keeps those that are new to it. Messages may be late, come twice or never. They are
-// only advice: the replicated state is authoritative.
+// writer. Messages of this replica (Say) are signed, stored and broadcast by gossip; messages of
+// other replicas arrive as Heard. A replica that joins, or has missed messages, gets all that
+// another replica knows, and keeps the messages that are new to it. Messages may be late, come
+// twice or never. They are only advice: the replicated state is authoritative.
 //
 // A Subject decides which of two messages about one thing counts, and when a message is forgotten.
 package hearsay
@@ -23,8 +24,8 @@ import (
 type Subject[M proto.Message] struct {
 	// Topic is the gossip topic.
 	Topic string
-	// Limit bounds the messages that are kept: beyond it, those whose keys were heard first are
-	// forgotten.
+	// Limit bounds the messages that are kept: above that number, the messages whose keys were heard
+	// first are forgotten.
 	Limit int
 	// Key returns the thing that a message is about; a newer message replaces an unsent one of the
 	// same key. A message with an empty key is dropped.
@@ -38,18 +39,19 @@ type Subject[M proto.Message] struct {
 	Replaces func(said, earlier M) bool
 	// News reports whether a message says something different from the earlier one.
 	News func(said, earlier M) bool
-	// Forget returns when to forget a message that was heard, or found to stay, at the time now.
+	// Forget returns when to forget a message. `now` is when the message was heard, or was last found
+	// to stay.
 	Forget func(now time.Time, said M) time.Time
-	// Stays reports whether a message is kept regardless of its time. A message that no longer
-	// stays is not passed on, because a replica that has forgotten it would store it again. Nil
-	// means that none stays.
+	// Stays reports whether a message is kept regardless of its time. A message that no longer stays
+	// is not passed on, because a replica that has forgotten it would store it again. If Stays is nil,
+	// no message stays.
 	Stays func(M) bool
 	// All combines messages into one, and Each splits such a message.
 	All  func([]M) proto.Message
 	Each func(all []byte) ([]M, error)
 }
 
-// ListIn splits messages of one type, which contain a list, for Subject.Each.
+// ListIn returns a Subject.Each for messages of a type that contains a list.
 func ListIn[T any, M interface {
 	*S
 	proto.Message
@@ -139,8 +141,8 @@ func (k *Known[M]) LocalState() []byte {
 	return state
 }
 
-// Add stores a message, and reports whether it is news. It keeps said without a copy. A message
-// that would be forgotten at once is not news; another replica may still have it.
+// Add stores a message without copying it, and reports whether it is news. A message that would be
+// forgotten at once is not news; another replica may still have it.
 func (k *Known[M]) Add(said M) (news bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -197,7 +199,7 @@ func (k *Known[M]) Expire() (news []M) {
 	return news
 }
 
-// drop removes a message, but not its key in order.
+// drop removes a message, but leaves its key in the field `order`.
 func (k *Known[M]) drop(key string) {
 	group := k.subject.Group(k.heard[key].said)
 	delete(k.heard, key)

@@ -312,9 +312,9 @@ func (a *nodeActor) propose(then func([]*commandpb.Result, error), commands ...p
 	}, commands...)
 }
 
-// proposeUntil proposes commands. If they fail, it calls its second parameter after a pause; that
-// function proposes commands for the state at that time. If a job to be given up has ended
-// meanwhile, that is not a failure.
+// proposeUntil proposes commands. If they fail, it pauses and calls `again`, which proposes
+// commands for the state at that time. It is not a failure if a job to be given up has ended
+// meanwhile.
 func (a *nodeActor) proposeUntil(timer *reconcile.Timer, again func(), commands ...proto.Message) {
 	a.propose(func(results []*commandpb.Result, err error) {
 		refusal := reconcile.Refusal(results)

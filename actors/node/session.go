@@ -2,8 +2,8 @@
 //
 // One actor per node holds the session of the node's agent: its lease, the jobs that it reported,
 // and the orders that were sent to it. Whenever the committed state or the agent's report changes,
-// it compares the jobs that the agent should have with those that it has and sends the difference.
-// Lost messages are repeated, so no single message has to arrive.
+// the actor compares the jobs that the agent should have with those that it has and sends the
+// difference. Lost messages are repeated, so no single message has to arrive.
 package node
 
 import (
@@ -85,7 +85,7 @@ type Session struct {
 	heard     time.Time
 	resources resource.Amounts
 	held      map[string]*actorpb.HeldJob
-	// files is the state of its file cache; nil if it reports none.
+	// files is the state of the agent's file cache; nil if the agent reports none.
 	files *actorpb.FileCache
 	// missing are the granted jobs that had ended or vanished in the agent's first report after
 	// Doubt, or after the registration; nil if there has been no report yet.
@@ -97,8 +97,8 @@ type Session struct {
 // told is when an order was sent, and the job's deadline in that order.
 type told struct{ at, deadline time.Time }
 
-// NewSession returns the session of a node that is online when a leader is elected at now. The
-// node has a whole lease to send a heartbeat.
+// NewSession returns the session of a node that is online when a leader is elected, at the time
+// `now`. The node has a whole lease to send a heartbeat.
 func NewSession(now time.Time, timing Timing) *Session {
 	return &Session{timing: timing, expires: now.Add(timing.wait()), held: map[string]*actorpb.HeldJob{}, told: map[string]told{}}
 }
@@ -141,7 +141,8 @@ func faultOf(m *actorpb.RegisterAgent) string {
 }
 
 // unregistered answers an agent whose registration was refused by the state. The agent should retry
-// only after a stale term: then another replica leads. All other causes need an operator.
+// only if the refusal is for a stale term, because then another replica leads. All other causes
+// need an operator.
 func unregistered(refusal *commandpb.Refusal, retry time.Duration) *actorpb.Refused {
 	if refusal.GetCode() == state.CodeStaleTerm {
 		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: refusal.GetMessage(), RetryMillis: retry.Milliseconds()}
@@ -192,7 +193,7 @@ func (s *Session) Heartbeat(now time.Time, term uint64, m *actorpb.Heartbeat) *a
 		return &actorpb.Refused{Code: actorpb.CodeNotRegistered, Reason: fmt.Sprintf("heartbeat of node %q: agent not registered in this term; register again", m.GetNode())}
 	}
 	if m.GetSequence() <= s.sequence {
-		return &actorpb.Refused{Code: actorpb.CodeStale, Reason: fmt.Sprintf("heartbeat %d of node %q: already received %d", m.GetSequence(), m.GetNode(), s.sequence)}
+		return &actorpb.Refused{Code: actorpb.CodeStale, Reason: fmt.Sprintf("heartbeat %d of node %q is out of date: heartbeat %d has already arrived", m.GetSequence(), m.GetNode(), s.sequence)}
 	}
 	s.sequence = m.GetSequence()
 	s.files = m.GetFiles()
@@ -212,10 +213,10 @@ func (s *Session) hear(now time.Time, jobs []*actorpb.HeldJob) {
 // Live reports whether the agent is registered in this term and its lease holds.
 func (s *Session) Live(now time.Time) bool { return s.incarnation != 0 && now.Before(s.expires) }
 
-// Silent returns when the node counts as unheard unless it is heard before.
+// Silent returns when the node counts as unheard unless a heartbeat arrives earlier.
 func (s *Session) Silent() time.Time { return s.expires.Add(s.timing.silence() - s.timing.wait()) }
 
-// Expires returns when the node counts as lost unless it is heard before.
+// Expires returns when the node counts as lost unless a heartbeat arrives earlier.
 func (s *Session) Expires() time.Time { return s.expires }
 
 // Close ends the session: the node is lost and has to register again.

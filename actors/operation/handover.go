@@ -18,8 +18,8 @@ type Instance struct {
 	Cookie    int32
 	// Ready means that the instance accepts requests.
 	Ready bool
-	// Held is the time until which the instance's order to leave is held back; zero if no order is.
-	// Told means that the instance has an order in force.
+	// Held is the time until which the instance's order to leave is held back; zero if no order is
+	// held back. Told means that the instance has an order in force.
 	Held time.Time
 	Told bool
 	// Drained means that the order is due to a drain. A job that is preempted for another operation
@@ -30,12 +30,12 @@ type Instance struct {
 }
 
 // HandOver decides about the instances of an operation whose order to leave is held back: which are
-// replaced now, and which are told to leave (J.3.3). command is nil if there are none of either
-// kind. again is when to decide again even if nothing changes; zero for never.
+// replaced now, and which are told to leave (J.3.3). `command` is nil if no instance is replaced or
+// told to leave. `again` is when to decide again even if nothing changes; zero means never.
 //
 // At most max_surge drained instances of the task are replaced at a time. An instance is told to
-// leave when its successor, if it is to have one, and min_available other instances are ready, and
-// at the end of its hold in any case.
+// leave when min_available other instances are ready, and so is its successor if it is to have one.
+// At the end of its hold it is told to leave in any case.
 func HandOver(now time.Time, op *statepb.Operation, term uint64, instances []Instance) (command *commandpb.HandOver, again time.Time) {
 	command = &commandpb.HandOver{Term: term, Time: timestamppb.New(now), OperationId: op.GetId()}
 	for _, task := range op.GetSpec().GetTasks() {

@@ -24,7 +24,8 @@ type View struct {
 	Operation *statepb.Operation
 	// Allocations is the number of allocations that have not ended.
 	Allocations int
-	// ControllerGone is since when the operation's replica has been gone; zero if it is alive.
+	// ControllerGone is the time since which the operation's replica has been gone; zero if it is
+	// alive.
 	ControllerGone time.Time
 	// Term is the leader's term.
 	Term uint64
@@ -36,7 +37,7 @@ type Chooser func(operationID string) (replica string, ok bool)
 
 // Next returns the next step of an operation (J.4).
 //
-// An operation whose replica has been gone for reassignAfter is assigned to another one. An
+// An operation whose replica has been gone for reassignAfter is assigned to another replica. An
 // operation past its time limit fails. A finishing operation ends when its last allocation has
 // ended; a map operation completes when its controller has published its output.
 func Next(now time.Time, view View, choose Chooser, reassignAfter time.Duration) reconcile.Step {

@@ -46,7 +46,7 @@ func (cfg *Config) decide(now time.Time) (step reconcile.Step) {
 	}
 	view.Term = cfg.Term
 	if step.Propose, err = Admit(now, cfg.Name, view); err != nil {
-		cfg.Logger.Error("admit operations", "pool", cfg.Name, "error", err)
+		cfg.Logger.Error("cannot admit operations", "pool", cfg.Name, "error", err)
 	}
 	return step
 }

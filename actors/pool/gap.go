@@ -5,11 +5,11 @@ import (
 	"weir/scheduling"
 )
 
-// gap is a period for which this leader has no points. Another replica may have recorded them as
-// the leader, and others may have copied them.
+// gap is a period for which this leader has no points. Another replica may have recorded points as
+// the leader in that period, and others may have copied those points.
 type gap struct {
-	// secondsAfter and minutesAfter are the times of the last known points before the gap. second
-	// is the time of the first point after the gap.
+	// secondsAfter and minutesAfter are the times of the last known points before the gap. `second` is
+	// the time of the first point after the gap.
 	secondsAfter, minutesAfter, second int64
 }
 
@@ -88,8 +88,8 @@ func (of history) average(from, to int64) {
 	}
 }
 
-// fill stores the points at times in the interval kept that are not known here. In the interval
-// more, where the other side has better points, it also replaces known points.
+// fill stores the points with times in `kept` that are not known here. For times in `more`, where
+// the other side has better points, it also replaces known points.
 func fill(r ring, points *actorpb.Points, kept, more interval) {
 	each(points, func(at int64, p Point) {
 		if _, known := r.at(at); kept.has(at) && (!known || more.has(at)) {

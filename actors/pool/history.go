@@ -33,7 +33,7 @@ func NewHistories() *Histories { return &Histories{trees: map[scheduling.TreeNam
 // treeHistory is the history of the pools of a tree. All pools have points at the same times,
 // unless they were created later.
 type treeHistory struct {
-	// second and minute are the newest known times.
+	// second and minute are the times of the newest known points.
 	second, minute int64
 	pools          map[scheduling.PoolName]history
 	// gap is the gap to fill from followers; nil if there is none.
@@ -171,8 +171,8 @@ type interval struct{ after, until int64 }
 
 func (i interval) has(at int64) bool { return at > i.after && at <= i.until }
 
-// span returns the kept times that follow the given time, the oldest first. The parameter room
-// bounds their number.
+// span returns the kept times that follow the given time, the oldest first. `room` bounds their
+// number.
 func span(after, newest, kept, room int64) interval {
 	after = min(max(after, newest-kept), newest)
 	return interval{after, min(after+room, newest)}
@@ -190,7 +190,7 @@ func (i interval) of(r ring) *actorpb.Points {
 	return out
 }
 
-// Follow copies points of the leader's history of a tree, and reports whether there are more.
+// Follow copies points of the leader's history of a tree, and reports whether the leader has more.
 func (h *Histories) Follow(tree scheduling.TreeName, m *actorpb.PoolHistory) (more bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -216,7 +216,7 @@ func (h *Histories) Follow(tree scheduling.TreeName, m *actorpb.PoolHistory) (mo
 // follow stores points.
 func follow(r ring, points *actorpb.Points) { each(points, r.put) }
 
-// each calls keep with each point, except for invalid times and incomplete points.
+// each calls `keep` with every point, except for invalid times and incomplete points.
 func each(points *actorpb.Points, keep func(at int64, p Point)) {
 	whole := min(len(points.GetAt()), len(points.GetFairShare()), len(points.GetUsageShare()), len(points.GetDemandShare()), len(points.GetVolume()))
 	for i, at := range points.GetAt()[:whole] {

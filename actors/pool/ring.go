@@ -45,7 +45,7 @@ func (r ring) put(at int64, p Point) {
 	(*slot).points[at%chunkPoints] = p
 }
 
-// at returns the point of a time, if it is known.
+// at returns the point of a time, and whether that point is known.
 func (r ring) at(at int64) (Point, bool) {
 	c := *r.slot(at)
 	if c == nil || c.number != at/chunkPoints {
@@ -55,7 +55,7 @@ func (r ring) at(at int64) (Point, bool) {
 	return p, p.FairShare == p.FairShare
 }
 
-// mean returns the mean of the points of times in [from, to), if any is known.
+// mean returns the mean of the known points with times in [from, to); false if none is known.
 func (r ring) mean(from, to int64) (Point, bool) {
 	var fair, usage, demand, volume, n float64
 	for at := from; at < to; at++ {

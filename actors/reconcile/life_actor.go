@@ -28,7 +28,7 @@ type Life struct {
 	timers []*Timer
 }
 
-// Live returns the producer of an actor. born makes the Body of each of its lives.
+// Live returns the producer of an actor. `born` makes the Body of each life of the actor.
 func Live(logger *slog.Logger, born func(*Life) Body) actor.Producer {
 	return func() actor.Actor {
 		life := new(Life)

@@ -30,11 +30,11 @@ type Dialer interface {
 
 // Candidate is a peer whose stream is about to be established.
 type Candidate struct {
-	// Peer is its name, role/name. Identity is proven by its certificate, unless the cluster is
-	// insecure.
+	// Peer is the candidate's name, as role/name. Identity is proven by its certificate, unless the
+	// cluster is insecure.
 	Peer     string
 	Identity identity.Identity
-	// Incarnation identifies its process among those of the same name.
+	// Incarnation identifies the candidate's process among processes of the same name.
 	Incarnation uint64
 	// Version is its software version.
 	Version string
@@ -61,8 +61,8 @@ type Config struct {
 	// Self is this process. Its cluster must be the one that IdentityOf returns for peers. With the
 	// plaintext ports of cluster/wire, that is "insecure".
 	Self identity.Identity
-	// Incarnation identifies this process among those of the same name: random,
-	// not 0, new at each start. Default: chosen by Start.
+	// Incarnation identifies this process among processes of the same name: random, not 0, new at each
+	// start. Default: chosen by Start.
 	Incarnation uint64
 	// Version is this software's version, which peers log.
 	Version string

@@ -86,7 +86,8 @@ type PeerStats struct {
 	Dialed bool
 	// Since is when the stream came up.
 	Since time.Time
-	// QueuedMessages and QueuedBytes count what waits to be sent.
+	// QueuedMessages and QueuedBytes are the number and the total size of the messages that wait to be
+	// sent.
 	QueuedMessages, QueuedBytes int
 	// OpenRequests is the number of requests that wait for the peer's reply.
 	OpenRequests int

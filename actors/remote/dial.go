@@ -71,7 +71,7 @@ func (r *Remote) keepConnected(ctx context.Context, peer string) {
 	}
 }
 
-// dial opens a stream to peer and returns when it has ended; up says whether it
+// dial opens a stream to peer and returns when the stream has ended. `up` says whether the stream
 // was ever established.
 func (r *Remote) dial(ctx context.Context, peer string) (up bool, err error) {
 	addr, ok := r.config.Directory.Address(peer)

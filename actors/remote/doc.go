@@ -25,5 +25,5 @@
 //   - A silent peer counts as lost after Limits.KeepAliveTimeout.
 //
 // The files handshake.go, roster.go and outbox.go make decisions on plain values, without locks;
-// the other files carry them out.
+// the other files carry out the decisions.
 package remote

@@ -20,9 +20,9 @@ type Inbox struct {
 	messages, bytes int
 }
 
-// NewInbox returns an Inbox with the limits of r. full is the reply to requests for which there is
-// no room; if it is nil, they fail with ErrQueueFull. A message that is not a request is dropped
-// and counted.
+// NewInbox returns an Inbox with the limits of r. `full` is the reply to requests for which there
+// is no room; if it is nil, such requests fail with ErrQueueFull. A message that is not a request
+// is dropped and counted.
 func (r *Remote) NewInbox(full proto.Message) *Inbox {
 	return &Inbox{maxMessages: r.limits.InboxMessages, maxBytes: r.limits.InboxBytes, full: full}
 }

@@ -12,8 +12,7 @@ const (
 	// frameOverhead bounds the size of a frame without its payload, in bytes: the
 	// actor's name, numbers, lengths.
 	frameOverhead = maxName + 64
-	// reserve sets the extra room for notices: a quarter (1/reserve) of maxMessages, plus reserve
-	// messages.
+	// reserve sets the extra room for notices, in messages: maxMessages/reserve + reserve.
 	reserve = 4
 )
 
@@ -65,9 +64,9 @@ func (o *outbox) append(out outgoing) {
 	o.bytes += out.bytes
 }
 
-// take moves the next frames to batch, up to maxBytes but at least one message. Pings and pongs go
-// first. Each request gets the time left to it written into it. Requests with no time left are
-// dropped; the result late is their number.
+// take moves the next frames to `batch`, up to maxBytes but at least one message. Pings and pongs
+// go first. take writes into each request the time left to it. Requests with no time left are
+// dropped; `late` is their number.
 func (o *outbox) take(batch []*remotepb.Frame, maxBytes int, now time.Time) (_ []*remotepb.Frame, late int) {
 	if o.ping {
 		batch = append(batch, &remotepb.Frame{Kind: &remotepb.Frame_Ping{Ping: &remotepb.Ping{}}})

@@ -38,7 +38,7 @@ func decode(payload *anypb.Any, limit int) (proto.Message, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %s: %w", ErrMalformed, payload.MessageName(), err)
 	case isLifeCycle(m.ProtoReflect().Descriptor()):
-		// As a reply it would reach an actor outside an Inbound, and might stop it.
+		// As a reply, such a message would reach an actor outside an Inbound, and might stop the actor.
 		return nil, fmt.Errorf("%w: %s may not come from another machine", ErrMalformed, payload.MessageName())
 	}
 	return m, nil

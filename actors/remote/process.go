@@ -12,7 +12,7 @@ import (
 	"weir/messages/remotepb"
 )
 
-// reserved is the first character of the names of actors that belong to this package. replyPrefix
+// `reserved` is the first character of the names of actors that belong to this package. replyPrefix
 // begins the names of the receivers of replies.
 const (
 	reserved    = "$"
@@ -52,8 +52,8 @@ func (p *process) SendSystemMessage(pid *actor.PID, message any) {
 // Stop implements actor.Process.
 func (p *process) Stop(pid *actor.PID) { p.SendSystemMessage(pid, &actor.Stop{}) }
 
-// reply sends the peer an actor's answer to its request. The parameter to is the id that localPID
-// made, without replyPrefix.
+// reply sends the peer an actor's answer to its request. `to` is the id that localPID made, without
+// replyPrefix.
 func (r *Remote) reply(peer, to string, answer any) {
 	stream, request, _ := strings.Cut(to, "/")
 	s := r.stream(peer)
@@ -70,7 +70,7 @@ func (s *session) respond(id uint64, answer any) {
 	r := s.remote
 	switch a := answer.(type) {
 	case *actor.DeadLetterResponse:
-		s.fail(id, fmt.Errorf("%w: stopped before it replied", ErrNotFound))
+		s.fail(id, fmt.Errorf("%w: the actor stopped before it replied", ErrNotFound))
 		return
 	case proto.Message:
 		// A message that is also an error is sent as a message.

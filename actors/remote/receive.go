@@ -31,7 +31,7 @@ func (s *session) receive(frame *remotepb.Frame) {
 		s.mu.Unlock()
 		s.signal()
 	case *remotepb.Frame_Pong:
-		// read has already recorded that the peer is alive.
+		// The method read has already recorded that the peer is alive.
 	case *remotepb.Frame_Bye:
 		s.end(fmt.Errorf("%w: %s", errBye, kind.Bye.GetReason()), "")
 	default:
@@ -84,7 +84,7 @@ func (r *Remote) reach(name string, peer counterpart) (publication, error) {
 		return publication{}, fmt.Errorf("%w: %s publishes no %q", ErrNotFound, r.self, name)
 	}
 	if !slices.Contains(found.roles, peer.id.Role) {
-		return publication{}, refusef("%q of %s is only for %v, not for %s", name, r.self, found.roles, peer.name)
+		return publication{}, refusef("only %v may send to %q of %s; %s may not", found.roles, name, r.self, peer.name)
 	}
 	if _, alive := r.system.ProcessRegistry.Get(found.pid); !alive {
 		return publication{}, fmt.Errorf("%w: %q of %s has stopped", ErrNotFound, name, r.self)
@@ -92,7 +92,8 @@ func (r *Remote) reach(name string, peer counterpart) (publication, error) {
 	return found, nil
 }
 
-// fail reports to the peer that its request with this id has failed or, if id is 0, a message.
+// fail reports to the peer that its request with this id has failed. If id is 0, what has failed is
+// a message without a request.
 func (s *session) fail(id uint64, err error) {
 	k := kindOf(err)
 	s.remote.counters.drop(k.counted, 1)

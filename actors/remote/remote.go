@@ -34,8 +34,8 @@ type Remote struct {
 	published atomic.Pointer[map[string]publication]
 
 	mu sync.RWMutex
-	// streams holds the session of each connected peer, by name; last is the number of the latest
-	// session. wanted has the peers of Connect.
+	// streams holds the session of each connected peer, by name. `last` is the number of the latest
+	// session. `wanted` has the peers of Connect.
 	streams map[string]*session
 	last    uint64
 	wanted  map[string]context.CancelFunc
@@ -65,7 +65,7 @@ type Inbound struct {
 	// is not a request.
 	Deadline time.Time
 
-	// inbox counts the message, with size bytes, while it waits in the mailbox.
+	// inbox counts the message, of `size` bytes, while the message waits in the mailbox.
 	inbox *Inbox
 	size  int
 }

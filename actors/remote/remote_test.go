@@ -308,7 +308,7 @@ func TestFailedRequests(t *testing.T) {
 	}{
 		"nobody published it":        {from: n7, to: "replica/r1", name: "nobody", want: remote.ErrNotFound, wantText: `"nobody"`},
 		"it has stopped":             {from: n7, to: "replica/r1", name: "stopped", want: remote.ErrNotFound},
-		"it is for another role":     {from: n7, to: "replica/r1", name: "private", want: refused, wantText: "is only for [replica]"},
+		"it is for another role":     {from: n7, to: "replica/r1", name: "private", want: refused, wantText: "only [replica] may send to"},
 		"the actor answers an error": {from: n7, to: "replica/r1", name: "unsure", want: refused, wantText: "not today"},
 		"no reply comes":             {from: n7, to: "replica/r1", name: "silent", timeout: 50 * time.Millisecond, want: remote.ErrTimeout},
 		"the peer is not connected":  {from: n7, to: "replica/r2", name: "echo", want: remote.ErrNotConnected},

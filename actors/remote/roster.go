@@ -16,12 +16,12 @@ func (c claim) dialer(self string) string {
 	return c.peer
 }
 
-// replaces reports whether c takes the place of the peer's current stream, the parameter now.
+// replaces reports whether c takes the place of `now`, the peer's current stream.
 //
-// A stream with another incarnation of the peer replaces the current one. Of two streams with one
-// incarnation that the same side dialed, the later one replaces the earlier one, which that side
-// has found to be useless. If each side has dialed one, both sides must make the same decision: the
-// stream that was dialed by the side with the lesser name wins.
+// A stream with another incarnation of the peer replaces the current one. If the same side dialed
+// two streams with one incarnation, the later stream replaces the earlier one, because that side
+// has found the earlier one to be useless. If each side has dialed one, both sides must make the
+// same decision: the stream that was dialed by the side with the lesser name wins.
 func (c claim) replaces(now claim, self string) bool {
 	return c.incarnation != now.incarnation || c.ours == now.ours || c.dialer(self) < now.dialer(self)
 }

@@ -34,7 +34,7 @@ type session struct {
 	peer      counterpart
 	transport transport
 	since     time.Time
-	// heard is when the peer's last batch arrived: a time.Duration, counted from the field since.
+	// heard is when the peer's last batch arrived, as a time.Duration after the time `since`.
 	heard atomic.Int64
 	// wake signals the writer that there is something to write. Its capacity is 1.
 	wake chan struct{}

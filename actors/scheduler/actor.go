@@ -100,11 +100,12 @@ type treeActor struct {
 	tree *Tree
 	// counted is the number of starts in flight that the figures include.
 	counted int
-	// ticked is the time of the last fair share update; stale means that something has changed
-	// since.
+	// ticked is the time of the last fair share update. stale means that something has changed since
+	// that update.
 	ticked time.Time
 	stale  bool
-	// shown is the full view, which is made for the first request after ticked; nil before that.
+	// shown is the full view, which is made for the first request after ticked; nil before that
+	// request.
 	shown *actorpb.SchedulerView
 	// inquiries are the explain requests.
 	inquiries inquiries
@@ -301,7 +302,7 @@ func (a *treeActor) keepVolumes(done func()) {
 
 func (a *treeActor) update(now time.Time) {
 	if err := a.tree.Tick(now); err != nil {
-		a.cfg.Logger.Error("fair share update", "tree", a.cfg.Tree, "error", err)
+		a.cfg.Logger.Error("fair share update failed", "tree", a.cfg.Tree, "error", err)
 		// The next view still has to show changes since the last update.
 		a.shown = nil
 		return

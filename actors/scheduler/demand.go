@@ -21,8 +21,9 @@ type demand struct {
 	perJob  resource.Amounts
 }
 
-// eases reports whether nodes on which no job could start under an earlier demand, the parameter
-// was, may be able to start one under d: because there are more jobs, or each needs less.
+// eases reports whether d is easier to satisfy than the earlier demand `was`: more jobs are
+// pending, or each needs less of a resource. Nodes that could start no job under `was` may then be
+// able to start one.
 func (d demand) eases(was demand) bool {
 	return d.pending > was.pending || d.pending > 0 && !was.perJob.Fits(d.perJob)
 }

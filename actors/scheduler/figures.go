@@ -69,8 +69,8 @@ func (f *Figures) update(began, now time.Time) {
 	})
 }
 
-// planned counts a plan and its outcome. inFlight, here and in settled, is the change of the
-// number of starts in flight.
+// planned counts a plan and its outcome. The parameter inFlight of planned and settled is the
+// change in the number of starts in flight.
 func (f *Figures) planned(began, now time.Time, inFlight int, o allocation.Outcome) {
 	f.change(func(s *Stats) {
 		s.Plans++

@@ -42,8 +42,8 @@ func (i *inquiries) add(m View) {
 	i.waiting = append(i.waiting, &inquiry{of: m.Of, askers: []View{m}})
 }
 
-// next makes the first request for which a caller still waits the current one, and returns it. It
-// returns nil if a request is in progress or none waits.
+// next selects the first request for which a caller still waits as the current one, and returns it.
+// It returns nil if a request is in progress or no request waits.
 func (i *inquiries) next() *inquiry {
 	for i.current == nil && len(i.waiting) > 0 {
 		q := i.waiting[0]

@@ -66,7 +66,7 @@ func (t *Tree) leaveWith(op *statepb.Operation, state lifecycle.State) error {
 	return nil
 }
 
-// tasksThat returns the names of the tasks that have a property.
+// tasksThat returns the names of the tasks for which `has` returns true.
 func tasksThat(spec *statepb.OperationSpec, has func(*statepb.TaskSpec) bool) (tasks []scheduling.TaskName) {
 	for _, task := range spec.GetTasks() {
 		if has(task) {

@@ -33,9 +33,8 @@ type Seed struct {
 	Demand []state.DemandChanged
 	// Allocations are the allocations on the tree's nodes, by job.
 	Allocations []*statepb.Allocation
-	// Claims are the resources reserved for jobs that others were preempted for, in the order in
-	// which the claims are served. Rates are the recent preemption times of pools with a rate
-	// limit.
+	// Claims are the resources reserved for jobs for which others were preempted, in the order in
+	// which the claims are served. Rates are the recent preemption times of pools with a rate limit.
 	Claims []*statepb.Claim
 	Rates  []*statepb.PreemptionRate
 	// Kept is the record of the tree, with the last checkpoint of the previous leader.
@@ -56,7 +55,7 @@ type Tree struct {
 	known map[string]map[allocation.TaskID]demand
 	// specs are the specs of the operations in known.
 	specs map[string]*statepb.OperationSpec
-	// settings are the settings of the tree; current holds its last committed pools.
+	// settings are the settings of the tree. `current` holds the last committed pools of the tree.
 	settings pooltree.Settings
 	current  pooltree.Tree
 	// pools are the new pools that can be applied only when the operations of removed pools have
@@ -67,8 +66,8 @@ type Tree struct {
 	jobsOf map[string]map[string]bool
 	// outcome is the outcome of the last plan.
 	outcome allocation.Outcome
-	// resume is the checkpoint of the previous leader to resume from; nil once the engine has done
-	// so.
+	// resume is the checkpoint of the previous leader, from which the engine has yet to resume; nil
+	// once the engine has resumed.
 	resume *resumption
 }
 
@@ -311,6 +310,7 @@ func (t *Tree) Tick(now time.Time) error {
 func (t *Tree) Pools() []engine.PoolView { return t.engine.Pools() }
 
 // Pressing reports whether a plan for a node may have a result even if no job has ended on it.
+// `gracefully` stands for graceful preemption, `now` for all other causes.
 func (t *Tree) Pressing() (now, gracefully bool) { return t.engine.Pressing() }
 
 // Below reports whether any element may start to starve.

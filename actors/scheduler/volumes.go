@@ -52,9 +52,9 @@ func (t *Tree) resumeVolumes() error {
 }
 
 // resumeKept makes the next update start from the volumes of the checkpoint, so that the update
-// accounts for all the time since then. It does this while nodes are awaited, and once more when
-// none are; this last call also restores the clocks. It returns the checkpoint, or nil after the
-// last call.
+// accounts for all the time since the checkpoint. It does this while nodes are awaited, and once
+// more when none are; this last call also restores the clocks. `left` is the checkpoint; nil in
+// calls after the last one.
 func (t *Tree) resumeKept() (left *resumption) {
 	if left = t.resume; left == nil {
 		return nil

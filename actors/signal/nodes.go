@@ -18,9 +18,9 @@ type Nodes struct {
 	*hearsay.Known[*actorpb.NodeWord]
 }
 
-// NewNodes returns a Nodes for limit words. A word counts for the duration keep after it was said.
-// keep must be longer than the time after which an unheard node is committed as lost, plus the
-// difference of the replicas' clocks.
+// NewNodes returns a Nodes for `limit` words. A word counts for the duration `keep` after it was
+// said. `keep` must be longer than the time after which an unheard node is committed as lost, plus
+// the difference of the replicas' clocks.
 func NewNodes(keep time.Duration, limit int, now func() time.Time) *Nodes {
 	return &Nodes{hearsay.NewKnown(hearsay.Subject[*actorpb.NodeWord]{
 		Topic: "nodes", Limit: limit,

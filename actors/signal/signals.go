@@ -35,9 +35,9 @@ type Signals struct {
 // other signal follows. It is far longer than a commit takes.
 const proposedKeep = 5 * time.Second
 
-// NewSignals returns a Signals for limit signals, one per job. A signal is kept for the duration
-// keep after its deadline, or after the end of a job that has gone. keep is longer than any replica
-// takes to hear of either.
+// NewSignals returns a Signals for `limit` signals, one per job. A signal is kept for the duration
+// `keep` after its deadline, or after the end of a job that has gone. `keep` is longer than any
+// replica takes to hear of the deadline or the end.
 func NewSignals(keep time.Duration, limit int, now func() time.Time) *Signals {
 	return &Signals{hearsay.NewKnown(hearsay.Subject[*actorpb.InterruptionSignal]{
 		Topic: Topic, Limit: limit,

@@ -18,9 +18,9 @@ type Words struct {
 	*hearsay.Known[*actorpb.InstanceWord]
 }
 
-// NewWords returns a Words for limit words. A word is kept as long as its job runs, as far as this
-// replica knows, and for at least the duration keep, which is longer than the job's grant takes to
-// arrive here.
+// NewWords returns a Words for `limit` words. A word is kept as long as its job runs, as far as
+// this replica knows, and for at least the duration `keep`, which is longer than the job's grant
+// takes to arrive here.
 func NewWords(keep time.Duration, limit int, now func() time.Time, runs func(job string) bool) *Words {
 	return &Words{hearsay.NewKnown(hearsay.Subject[*actorpb.InstanceWord]{
 		Topic: "readiness", Limit: limit,
