@@ -155,8 +155,8 @@ func (a *Agent) PID() *actor.PID { return a.pid }
 // because it failed.
 func (a *Agent) Done() <-chan struct{} { return a.shared.ended }
 
-// Err returns why the agent ended by itself. It is nil if the agent did not, and also after a
-// panic: only the log explains that.
+// Err returns why the agent ended by itself. It is nil if the agent did not end by itself, and also
+// after a panic, which only the log explains.
 func (a *Agent) Err() error {
 	if err := a.shared.failure.Load(); err != nil {
 		return *err

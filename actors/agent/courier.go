@@ -19,7 +19,7 @@ const (
 	Again Verdict = iota
 	// Answered: the controller has answered the question.
 	Answered
-	// Nobody wants the job: its operation is not in progress.
+	// Nobody: the job is not wanted, because its operation is not in progress.
 	Nobody
 )
 
@@ -46,8 +46,8 @@ func NewCourier(controller Replica, timing Timing, chance func() float64) *Couri
 	}
 }
 
-// Next returns the replica to ask. If find is true, ask it who the controller is, instead of the
-// question itself.
+// Next returns the replica to ask. If `find` is true, ask that replica which replica is the
+// controller, instead of the question itself.
 func (c *Courier) Next(replicas []Replica) (to Replica, find bool) {
 	if !c.lost {
 		return c.controller, false

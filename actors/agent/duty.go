@@ -7,11 +7,11 @@ type Phase uint8
 const (
 	// Waiting: the job's spec is not known yet.
 	Waiting Phase = iota
-	// Starting: the spec is known, its processes are being started.
+	// Starting: the spec is known, and the job's processes are being started.
 	Starting
-	// Running: it has processes.
+	// Running: the job has processes.
 	Running
-	// Ended: it has no processes left, or never had any; its result is to be reported.
+	// Ended: the job has no processes left, or never had any. Its result is to be reported.
 	Ended
 	// Acknowledged: the result was acknowledged, or nobody wants it.
 	Acknowledged
@@ -28,21 +28,21 @@ const (
 	AskSpec
 	// FetchFiles: fetch the files for the job's workspace.
 	FetchFiles
-	// NoteStart: put into the journal that its processes are about to be started.
+	// NoteStart: put into the journal that the job's processes are about to be started.
 	NoteStart
-	// StartRun: start its processes.
+	// StartRun: start the job's processes.
 	StartRun
-	// NoteStop: put into the journal that it is about to be asked to leave.
+	// NoteStop: put into the journal that the job is about to be asked to leave.
 	NoteStop
-	// StopRun: ask or force its processes to end.
+	// StopRun: ask or force the job's processes to end.
 	StopRun
-	// ReadTail: read the end of what it wrote to stderr.
+	// ReadTail: read the end of the job's stderr.
 	ReadTail
 	// NoteEnd: put the result into the journal.
 	NoteEnd
 	// Report: send the result to the controller.
 	Report
-	// Release: remove what the job left.
+	// Release: remove the job's leftovers.
 	Release
 	// NoteRelease: put into the journal that nobody waits for the result.
 	NoteRelease

@@ -22,7 +22,7 @@ type environment struct {
 	nodeLife, process uint64
 	boot              string
 	journal           records
-	// files is the cache of job files, which are placed in folder.
+	// files is the cache of job files. The files are placed in `folder`.
 	files  *filecache.Cache
 	folder folder
 	// directory knows the peers of the jobs that ask for them.
@@ -43,7 +43,7 @@ func aside(ctx actor.Context, blocks func() work) {
 	go func() { root.Send(self, blocks()) }()
 }
 
-// after returns a timer that has the actor run the given work after d. It stops the old timer.
+// after stops the old timer and returns one that makes the actor run the given work after d.
 func after(ctx actor.Context, old *time.Timer, d time.Duration, then work) *time.Timer {
 	stopTimers(old)
 	self, root := ctx.Self(), ctx.ActorSystem().Root

@@ -16,7 +16,7 @@ type Fence struct {
 	refused uint64
 }
 
-// NewFence returns a fence that has seen a token.
+// NewFence returns a fence that has seen the given token.
 func NewFence(seen scheduling.Token) *Fence { return &Fence{seen: seen} }
 
 // Term checks the term of a leader's message, which must not be lower than any seen before.

@@ -23,8 +23,8 @@ type Stats struct {
 	// lease; 0 if it has expired or there was none.
 	Registered bool
 	LeaseLeft  time.Duration
-	// HeartbeatsSent counts registrations too; HeartbeatsAcknowledged counts those that renewed
-	// the lease.
+	// HeartbeatsSent counts heartbeats and registrations. HeartbeatsAcknowledged counts the ones
+	// that renewed the lease.
 	HeartbeatsSent, HeartbeatsAcknowledged uint64
 	// PlansRefused counts plans of leaders whose term is over, and plans that came when too many
 	// were waiting for the journal.
@@ -35,8 +35,8 @@ type Stats struct {
 	Ended map[JobEnd]uint64
 	// Stages sums the stages that jobs have passed.
 	Stages map[Stage]StageSum
-	// Jobs counts the jobs held, by phase; MemoryUsed is what they use together, in bytes. Both
-	// are as of the last heartbeat.
+	// Jobs counts the jobs held, by phase; MemoryUsed is the memory that they use together, in
+	// bytes. Both are as of the last heartbeat.
 	Jobs       map[string]int
 	MemoryUsed int64
 	// MemoryReserved is the memory reserved for jobs, and MemoryLimit is the node's memory for

@@ -56,7 +56,7 @@ func readerOf(cfg *Config, user, group string, strict bool) (*proxyproto.User, e
 // fetched handles the outcome of fetching. The job may have ended meanwhile.
 func (a *jobActor) fetched(ctx actor.Context, took time.Duration, err error) {
 	if err != nil && a.life.Err() != nil {
-		// Fetching was cancelled because this process ends; the next one does it.
+		// Fetching was cancelled because this process ends. The next process fetches the files.
 		return
 	}
 	a.placed = err == nil

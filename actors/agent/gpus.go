@@ -16,11 +16,11 @@ type GPUs struct {
 	holders map[int]string
 }
 
-// NewGPUs returns count GPUs, all of them free.
+// NewGPUs returns `count` GPUs, all free.
 func NewGPUs(count int64) *GPUs { return &GPUs{count: int(count), holders: map[int]string{}} }
 
-// Assign assigns count GPUs to a job: those that it already has, then the free ones with the
-// lowest numbers.
+// Assign assigns `count` GPUs to a job: first those that it already has, then the free ones with
+// the lowest numbers.
 func (g *GPUs) Assign(job string, count int64) ([]int, error) {
 	has := g.of(job)
 	for number := 0; number < g.count && int64(len(has)) < count; number++ {
@@ -60,7 +60,7 @@ func (g *GPUs) of(job string) []int {
 	return numbers
 }
 
-// gpuList formats numbers for WEIR_GPUS: 0,2.
+// gpuList formats numbers for WEIR_GPUS, for example 0,2.
 func gpuList(numbers []int) string {
 	texts := make([]string, len(numbers))
 	for i, number := range numbers {

@@ -11,8 +11,8 @@ import (
 	"weir/messages/actorpb"
 )
 
-// instances asks replicas for the jobs of an operation. It asks the same replica until that fails
-// to answer.
+// instances asks replicas for the jobs of an operation. It asks the same replica until that replica
+// fails to answer.
 type instances struct {
 	replicas Replicas
 	known    *atomic.Pointer[[]Replica]

@@ -10,7 +10,7 @@ import (
 )
 
 // maxPlans bounds the plans that wait for the journal. A leader sends one per heartbeat or
-// change, so more means that the disk hangs. The leader sends refused orders again.
+// change, so more waiting plans mean that the disk hangs. The leader sends refused orders again.
 const maxPlans = 256
 
 // ErrTooManyPlans is returned for a plan when maxPlans already wait.
@@ -32,11 +32,11 @@ func NewIntake(fence *Fence, ledger *Ledger) *Intake {
 	return &Intake{fence: fence, ledger: ledger, noted: fence.Seen()}
 }
 
-// Take handles a plan that a replica sent. closed, if not empty, is why no job may be started now;
-// full, if not empty, is why the node has no room for new ones. It returns the orders to follow
-// once the records are in the journal; call Followed at that point. On an error nothing is
-// followed. Unless the error is ErrTooManyPlans, the records report the rejection, and Followed
-// must be called all the same.
+// Take handles a plan that a replica sent. If `closed` is not empty, it is why no job may be
+// started now. If `full` is not empty, it is why the node has no room for new jobs. Take returns
+// the orders to follow once the records are in the journal; call Followed at that point. On an
+// error nothing is followed. Unless the error is ErrTooManyPlans, the records report the rejection,
+// and Followed must be called all the same.
 func (in *Intake) Take(plan *actorpb.NodePlan, from, closed, full string) (Orders, []*journalpb.Record, error) {
 	if in.waiting >= maxPlans {
 		return Orders{}, nil, ErrTooManyPlans

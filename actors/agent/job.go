@@ -31,10 +31,11 @@ type Job struct {
 	// fetched: its files have been placed; fetching is how long that took.
 	fetched  bool
 	fetching time.Duration
-	// order ends the job. eviction is a later order that ends it at once for lack of memory, within
-	// the grace period of the first. asked: the job is asked to leave by itself. orderNoted: the
-	// order is in the journal, or need not be. saved: the job has reported that its state is saved.
-	// telling numbers the instructions to its processes; told: the latest was delivered.
+	// order is the order that ends the job. eviction is a later order that ends it at once for lack
+	// of memory, within the grace period of the first. asked: the job is asked to leave by itself.
+	// orderNoted: the order is in the journal, or need not be. saved: the job has reported that its
+	// state is saved. telling is the number of the latest instruction to its processes. told: that
+	// instruction was delivered.
 	order      *Order
 	eviction   *Order
 	asked      bool
@@ -43,7 +44,7 @@ type Job struct {
 	telling    int
 	told       bool
 	// ran: there is something to release. pending: the start of its processes was given up, but
-	// may still succeed. late: it did succeed, and the processes must be ended.
+	// may still succeed. late: the start did succeed, and the processes must be ended.
 	ran, pending, late bool
 	// noted are the duties whose record is in the journal, or is not needed.
 	noted map[Duty]bool
@@ -56,11 +57,11 @@ type Job struct {
 	finished            *statepb.FinishedJob
 	tail                []byte
 	tailRead            bool
-	// said is the readiness that it last reported to an earlier agent process.
+	// said is the readiness that the job last reported to an earlier agent process.
 	said string
 }
 
-// NewJob returns a job whose start order arrived at now.
+// NewJob returns a job whose start order arrived at the time `now`.
 func NewJob(now time.Time, start *actorpb.StartJob) *Job {
 	return remembering(&Job{start: start, received: now, course: course{stage: StageSpec, since: now}, noted: map[Duty]bool{}})
 }
@@ -83,8 +84,8 @@ func NewDeclinedJob(now time.Time, start *actorpb.StartJob, why string) *Job {
 	return j.unmeasured()
 }
 
-// RecoverJob returns a job of an earlier agent process from its journal records. has is set if the
-// job's processes, or their leftovers, were found.
+// RecoverJob returns a job of an earlier agent process from its journal records. The parameter
+// `has` is true if the job's processes, or their leftovers, were found.
 func RecoverJob(now time.Time, kept *journal.Job, has bool) *Job {
 	j := NewJob(now, kept.Grant)
 	j.spec, j.ran = kept.Starting.GetSpec(), has
@@ -248,8 +249,8 @@ func (j *Job) Started(now time.Time, err error) {
 	j.phase, j.ran = Running, true
 }
 
-// cannotStart ends the job. An error of the system is the node's fault, so that the job
-// may run elsewhere; any other is the job's.
+// cannotStart ends the job. An error of the system is the node's fault, so that the job may run
+// elsewhere. Any other error is the job's fault.
 func (j *Job) cannotStart(now time.Time, err error) {
 	var system unix.Errno
 	switch {

@@ -40,7 +40,7 @@ type jobRecord struct {
 	// words watches the job's readiness and reports it, while the job runs and has not been
 	// asked to leave.
 	words atomic.Pointer[readiness.Watcher]
-	// asks numbers questions to controllers.
+	// asks is the number of the latest question to a controller.
 	asks uint64
 	// overdue is the timer of SpecPatience. `again` is the timer of retries.
 	overdue, again *time.Timer

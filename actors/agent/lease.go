@@ -10,8 +10,9 @@ type Lease struct {
 	lapsed bool
 }
 
-// Renew renews the lease by the leader's answer to a message sent at sent, from which the lease
-// counts. It returns false, and changes nothing, for the answer to an older message.
+// Renew renews the lease by the leader's answer to a message that was sent at the time `sent`. The
+// lease begins at that time. Renew returns false, and changes nothing, for the answer to an older
+// message.
 func (l *Lease) Renew(sent time.Time, length time.Duration) bool {
 	if !sent.After(l.sent) {
 		return false

@@ -19,7 +19,7 @@ type Ledger struct {
 	incarnation uint64
 	limit       int
 	held        map[string]bool
-	// had are the last jobs to be forgotten. hadOrder lists them, oldest first.
+	// `had` holds the jobs forgotten last. hadOrder lists them, oldest first.
 	had      map[string]bool
 	hadOrder []string
 }
@@ -44,14 +44,14 @@ type Orders struct {
 // Refusal says why a job is not started.
 type Refusal struct{ Job, Reason string }
 
-// NewLedger returns the empty ledger of an incarnation of the node, which holds at most limit
-// jobs.
+// NewLedger returns an empty ledger for an incarnation of the node. The ledger holds at most
+// `limit` jobs.
 func NewLedger(incarnation uint64, limit int) *Ledger {
 	return &Ledger{incarnation: incarnation, limit: limit, held: map[string]bool{}, had: map[string]bool{}}
 }
 
-// Sort sorts the orders of a plan. closed, if not empty, is why no job may be started now;
-// full, if not empty, is why the node has no room for new ones.
+// Sort sorts the orders of a plan. If `closed` is not empty, it is why no job may be started now.
+// If `full` is not empty, it is why the node has no room for new jobs.
 func (l *Ledger) Sort(plan *actorpb.NodePlan, closed, full string) Orders {
 	orders := Orders{Full: full}
 	refuse := func(job *actorpb.StartJob, format string, args ...any) {

@@ -57,7 +57,7 @@ type Eviction struct {
 type MemoryGuard struct {
 	watermark int64
 	timeout   time.Duration
-	// since is when the node was first seen full, or under pressure, even after jobs above their
+	// `since` is when the node was first seen full, or under pressure, even after jobs above their
 	// reserves were stopped; zero if it is neither.
 	since time.Time
 	// relieved is when a job was last stopped.
@@ -65,7 +65,7 @@ type MemoryGuard struct {
 }
 
 // NewMemoryGuard returns the guard of a node. Jobs above their reserves are stopped when fewer
-// than watermark bytes are left; others when the node has been full for timeout.
+// than watermark bytes are left. Other jobs are stopped when the node has been full for `timeout`.
 func NewMemoryGuard(watermark int64, timeout time.Duration) *MemoryGuard {
 	return &MemoryGuard{watermark: watermark, timeout: timeout}
 }
@@ -104,8 +104,8 @@ func (g *MemoryGuard) evictOvercommitted(now time.Time, s *shortage) {
 // shortage is the state of a node while Decide picks jobs to stop.
 type shortage struct {
 	node NodeMemory
-	// total is the memory that all jobs use. rest is the memory of the jobs that are not about to
-	// be gone. jobs are the jobs that may be stopped.
+	// total is the memory that all jobs use. `rest` is the memory of the jobs that are not about to
+	// end. jobs are the jobs that may be stopped.
 	total, rest int64
 	jobs        []MemoryUse
 	evictions   []Eviction

@@ -36,14 +36,13 @@ type Order struct {
 const (
 	// maxGrace is the longest grace period, as in the replicated state.
 	maxGrace = 365 * 24 * time.Hour
-	// slack is by how much a new deadline must be earlier than the old one to be sent to the job,
-	// and how long after its deadline a job may still be ending. A repeated order carries the rest
-	// of the grace period, so that its deadline varies by some milliseconds.
+	// slack is the least by which a new deadline must be earlier than the old one to be sent to the
+	// job. It is also how long a job may still be ending after its deadline. A repeated order
+	// carries the rest of the grace period, so that its deadline varies by some milliseconds.
 	slack = 100 * time.Millisecond
 )
 
-// NewOrder reads an order that came at now. A reason that is not known counts as
-// "other".
+// NewOrder reads an order that arrived at the time `now`. An unknown reason counts as "other".
 func NewOrder(now time.Time, m *actorpb.AbortJob) Order {
 	grace := time.Duration(max(0, min(m.GetGraceMillis(), maxGrace.Milliseconds()))) * time.Millisecond
 	stop := &statepb.StopOrder{
@@ -128,7 +127,7 @@ func (j *Job) Stop(now time.Time, order Order) {
 }
 
 // takeFirst handles the first order to end the job. A graceful preemption becomes a kill here if
-// the job cannot be asked to leave; else the job proxy kills it at its deadline.
+// the job cannot be asked to leave. Otherwise the job proxy kills the job at its deadline.
 func (j *Job) takeFirst(now time.Time, order Order) {
 	// A command that has only just begun could not catch the signal yet.
 	runs := j.phase == Running && !j.began.IsZero()
@@ -184,8 +183,8 @@ func (j *Job) tellAgain() {
 type Telling struct {
 	// Number distinguishes the instructions to one job.
 	Number int
-	// Interruption is set when they are asked to leave. Otherwise they are stopped, for
-	// Reason after Grace.
+	// Interruption is set when the processes are asked to leave. Otherwise they are stopped after
+	// Grace, for the given Reason.
 	Interruption *runner.Interruption
 	Reason       string
 	Grace        time.Duration

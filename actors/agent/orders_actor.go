@@ -99,7 +99,7 @@ func (a *agentActor) abort(ctx actor.Context, now time.Time, aborts []*actorpb.A
 	}
 }
 
-// closed says why no job may be started now; empty if jobs may be.
+// closed says why no job may be started now; empty if jobs may be started.
 func (a *agentActor) closed(now time.Time) string {
 	switch {
 	case a.closing != nil:

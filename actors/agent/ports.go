@@ -62,8 +62,8 @@ func checkPorts(ports []int32) error {
 	return nil
 }
 
-// withPorts returns the environment with variables for the job's ports and the host at which
-// others reach them.
+// withPorts returns the environment with variables for the job's ports and for the host at which
+// others reach those ports.
 func withPorts(environment map[string]string, host string, ports []int32) map[string]string {
 	all := make(map[string]string, len(environment)+len(ports)+2)
 	maps.Copy(all, environment)

@@ -30,7 +30,7 @@ type Machine struct {
 	// Total and Available are in bytes; a Total of 0 means unknown.
 	Total, Available int64
 	// Stalled is the share of the last ten seconds, in percent, in which all processes of the group
-	// or machine that Of names waited for memory; 0 if the kernel does not report it.
+	// or machine that `Of` names waited for memory; 0 if the kernel does not report it.
 	Stalled float64
 	Of      string
 	// Group says that Total and Available are those of the control group of the agent and its

@@ -26,7 +26,7 @@ type Processes interface {
 	// Start starts a job's processes. An error means that none was started.
 	Start(ctx context.Context, spec runner.JobSpec) (Run, error)
 	// Left returns the jobs that an earlier agent process left, running or ended, by id;
-	// Discard ends and removes one.
+	// Discard ends and removes one of those jobs.
 	Left() map[string]Run
 	Discard(job string) error
 	// RenewAll extends the lease of all jobs until the given time.
@@ -49,7 +49,7 @@ type Run interface {
 	// Discovery returns the listener for the job's discovery requests; nil: it has none. It is
 	// closed when the job ends or the agent leaves the job running.
 	Discovery() net.Listener
-	// Release removes what the job left, except its output.
+	// Release removes the job's leftovers, except its output.
 	Release() error
 }
 
@@ -86,8 +86,8 @@ func bootOf() string {
 }
 
 // OpenRunner opens the runner of an agent's jobs in the agent's state folder, and adopts the jobs
-// that an earlier agent process left. proxy is the path of the weir-jobproxy program. caveat is
-// what this machine cannot guarantee, for Config.Caveat.
+// that an earlier agent process left. proxy is the path of the weir-jobproxy program. caveat names
+// the guarantees that this machine cannot give, for Config.Caveat.
 func OpenRunner(cfg Config, proxy string) (r *runner.Runner, caveat string, err error) {
 	root, err := filepath.Abs(filepath.Join(cfg.StateDir, "jobs"))
 	if err != nil {
@@ -119,7 +119,7 @@ func groupName(node, root string) string {
 
 // MeasureResources returns this machine's resources for jobs: its cores, nine tenths of its memory
 // (the rest is for the system and the agent), and four user slots per core, so that jobs of a
-// quarter of a core can fill it.
+// quarter of a core can fill the machine.
 func MeasureResources() (resource.Amounts, error) {
 	machine, err := runner.Machine("/")
 	if err != nil {

@@ -60,7 +60,7 @@ type Session struct {
 	// last registration was sent.
 	urgent, anew bool
 
-	// open is the question that has no answer yet; asked is when the last one was sent.
+	// open is the question that has no answer yet; asked is when the last question was sent.
 	open  *Ask
 	asked time.Time
 	asks  uint64
@@ -68,7 +68,7 @@ type Session struct {
 	notBefore time.Time
 
 	// While there is no leader: hint is the replica to ask next, if set; otherwise turn is the
-	// index in the roster of the next one. tries counts questions since the last pause.
+	// index in the roster of the replica to ask next. tries counts questions since the last pause.
 	hint  string
 	turn  int
 	tries int

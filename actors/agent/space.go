@@ -14,7 +14,7 @@ type Free struct{ Bytes, Inodes int64 }
 
 // Space decides whether the disk of the state folder has room for new jobs, and whether it
 // responds. Once the disk is full, 1.5 times the minimum must be free before the node accepts jobs
-// again, so that it does not open and close with each job.
+// again, so that the node does not change its state with each job.
 type Space struct {
 	dir    string
 	least  int64
@@ -25,16 +25,17 @@ type Space struct {
 // changed numbers are not reported.
 type lack struct{ kind, text string }
 
-// hanging is the kind of a disk that does not answer.
+// hanging is the `kind` of the lack when the disk does not answer.
 const hanging = "hang"
 
-// NewSpace returns the Space of a folder's disk. least is how many bytes must be free; 0: no
+// NewSpace returns the Space of a folder's disk. `least` is how many bytes must be free; 0: no
 // minimum.
 func NewSpace(dir string, least int64) *Space { return &Space{dir: dir, least: least} }
 
-// Saw updates Closed from a measurement: free is the free space; trouble, if not nil, is why it
-// could not be measured. journal, if not nil, is why the journal waits for space; hang, if not nil,
-// names the disk operation that does not respond. Saw reports whether Closed has changed.
+// Saw updates Closed from a measurement of the free space. If `trouble` is not nil, it is why the
+// space could not be measured. If `journal` is not nil, it is why the journal waits for space. If
+// `hang` is not nil, it names the disk operation that does not respond. Saw reports whether Closed
+// has changed.
 func (s *Space) Saw(free Free, trouble, journal, hang error) bool {
 	before := s.closed
 	lacks := s.lacks(free, trouble, journal)
@@ -90,5 +91,5 @@ func (s *Space) wanted(least int64) int64 {
 // Full reports whether no job may be started for lack of space.
 func (s *Space) Full() bool { return s.closed.kind != "" && s.closed.kind != hanging }
 
-// Closed says why no job may be started; empty if jobs may be.
+// Closed says why no job may be started; empty if jobs may be started.
 func (s *Space) Closed() string { return s.closed.text }

@@ -26,7 +26,7 @@ func (a *agentActor) measure(ctx actor.Context) {
 	}()
 }
 
-// trim has the file cache free space on a disk that has too little for new jobs.
+// trim tells the file cache to free space on a disk that has too little for new jobs.
 func (a *agentActor) trim(short int64) {
 	files, node, log := a.files, a.cfg.Node, a.cfg.Logger
 	go func() {

@@ -68,8 +68,8 @@ type course struct {
 	passed []StageTime
 }
 
-// reach records that a stage began at a moment, which may come from another process's clock. A job
-// does not go back to an earlier stage.
+// reach records that a stage began at the time `at`, which may come from another process's clock. A
+// job does not go back to an earlier stage.
 func (c *course) reach(stage Stage, at time.Time) {
 	if stage <= c.stage {
 		return
@@ -83,7 +83,7 @@ func (c *course) reach(stage Stage, at time.Time) {
 	}
 }
 
-// Passed returns the stages that the job has passed at now, each once.
+// Passed returns the stages that the job has passed by the time `now`. It returns each stage once.
 func (j *Job) Passed(now time.Time) []StageTime {
 	j.course.reach(j.stage(), now)
 	passed := j.course.passed

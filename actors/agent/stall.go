@@ -20,7 +20,7 @@ type diskWait struct {
 	since time.Time
 }
 
-// begin records that an operation waits for the disk until end is called, once.
+// begin records that a disk operation is in progress until `end` is called. Call `end` once.
 func (w *waits) begin(what string) (end func()) {
 	wait := &diskWait{what, time.Now()}
 	w.now.Store(wait, nil)

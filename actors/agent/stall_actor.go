@@ -49,8 +49,8 @@ func (a *agentActor) overtake(ctx actor.Context) {
 	}
 }
 
-// stuck returns the message that an operation has waited for the disk for JobEndTimeout. what names
-// the operation.
+// stuck returns the message that an operation has waited for the disk for JobEndTimeout. The
+// parameter `what` names the operation.
 func (c *Config) stuck(what string) string {
 	return fmt.Sprintf("disk of %s not responding: cannot %s within %v (--job-end-timeout)", c.StateDir, what, c.JobEndTimeout)
 }

@@ -49,7 +49,7 @@ func (a *jobActor) startRun(ctx actor.Context) {
 	}()
 }
 
-// pass sends the job's actor what happens to its processes.
+// pass sends the events of the job's processes to its actor.
 func pass(run Run, self *actor.PID, root *actor.RootContext) {
 	for event := range run.Events() {
 		root.Send(self, event)

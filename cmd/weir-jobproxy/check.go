@@ -8,8 +8,8 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// check tries out what an isolation mode needs. It runs in namespaces that were made for it.
-// outside is the mount namespace of the agent that runs the check.
+// check tries out the features that an isolation mode needs. It runs in namespaces that were made
+// for this check. `outside` is the mount namespace of the agent that runs the check.
 func check(isolation, outside string) error {
 	if err := ownMounts(&proxyproto.Spec{AgentMounts: outside}); err != nil {
 		return err

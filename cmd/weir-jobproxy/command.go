@@ -22,7 +22,7 @@ type child struct {
 	// process.
 	handle int
 	// init is the pid of the job's init; 0 if the command is the proxy's own child. reports is the
-	// connection on which the init says how the command ended.
+	// connection on which the init reports how the command ended.
 	init    int
 	reports *net.UnixConn
 }
@@ -61,7 +61,7 @@ func onOwnThread(work func()) {
 	<-done
 }
 
-// startCommand starts the command with start, a method of the enclosure.
+// startCommand starts the command with the function `start`, a method of the enclosure.
 func startCommand(spec *proxyproto.Spec, start func(*syscall.SysProcAttr, func() error) error, standard []uintptr) (child, error) {
 	argv := spec.Argv
 	if spec.Shell != "" {

@@ -81,7 +81,7 @@ func (s *supervisor) tell() {
 
 // conclusion is the result of the job, and how far it has been saved and sent.
 type conclusion struct {
-	// result is nil before the end of the job; told says that it has been sent.
+	// result is nil before the end of the job. told says that the result has been sent.
 	result *proxyproto.Result
 	told   bool
 	// saved receives a value when the first attempt to write the result is over.

@@ -15,7 +15,7 @@ type dataStreams struct {
 	// folder is the job's folder, which is removed when the job is released.
 	folder string
 	ending *progress
-	// feeder and sink are nil without a feed; begun says that they are running.
+	// feeder and sink are nil without a feed. begun says that feeder and sink are running.
 	feeder *feeder
 	sink   *sink
 	begun  bool

@@ -36,7 +36,8 @@ const (
 // vanished are the errors of a folder that has gone or been replaced.
 var vanished = []error{os.ErrNotExist, unix.ENOTDIR, unix.ELOOP}
 
-// diskUse is the disk usage of folders. move is called for each folder or process visited.
+// diskUse is the disk usage of folders. The function `move` is called for each folder or process
+// visited.
 type diskUse struct {
 	bytes   int64
 	move    func()
@@ -64,7 +65,7 @@ func newDisk(spec *proxyproto.Spec, folder string, processes func() ([]proctree.
 	return d
 }
 
-// watch sends measurements to told until ctx is done.
+// watch sends measurements to the channel `told` until ctx is done.
 func (d *disk) watch(ctx context.Context, told chan<- diskUse) {
 	for wait := minDiskPeriod; ; {
 		select {
@@ -83,8 +84,8 @@ func (d *disk) watch(ctx context.Context, told chan<- diskUse) {
 	}
 }
 
-// diskPeriod is the time to the next measurement, given what is left of the limit and how long
-// the last one took.
+// diskPeriod is the time to the next measurement, given the part of the limit that is left and the
+// duration of the last measurement.
 func diskPeriod(left int64, took time.Duration) time.Duration {
 	wait := time.Duration(float64(left) / diskSpeed * float64(time.Second))
 	return max(diskShare*took, min(max(wait, minDiskPeriod), maxDiskPeriod))
@@ -152,7 +153,8 @@ func (u *diskUse) addEntry(parent int, name, path string, device uint64, depth i
 		return
 	}
 	if stat.Mode&unix.S_IFMT != unix.S_IFDIR {
-		// Each name of a file counts as an equal part of it: some names may be in other folders.
+		// Each name of a file counts as an equal part of the file's size: some names may be in
+		// other folders.
 		u.note(path, stat.Blocks*blockSize/int64(max(1, stat.Nlink)))
 		return
 	}
@@ -185,7 +187,8 @@ func (u *diskUse) note(path string, bytes int64) {
 // diskWatch measures the disk usage of a job while the job lives.
 type diskWatch struct {
 	disk
-	// told carries each measurement. last is the final one; it is set before gone is closed.
+	// told carries each measurement. last is the final measurement; it is set before gone is
+	// closed.
 	told chan diskUse
 	last diskUse
 	max  int64

@@ -10,8 +10,8 @@ import (
 	"weir/actors/agent/runner/proctree"
 )
 
-// mostDescriptors is how many open files one measurement goes through. The next one begins
-// after the process at which this one ended.
+// mostDescriptors is how many open files one measurement goes through. The next measurement begins
+// after the process at which the last one ended.
 const mostDescriptors = 10_000
 
 // deletedMark is the suffix of the kernel's name for an open file that was deleted.
@@ -22,9 +22,9 @@ const deletedMark = " (deleted)"
 // someone else, such as a log or a data set that was replaced.
 type openDeleted struct {
 	processes func() ([]proctree.Process, error)
-	// most is how many open files one measurement goes through.
+	// `most` is how many open files one measurement goes through.
 	most int
-	// next is the index of the process at which the next measurement begins.
+	// `next` is the index of the process at which the next measurement begins.
 	next int
 }
 

@@ -18,8 +18,8 @@ const drainTime = 2 * time.Second
 // deadline is still read: the disk that stores it may be slow.
 type drain struct {
 	pipe *os.File
-	// late says that the deadline has passed; left is how much of the pipe's data is still to
-	// be read, in bytes.
+	// late says that the deadline has passed. left is how much of the pipe's data is still to be
+	// read, in bytes.
 	late bool
 	left int
 }
@@ -33,8 +33,8 @@ func (d *drain) finish() {
 // copyBuffer is the size of a pipe, in bytes: one read empties it.
 const copyBuffer = 64 << 10
 
-// each passes the data to the function take, until the end of the pipe or an error. first is the
-// size of the first buffer; once a read fills it, a larger one is used.
+// each passes the data to the function take, until the end of the pipe or an error. `first` is the
+// size of the first buffer. Once a read fills that buffer, a larger one is used.
 func (d *drain) each(first int, take func([]byte) error) error {
 	buffer := make([]byte, first)
 	for {
@@ -68,7 +68,8 @@ func (d *drain) Read(p []byte) (int, error) {
 		}
 		d.late = true
 	}
-	// The data left is available at once, and so is the end unless an outsider holds the pipe.
+	// The remaining data is available at once. So is the end of the pipe, unless an outsider holds
+	// the pipe open.
 	_ = d.pipe.SetReadDeadline(time.Now().Add(drainTime))
 	n, err := d.pipe.Read(p[:max(1, min(len(p), d.left))])
 	if d.left == 0 && err == nil {

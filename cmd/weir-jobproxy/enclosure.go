@@ -20,11 +20,11 @@ const biggest = 5
 
 // enclosure holds the processes of the job: control groups, or a process tree.
 type enclosure interface {
-	// create makes the enclosure, before the command starts.
+	// create makes the enclosure. It is called before the command starts.
 	create() error
-	// Start calls start with attributes that put the process inside.
+	// Start calls the function `start` with attributes that put the process inside.
 	Start(attributes *syscall.SysProcAttr, start func() error) error
-	// Join does the same for one more process, while others are inside.
+	// Join does the same as Start for one more process, while other processes are inside.
 	Join(attributes *syscall.SysProcAttr, start func() error) error
 	Usage() (cgroup.Usage, error)
 	processes() ([]proctree.Process, error)
@@ -40,8 +40,8 @@ type enclosure interface {
 	Remove(patience time.Duration) error
 }
 
-// newEnclosure returns control groups if the spec has any, or else a tree. volumes count as
-// memory of the job.
+// newEnclosure returns control groups if the spec has any, or else a tree. The content of `volumes`
+// counts as memory of the job.
 func newEnclosure(spec *proxyproto.Spec, volumes *volumes) enclosure {
 	if spec.Cgroups.None() {
 		return &tree{volumes: volumes}
@@ -115,8 +115,8 @@ func (t *tree) Join(_ *syscall.SysProcAttr, start func() error) error { return s
 
 func (t *tree) processes() ([]proctree.Process, error) { return proctree.Tree(os.Getpid(), "") }
 
-// Usage adds up live processes and those that were waited for. A process that ends between the
-// two readings is missing from one sample.
+// Usage adds up the usage of live processes and of processes that were waited for. A process that
+// ends between the two readings is missing from one sample.
 func (t *tree) Usage() (cgroup.Usage, error) {
 	waited := used(unix.RUSAGE_CHILDREN)
 	usage := cgroup.Usage{
@@ -137,7 +137,7 @@ func (t *tree) Usage() (cgroup.Usage, error) {
 			allShared += shared
 		}
 	}
-	// Pages of the volumes that processes have mapped are already counted.
+	// Pages of the volumes are already counted if processes have mapped them.
 	inVolumes := t.volumes.used()
 	usage.Memory += inVolumes - min(inVolumes, allShared)
 	return usage, nil

@@ -14,8 +14,8 @@ const (
 	reapTime = 5 * time.Millisecond
 )
 
-// endTree ends every process of the job in the background. It closes gone when all have been
-// waited for and their output is complete.
+// endTree ends every process of the job in the background. It closes the channel s.gone when all
+// processes have been waited for and their output is complete.
 func (s *supervisor) endTree() {
 	if s.endingAll {
 		return

@@ -17,29 +17,30 @@ const (
 	feedOverhang = 64 << 10
 )
 
-// feeder writes the records of the job's parts to its standard input, and knows which of them
-// the job has read: unread ones can be taken back out of the pipe.
+// feeder writes the records of the job's parts to its standard input, and knows which records the
+// job has read: unread records can be taken back out of the pipe.
 type feeder struct {
 	feed *proxyproto.Feed
 	pipe *inputPipe
 	open func(part *proxyproto.FeedPart) source
-	// feeding is cancelled when the job is interrupted. lasting is cancelled when all its processes
-	// have gone. done is closed when run has returned.
+	// feeding is cancelled when the job is interrupted. lasting is cancelled when all processes of
+	// the job have ended. done is closed when run has returned.
 	feeding, lasting context.Context
 	interrupt, end   context.CancelFunc
 	done             chan struct{}
-	// rowsSoFar and bytesSoFar are what was fed, for statistics.
+	// rowsSoFar and bytesSoFar count the rows and bytes fed, for statistics.
 	rowsSoFar, bytesSoFar atomic.Int64
 
 	// The fields below belong to run. Others may use them after done is closed.
 
-	// scanner and the last of marks belong to the current part; counts covers the parts before it.
-	// uncounted counts records that were scanned but did not reach the job, over all parts.
+	// scanner and the last element of marks belong to the current part. counts covers the parts
+	// before that. uncounted counts records that were scanned but did not reach the job, over all
+	// parts.
 	scanner           *records.Scanner
 	marks             []mark
 	counts, uncounted records.Counts
 	// block is the buffer of reads. unfed is data that was scanned but not written when the
-	// write was woken; head is the beginning of the first record.
+	// write was woken. head is the beginning of the first record.
 	block, unfed, head []byte
 	// fed is how many bytes the job has read, or can read from the pipe.
 	fed int64
@@ -54,7 +55,7 @@ type mark struct {
 	// begin and end are offsets in the data fed; end is -1 until the part is scanned
 	// completely.
 	begin, end int64
-	// first is the offset in the file of the part's first record; -1 if none was found.
+	// `first` is the offset of the part's first record in the file; -1 if no record was found.
 	first int64
 	// unended says that the file's last record lacks its newline, and is fed with one.
 	unended bool
@@ -63,8 +64,8 @@ type mark struct {
 // headLength is how much of a record is reported, in bytes.
 const headLength = 200
 
-// newFeeder returns a feeder that owns the pipe. It reads local files with the rights of user, or
-// with the proxy's rights if user is nil.
+// newFeeder returns a feeder that owns the pipe. It reads local files with the rights of the given
+// user, or with the proxy's rights if `user` is nil.
 func newFeeder(feed *proxyproto.Feed, user *proxyproto.User, pipe *inputPipe) *feeder {
 	f := &feeder{feed: feed, pipe: pipe, done: make(chan struct{}), block: make([]byte, feedBlock)}
 	f.open = func(part *proxyproto.FeedPart) source { return openSource(part, user) }
@@ -109,7 +110,7 @@ func (f *feeder) run(fail func(*proxyproto.InputFault)) {
 	complain(f.pipe.close())
 }
 
-// feedParts feeds all parts, unless the job is interrupted or ends before.
+// feedParts feeds all parts, unless the job is interrupted or ends before that.
 func (f *feeder) feedParts() error {
 	for i := range f.feed.Parts {
 		if f.feeding.Err() != nil && !f.stopped {
@@ -246,9 +247,9 @@ func asFault(err error, feed *proxyproto.Feed, part int) *proxyproto.InputFault 
 
 // source reads the file of a part.
 type source interface {
-	// read reads data at offset into p and returns how many bytes, which may be fewer than len(p).
-	// It returns 0 only with an error. A changedError says that the file has changed since it was
-	// listed.
+	// read reads data at `offset` into p. It returns the number of bytes read, which may be less
+	// than len(p). It returns 0 only with an error. A changedError says that the file has changed
+	// since it was listed.
 	read(ctx context.Context, p []byte, offset int64) (int, error)
 	// close returns a changedError if the file was changed while it was read.
 	close() error

@@ -116,7 +116,7 @@ func (f *feeder) place() (int, int64) {
 	return i, f.feed.Parts[i].Begin
 }
 
-// count returns what the job has read. complete means that there is no rest to report.
+// count returns what the job has read. If `complete` is true, there is no rest to report.
 func (f *feeder) count(complete bool) *proxyproto.InputCount {
 	counts := f.counts.Minus(f.uncounted)
 	i, offset := f.place()
@@ -135,7 +135,7 @@ func (f *feeder) count(complete bool) *proxyproto.InputCount {
 	return count
 }
 
-// only returns the single record that was read; length is its length in bytes.
+// only returns the single record that was read. `length` is its length in bytes.
 func (f *feeder) only(length int64) *proxyproto.FeedRecord {
 	for i, m := range f.marks {
 		if m.first < 0 {

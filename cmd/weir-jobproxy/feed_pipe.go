@@ -14,12 +14,12 @@ import (
 // pipeSize is how much data may be buffered on its way to or from a job, in bytes.
 const pipeSize = 256 << 10
 
-// inputPipe is a job's standard input. What the job has not read can be taken back, because the
-// proxy keeps a read end too. So a write never fails, even if the job has closed its input: it
+// inputPipe is a job's standard input. Data that the job has not read can be taken back, because
+// the proxy keeps a read end too. So a write never fails, even if the job has closed its input: it
 // blocks until it is woken.
 type inputPipe struct {
-	// job is the read end for the job; whoever passes it to the job closes it. Reads of it block.
-	// taking is the proxy's own read end, with reads that do not block.
+	// job is the read end for the job; whoever passes it to the job closes it. Reads from it block.
+	// taking is the proxy's own read end; reads from it do not block.
 	job    *os.File
 	taking int
 	size   int
@@ -72,8 +72,8 @@ func (p *inputPipe) write(data []byte) int {
 	return n
 }
 
-// wake calls the function end. It makes the current write return, and all later ones until sleep is
-// called.
+// wake calls the function `end`. It makes the current write return, and all later writes until
+// sleep is called.
 func (p *inputPipe) wake(end context.CancelFunc) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()

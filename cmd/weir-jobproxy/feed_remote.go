@@ -19,8 +19,8 @@ type remoteSource struct {
 	// version is the object's ETag; empty while unknown.
 	version string
 
-	// body is the current response. Its next byte is the object's byte at offset. Its last byte is
-	// the one before end.
+	// body is the current response. Its next byte is the object's byte at `offset`. Its last byte
+	// is the object's last byte before `end`.
 	body        io.ReadCloser
 	offset, end int64
 	cancel      context.CancelFunc
@@ -56,7 +56,8 @@ func (r *remoteSource) read(ctx context.Context, p []byte, offset int64) (int, e
 	return 0, fmt.Errorf("at byte %d: %w", offset, err)
 }
 
-// try makes one attempt: it continues to read the current response, or sends a new request.
+// try makes one attempt: it continues to read the current response, or sends a new request if there
+// is none.
 func (r *remoteSource) try(ctx context.Context, p []byte, offset int64) (int, error) {
 	if r.body != nil && (r.offset != offset || r.offset >= r.end) {
 		r.drop()

@@ -30,7 +30,8 @@ type report struct {
 }
 
 // runInit is process 1 of a strictly isolated job: it prepares the job's file system, starts
-// the command, waits for orphans, and exits with the command. The kernel then kills the rest.
+// the command, waits for orphans, and exits with the command. The kernel then kills the remaining
+// processes.
 func runInit(folder string) error {
 	// Caught, not ignored: the command would inherit ignored signals as ignored.
 	signal.Notify(make(chan os.Signal, 1))

@@ -21,9 +21,9 @@ func newLease(spec *proxyproto.Spec) lease {
 	return lease{end: proctree.Uptime() + spec.Lease(), timer: time.NewTimer(spec.Lease())}
 }
 
-// renew extends the lease to the end that the message gives, which may have passed by the time
-// it is read. A message without an end does not renew an expired lease: it may have been
-// written long ago by an agent that has gone since.
+// renew extends the lease to the end that the message gives, which may have passed by the time the
+// message is read. A message without an end does not renew an expired lease: the message may have
+// been written long ago, by an agent that no longer exists.
 func (l *lease) renew(m proxyproto.Renew) {
 	now := proctree.Uptime()
 	left := time.Duration(m.LeaseMillis) * time.Millisecond
@@ -81,6 +81,6 @@ func (s *supervisor) expire() {
 	if !s.abandonFlush(expired) {
 		s.end(expired)
 	}
-	// The result waits for as long as another lease, in case an agent comes back.
+	// Keep the result for the length of another lease, in case an agent comes back.
 	s.lease.set(proctree.Uptime(), s.spec.Lease())
 }

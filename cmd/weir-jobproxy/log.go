@@ -48,7 +48,7 @@ func (l *proxyLog) add(line string) {
 	}
 }
 
-// flush waits until all queued lines are written, for patience at most.
+// flush waits until all queued lines are written, but no longer than `patience`.
 func (l *proxyLog) flush() {
 	written, patience := make(chan struct{}), time.After(l.patience)
 	select {

@@ -23,7 +23,7 @@ import (
 const heapLimit = 8 << 20
 
 func main() {
-	// One processor is enough, and each costs memory.
+	// One processor is enough, and each further one costs memory.
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(25)
 	debug.SetMemoryLimit(heapLimit)

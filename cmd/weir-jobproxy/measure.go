@@ -14,11 +14,13 @@ import (
 
 // meter turns measurements into statistics. It reads no clock: callers pass the time.
 type meter struct {
-	// current is the memory at the last measurement, and tmpfs is the part of it in volumes.
-	// netPeak is the peak memory without volumes, and tmpfsPeak is the peak of the volumes.
+	// current is the memory at the last measurement, and tmpfs is the part of that memory in
+	// volumes. netPeak is the peak memory without volumes, and tmpfsPeak is the peak of the
+	// volumes.
 	current, tmpfs     int64
 	netPeak, tmpfsPeak int64
-	// cache is the file cache at the last measurement. groupPeak is the kernel's peak up to then.
+	// cache is the file cache at the last measurement. groupPeak is the kernel's peak up to that
+	// measurement.
 	cache, groupPeak int64
 	// seen: there has been a measurement.
 	seen            bool
@@ -32,7 +34,7 @@ type meter struct {
 // begin sets the time from which memory is integrated.
 func (m *meter) begin(now time.Time) { m.last = now }
 
-// observe records a measurement; tmpfs is the part of the memory that is in volumes.
+// observe records a measurement. `tmpfs` is the part of the memory that is in volumes.
 func (m *meter) observe(now time.Time, usage cgroup.Usage, tmpfs int64) {
 	if !m.seen {
 		m.observeGap(usage, tmpfs)
@@ -52,9 +54,9 @@ func (m *meter) observe(now time.Time, usage cgroup.Usage, tmpfs int64) {
 
 // observeGap accounts for memory that was in use only before the first measurement, or only since
 // the last. If the kernel reports a new peak of all charged memory, the job used at least that peak
-// minus its file cache and tmpfs. For each of these two, the greater of the values before and after
-// the gap is subtracted. Between other measurements this would mistake files that a job writes and
-// removes for memory.
+// minus its file cache and tmpfs. For file cache and tmpfs, the greater of the values before and
+// after the gap is subtracted. Between other measurements this estimate would mistake files that a
+// job writes and removes for memory.
 func (m *meter) observeGap(usage cgroup.Usage, tmpfs int64) {
 	if usage.Peak > m.groupPeak {
 		peak := usage.Peak - max(m.cache, usage.Cache)
@@ -64,8 +66,8 @@ func (m *meter) observeGap(usage cgroup.Usage, tmpfs int64) {
 }
 
 // observeEnd records the peak memory of the biggest process, shared memory included; 0 if unknown.
-// It is capped by the kernel's peak of the group, if there is one. The value least is recorded when
-// nothing else is known, because the processes were too small and too short-lived.
+// It is capped by the kernel's peak of the group, if there is one. The value `least` is recorded
+// when nothing else is known, because the processes were too small and too short-lived.
 func (m *meter) observeEnd(now time.Time, processPeak, least int64) {
 	peak := processPeak
 	if m.groupPeak > 0 {
@@ -90,8 +92,8 @@ func (m *meter) advance(now time.Time) {
 
 // processPeak returns the peak memory of any process of the job that was waited for; 0 if unknown.
 // Until a child executes its program, the kernel counts it with the memory of the proxy, whose peak
-// is the parameter own. So a value up to own only says that the true peak is no higher, and the
-// result peak is 0. The result least is the value in either case.
+// is the parameter `own`. So a value up to `own` only says that the true peak is no higher than
+// this value; the result `peak` is then 0. The result `least` is the value in either case.
 func processPeak(root unix.Rusage, alone bool, own int64) (peak, least int64) {
 	least = root.Maxrss << 10
 	// The init of a strictly isolated job is no process of the job.

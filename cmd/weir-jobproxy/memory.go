@@ -34,8 +34,8 @@ type memoryWatch struct {
 	checksLeft int
 	// stop ends the kernel's reports.
 	stop func()
-	// ownPeak is the proxy's peak memory when it started the command; rootName is the name of
-	// the command's process.
+	// ownPeak is the proxy's peak memory when it started the command. rootName is the name of the
+	// command's process.
 	ownPeak  int64
 	rootName string
 }
@@ -89,7 +89,8 @@ func (s *supervisor) suspectMemory() {
 	s.recheckMemory()
 }
 
-// recheckMemory checks again until the kernel has killed a process, or clearly has not.
+// recheckMemory checks again until the kernel has killed a process, or it is clear that it will
+// not.
 func (s *supervisor) recheckMemory() {
 	if s.conclusion.result != nil || s.endingAll || s.checkMemory() || s.memory.checksLeft == 0 {
 		return
@@ -102,7 +103,7 @@ func (s *supervisor) recheckMemory() {
 // and reports whether it has. With cgroup v1 the other processes would live on.
 func (s *supervisor) checkMemory() bool { return s.judgeMemory(s.memory.events()) }
 
-// events returns what the kernel reports of the job's memory limit; zero on an error.
+// events returns the kernel's report about the job's memory limit; zero on an error.
 func (m *memoryWatch) events() cgroup.MemoryEvents {
 	events, err := m.inside.MemoryEvents()
 	complain(err)
@@ -116,8 +117,8 @@ func (s *supervisor) judgeMemory(events cgroup.MemoryEvents) bool {
 	}
 	usage, err := s.inside.Usage()
 	complain(err)
-	// The victim's memory may be free again by now. All of the limit was in use, or the kernel
-	// would not have killed.
+	// The victim's memory may be free again by now. The job must have used its whole limit:
+	// otherwise the kernel would have killed nothing.
 	s.verdict.decide(s.memory.excess(max(usage.Memory, s.spec.MemoryLimit)))
 	s.endTree()
 	return true

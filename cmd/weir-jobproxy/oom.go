@@ -19,7 +19,8 @@ const (
 	scoreStep = 10
 )
 
-// oomScore is the score of a job's processes. machine is all memory of the machine, in bytes.
+// oomScore is the score of a job's processes. The parameter `machine` is the memory of the whole
+// machine, in bytes.
 func oomScore(usage, reserve, machine int64) int {
 	if usage <= reserve || machine <= 0 {
 		return scoreWithin

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// probeArgument, given in place of a job's folder, makes weir-jobproxy run a command
-	// within the job beside the job's own: see runProbe. The job's confinement and the command
+	// probeArgument, given in place of a job's folder, makes weir-jobproxy run a command within the
+	// job, beside the job's own command: see runProbe. The job's confinement and the command
 	// follow.
 	probeArgument = "--probe"
 	// probeProgramDescriptor is the descriptor of the program file with which the probe is
@@ -31,7 +31,7 @@ const (
 	probeReapTime = time.Second
 )
 
-// prober runs one command at a time beside the job's own.
+// prober runs one command at a time beside the job's own command.
 type prober struct {
 	inside enclosure
 	spec   *proxyproto.Spec
@@ -50,8 +50,8 @@ var errProbing = errors.New("a probe of the job is already running")
 // errNoJob is the error of a probe of a job that has ended, or has not begun.
 var errNoJob = errors.New("the job is not running")
 
-// run runs a command within the job, whose root process is root, and returns nil if it exits
-// with 0 in time.
+// run runs a command within the job, whose root process is `root`. It returns nil if it exits with
+// 0 in time.
 func (p *prober) run(root child, argv []string, timeout time.Duration) error {
 	said, writer, err := os.Pipe()
 	if err != nil {
@@ -196,8 +196,9 @@ func readTail(from io.Reader) string {
 	}
 }
 
-// runProbe runs a command as one of a job's processes, with no more rights than they have, and
-// exits with its code. It is already within the job's groups and namespaces.
+// runProbe runs a command as one of a job's processes, with no more rights than those processes,
+// and returns the command's exit code. This process is already within the job's groups and
+// namespaces.
 func runProbe(confinement string, argv []string) (code int, err error) {
 	runtime.LockOSThread()
 	unix.CloseOnExec(probeProgramDescriptor)

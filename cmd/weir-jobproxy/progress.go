@@ -35,7 +35,7 @@ func (p *progress) move() {
 	p.moved = time.Now()
 }
 
-// forgive excludes the duration lost from the time without progress.
+// forgive excludes the duration `lost` from the time without progress.
 func (p *progress) forgive(lost time.Duration, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

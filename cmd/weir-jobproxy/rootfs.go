@@ -35,8 +35,8 @@ var deviceLinks = map[string]string{
 	"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx",
 }
 
-// rootfs is a strictly isolated job's view of the machine's files: all read-only, except for
-// its own, and without the hidden ones. It is built in a mount namespace made for it.
+// rootfs is a strictly isolated job's view of the machine's files: all files are read-only except
+// the job's own, and hidden files are missing. The view is built in a mount namespace made for it.
 type rootfs struct {
 	spec   *proxyproto.Spec
 	folder string
@@ -110,7 +110,7 @@ func keepTree(kept *[]keptMount, path, place string) error {
 	return nil
 }
 
-// putBack mounts the clones at their paths. place, if not nil, creates each path first.
+// putBack mounts the clones at their paths. If `place` is not nil, it creates each path first.
 func putBack(kept []keptMount, place func(path string) error) error {
 	for _, k := range kept {
 		if place != nil {

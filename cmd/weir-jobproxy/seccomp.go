@@ -88,8 +88,8 @@ func refuseCalls() error {
 	return nil
 }
 
-// dropRights leaves the processes that this thread starts no way to gain rights. With an empty
-// capability bounding set, a user other than root has no capabilities.
+// dropRights keeps processes that this thread starts from gaining rights. With an empty capability
+// bounding set, a user other than root has no capabilities.
 func dropRights() error {
 	if err := refuseMoreRights(); err != nil {
 		return err

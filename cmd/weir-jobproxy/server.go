@@ -21,8 +21,8 @@ const (
 	writeTimeout = 10 * time.Second
 )
 
-// request is an event of a connection: that it is new (opened), a message, or an invalid line
-// (err).
+// request is an event of a connection: the connection was opened, or it brought a message or an
+// invalid line (err).
 type request struct {
 	from    *connection
 	message proxyproto.Message

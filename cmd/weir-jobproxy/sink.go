@@ -16,8 +16,8 @@ import (
 	"weir/scheduling/records"
 )
 
-// writeBack is how many bytes are written before write-back to disk is started; otherwise all of it
-// would happen at the end.
+// writeBack is how many bytes are written before write-back to disk is started. Without this, the
+// whole write-back would happen at the end.
 const writeBack = 8 << 20
 
 // sink stores a fed job's standard output.
@@ -132,7 +132,7 @@ func (k *sink) take(data []byte) error {
 	return nil
 }
 
-// finish waits for the last output. All processes of the job have gone.
+// finish waits for the last output. It is called once all processes of the job have ended.
 func (k *sink) finish() {
 	k.reader.finish()
 	<-k.done

@@ -19,7 +19,7 @@ import (
 // copyBlock is how much of a file is copied, in bytes, before the context is checked again.
 const copyBlock = 16 << 20
 
-// withRights runs work with the file rights of a user; nil for the proxy's rights.
+// withRights calls the function `work` with the file rights of a user; nil for the proxy's rights.
 func withRights(user *proxyproto.User, work func() error) error {
 	if user == nil {
 		return work()
@@ -51,8 +51,8 @@ func keepFiles(ctx context.Context, spec *proxyproto.Spec, ending *progress) err
 }
 
 // keepAll first copies all files under temporary names and uploads those for stores, then moves
-// the copies to their destinations, so that nobody sees a partial one. If a move fails, the
-// earlier ones are undone.
+// the copies to their destinations, so that nobody sees a partial file. If a move fails, the
+// earlier moves are undone.
 func keepAll(ctx context.Context, root *os.Root, spec *proxyproto.Spec, ending *progress) error {
 	outputs := spec.Outputs
 	p := placing{aside: make([]string, len(outputs))}
@@ -141,7 +141,7 @@ func copyAside(ctx context.Context, root *os.Root, from, aside string, move func
 	return err
 }
 
-// makeParents creates a folder and missing ones above it, so that they survive a power failure.
+// makeParents creates a folder and missing folders above it, so that they survive a power failure.
 func makeParents(folder string) error {
 	if isFolder(folder) {
 		return nil

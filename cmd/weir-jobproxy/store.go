@@ -18,8 +18,8 @@ import (
 // storeClient speaks HTTP with object stores, and retries.
 type storeClient struct {
 	http *http.Client
-	// attempts is the number of tries. The pauses between them start at about pause and double
-	// each time, up to maxPause.
+	// attempts is the number of tries. The pauses between tries start at about the duration `pause`
+	// and double each time, up to maxPause.
 	attempts        int
 	pause, maxPause time.Duration
 	// silence is how long a store may be silent before a request is given up.
@@ -111,7 +111,8 @@ func (w *watchedBody) Read(p []byte) (int, error) {
 // errSilent is the error of a request to a store that hangs.
 var errSilent = errors.New("the store did not answer in time")
 
-// watch runs the function wait, and calls cancel when ctx ends or alive is not called for too long.
+// watch calls the function `wait`. It calls `cancel` when ctx ends, or when `alive` has not been
+// called for too long.
 func (c *storeClient) watch(ctx context.Context, cancel context.CancelFunc, wait func(alive func()) error) error {
 	defer context.AfterFunc(ctx, cancel)()
 	var silent atomic.Bool

@@ -23,14 +23,14 @@ type streams interface {
 	// interrupt ends the input after the current record.
 	interrupt()
 	// finish is called when all processes of the job have gone, or none has begun. It returns when
-	// all output and files are stored. It stores none of a job that has not completed, and stores
-	// no more once ctx is done.
+	// all output and files are stored. It stores nothing of a job that has not completed, and stops
+	// storing once ctx is done.
 	finish(ctx context.Context, completed bool) remains
 	// measure adds the current values to the statistics. It may be called from any goroutine.
 	measure(values map[string]int64)
 }
 
-// remains is what the streams of an ended job have read and kept.
+// remains describes the data that the streams of an ended job have read and kept.
 type remains struct {
 	input  *proxyproto.InputCount
 	output *proxyproto.OutputCount
@@ -61,8 +61,8 @@ func (s *supervisor) completed() bool {
 }
 
 // abandonFlush stops keeping output and files of a job, for a cause. The cause becomes the job's
-// outcome unless everything is already kept. It reports whether there was anything to abandon:
-// there is once the command has completed, even while processes that it left behind still run.
+// outcome unless everything is already kept. It reports whether there was anything to abandon. That
+// is so once the command has completed, even while processes that it left behind still run.
 func (s *supervisor) abandonFlush(cause verdict) bool {
 	if s.conclusion.result != nil || s.cancelFlush == nil && !s.completed() {
 		return false

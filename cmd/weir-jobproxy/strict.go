@@ -137,8 +137,8 @@ func pidOf(handle int) (int, error) {
 	return 0, errors.New("the fdinfo of a process descriptor has no Pid")
 }
 
-// awaitReport waits for the end of the root process. If the init ends without a report it was
-// killed, and all processes in its namespace with it.
+// awaitReport waits for the end of the root process. If the init ends without a report, it was
+// killed together with all processes in its namespace.
 func (c *child) awaitReport() ending {
 	last, _, err := c.receive()
 	e := ending{status: last.Status, usage: last.Usage, time: time.Now()}

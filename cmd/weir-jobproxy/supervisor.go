@@ -29,8 +29,8 @@ type supervisor struct {
 	startTime      time.Time
 	stdout, stderr *capture
 
-	// lease, deadline and timeLimit end the job when they expire; memory and disk end it when
-	// it exceeds its limits.
+	// lease, deadline and timeLimit end the job when they expire. memory and disk end it when it
+	// exceeds its limits.
 	lease     lease
 	deadline  deadline
 	timeLimit *time.Timer
@@ -208,7 +208,7 @@ func (s *supervisor) stop(stop proxyproto.Stop) {
 }
 
 // interrupt asks the job to end by itself, once, and enforces the deadline, even if the agent
-// goes away. A job that is being stopped is not asked.
+// goes away. A job that is already being stopped is not asked to end.
 func (s *supervisor) interrupt(m proxyproto.Interrupt) {
 	if s.hearEnd(); s.over() {
 		return

@@ -71,7 +71,7 @@ func times(n int64) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// apply sets the fields of a result; status is how the root process ended.
+// apply sets the fields of a result. `status` is how the root process ended.
 func (v *verdict) apply(result *proxyproto.Result, status unix.WaitStatus) {
 	result.Outcome, result.Reason, result.Error = v.outcome, clip(v.reason, mostText), clip(v.err, mostError)
 	result.Memory, result.Disk = v.memory, v.disk

@@ -92,7 +92,7 @@ func (v *volumes) mountOne(workspace *os.Root, spec *proxyproto.Spec, wanted pro
 	return nil
 }
 
-// makeFolders creates a folder and missing ones above it, owned by the job's user.
+// makeFolders creates a folder and missing folders above it. The job's user owns the new folders.
 func makeFolders(workspace *os.Root, path string, user *proxyproto.User) error {
 	if path == "." {
 		return nil
@@ -129,7 +129,7 @@ func (v *volumes) unmount() error {
 	var errs []error
 	for _, mounted := range v.list {
 		err := unix.Unmount(mounted.path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-		// A job that runs as root may have unmounted it.
+		// A job that runs as root may have unmounted the volume.
 		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
 			errs = append(errs, fmt.Errorf("unmount tmpfs %s: %w", mounted.path, err))
 		}

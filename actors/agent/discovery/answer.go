@@ -15,7 +15,7 @@ import (
 	"weir/messages/discoveryjson"
 )
 
-// maxInstances bounds the jobs in an answer: with all details of each, that many fit into
+// maxInstances bounds the jobs in an answer. So many jobs with all details fit into
 // discoveryjson.MaxAnswer.
 const maxInstances = 10_000
 
@@ -51,7 +51,7 @@ func encode(answer discoveryjson.Answer) []byte {
 		err = fmt.Errorf("answer has %d bytes, the limit is %d", len(line), discoveryjson.MaxAnswer)
 	}
 	if err != nil {
-		// Times after the year 9999 cannot be encoded; a text can.
+		// Times after the year 9999 cannot be encoded. The text of the error can be.
 		line, _ = json.Marshal(failure(err))
 	}
 	return append(line, '\n')

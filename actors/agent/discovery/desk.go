@@ -42,7 +42,7 @@ func (d *Desk) Tell(notice discoveryjson.Notice) {
 	d.changed = make(chan struct{})
 }
 
-// told returns the job's notice, and a channel that is closed when it changes.
+// told returns the job's notice, and a channel that is closed when the notice changes.
 func (d *Desk) told() (discoveryjson.Notice, <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

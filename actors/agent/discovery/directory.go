@@ -14,8 +14,8 @@ const (
 	// pollWait is how long a replica may wait for changes before it answers. It is shorter than
 	// the idle timeouts of connections on the way.
 	pollWait = 20 * time.Second
-	// linger is how long an operation is still followed after the last job has asked: a job
-	// that asks once a minute is answered at once.
+	// linger is how long an operation is still followed after the last request of a job, so that a
+	// job that asks once a minute is answered at once.
 	linger = time.Minute
 	// maxFeeds bounds the operations followed at once. Each has a request open at a replica,
 	// which accepts 256 from one agent.
@@ -134,7 +134,7 @@ func (d *Directory) forget(f *feed) {
 	}
 }
 
-// View returns the current view of a followed operation, and a channel that is closed when it
+// View returns the current view of a followed operation, and a channel that is closed when the view
 // changes.
 func (d *Directory) View(operation string) (View, <-chan struct{}) {
 	d.mu.Lock()
@@ -172,8 +172,8 @@ func (d *Directory) run(ctx context.Context, f *feed) {
 	}
 }
 
-// take applies the answer to a request that named version. It returns err if that is not nil, or
-// else why the answer is unusable.
+// take applies the answer to a request that named version. If `err` is not nil, take returns it.
+// Otherwise take returns why the answer is unusable; nil if it is usable.
 func (d *Directory) take(f *feed, answer *actorpb.Instances, err error, version string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

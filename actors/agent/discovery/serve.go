@@ -62,7 +62,8 @@ type connection struct {
 	conn  net.Conn
 	desk  *Desk
 	lines chan []byte
-	// bad is why reading stopped, if not by a hang-up; set before lines is closed.
+	// bad is why reading stopped; nil after a hang-up. It is set before the channel `lines` is
+	// closed.
 	bad error
 }
 
@@ -104,7 +105,7 @@ func (c *connection) serve(ctx context.Context) {
 	}
 }
 
-// read reads lines until there are no more.
+// read reads lines until the job sends no more of them.
 func (c *connection) read(ctx context.Context) {
 	defer close(c.lines)
 	reader := bufio.NewReaderSize(c.conn, discoveryjson.MaxRequest)
@@ -166,7 +167,7 @@ func (c *connection) answer(ctx context.Context, line []byte, watch *watch) []di
 	return []discoveryjson.Answer{{Acknowledged: true}}
 }
 
-// peers waits for a view that contains the job, or after selfPatience for any.
+// peers waits for a view that contains the job. After selfPatience any view will do.
 func (c *connection) peers(ctx context.Context) discoveryjson.Answer {
 	asker, directory := c.desk.asker, c.desk.directory
 	if err := directory.Follow(asker.Operation, asker.Index); err != nil {

@@ -12,8 +12,8 @@ type watch struct {
 	peersChanged, noticeChanged <-chan struct{}
 	following                   bool
 
-	// changes is set if the job accepts changes relative to the instances in the last answer, which
-	// are in told. revision is the number of that answer; 0 before the first.
+	// changes is set if the job accepts changes relative to the instances in the last answer. The
+	// field told holds those instances. revision is the number of that answer; 0 before the first.
 	changes  bool
 	revision uint64
 	told     []*actorpb.Instance
@@ -51,7 +51,8 @@ func (w *watch) peers() []discoveryjson.Answer {
 	return []discoveryjson.Answer{w.tell(view)}
 }
 
-// tell returns all peers, or only the changes if the job accepts changes and they are fewer.
+// tell returns all peers, or only the changes if the job accepts changes and there are fewer
+// changes than peers.
 func (w *watch) tell(view View) discoveryjson.Answer {
 	self := w.desk.asker.Job
 	if !w.changes {

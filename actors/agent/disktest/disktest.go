@@ -13,8 +13,8 @@ import (
 )
 
 // Small mounts an empty disk of the given size and returns its folder. The disk is unmounted
-// when the test has ended, whatever its result. The test is skipped if it may not mount, as
-// without root and in most containers.
+// when the test has ended, whatever its result. The test is skipped if it may not mount, for
+// example without root and in most containers.
 func Small(t testing.TB, bytes int64) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "disk")

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Hanging mounts an empty disk of size MiB that Freeze can make hang, and returns its folder,
-// which everybody may use. The disk is unmounted when the test has ended. The test is skipped
-// if such a disk cannot be made.
+// Hanging mounts an empty disk of `size` MiB that Freeze can make hang. It returns the disk's
+// folder, which everybody may use. The disk is unmounted when the test has ended. The test is
+// skipped if such a disk cannot be made.
 func Hanging(t testing.TB, size int64) string {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -75,8 +75,8 @@ type Stats struct {
 	// Hits counts placed files that were in the cache. Misses counts placed files that were
 	// fetched, for this job or for another one at the same time.
 	Hits, Misses uint64
-	// Evicted and Damaged count files that were dropped: for lack of room, or because their
-	// content no longer matched its hash.
+	// Evicted counts files that were dropped for lack of room. Damaged counts files that were
+	// dropped because their content no longer matched its hash.
 	Evicted, Damaged uint64
 }
 
@@ -162,7 +162,7 @@ func (c *Cache) Trim(bytes int64) (freed int64, err error) {
 }
 
 // acquire returns a source's content and its hash, and fetches the source if needed. The content is
-// not evicted before it is released.
+// not evicted until release is called.
 func (c *Cache) acquire(ctx context.Context, s source) (hash string, held *content, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -248,7 +248,7 @@ func (c *Cache) free() {
 	c.freed = make(chan struct{})
 }
 
-// reserve waits until there is room for the given number of bytes, and reserves it.
+// reserve waits until there is room for the given number of bytes, and reserves that room.
 func (c *Cache) reserve(ctx context.Context, size int64) error {
 	for {
 		c.mu.Lock()

@@ -27,7 +27,7 @@ type content struct {
 
 // seen is a source as of its last fetch.
 type seen struct {
-	// Version is the source's version at that fetch: another version may have another content.
+	// Version is the source's version at that fetch. Another version may have another content.
 	Version string `json:"version"`
 	Hash    string `json:"hash"`
 }
@@ -44,7 +44,7 @@ func (x *index) find(source, version string) (hash string) {
 	return ""
 }
 
-// maxSources bounds how many sources are remembered. One that is forgotten is read again.
+// maxSources bounds how many sources are remembered. A forgotten source is read again.
 const maxSources = 10_000
 
 // learn records which content a source has.
@@ -86,12 +86,12 @@ func (x *index) pin(hash string) *content {
 	return c
 }
 
-// unpin undoes a pin. It needs the content, not the hash, which another content may have by
-// now.
+// unpin undoes a pin. Its argument is the content and not the hash, because another content may
+// have that hash by now.
 func (x *index) unpin(c *content) { c.pins-- }
 
-// reserve reserves room for a content. It returns the contents that must be deleted first. ok is
-// false if there is no room until some is freed.
+// reserve reserves room for a content. It returns the contents that must be deleted first. The
+// result `ok` is false if the unused contents do not free enough room.
 func (x *index) reserve(size int64) (evicted []string, ok bool) {
 	unused, short := x.unused(x.bytes + x.reserved + size - x.limit)
 	if short > 0 {
@@ -111,7 +111,7 @@ func (x *index) trim(bytes int64) (evicted []string) {
 }
 
 // unused returns unused contents, least recently used first, until they have the given number of
-// bytes. short is how many bytes are still missing.
+// bytes. The result `short` is how many bytes are still missing.
 func (x *index) unused(bytes int64) (hashes []string, short int64) {
 	for _, hash := range x.byUse() {
 		if bytes <= 0 {

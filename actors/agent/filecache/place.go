@@ -103,16 +103,16 @@ func (c *Cache) copyTo(ctx context.Context, hash, path string, mode os.FileMode)
 }
 
 const (
-	// execPatience is how long to wait for processes between their fork and their exec: the program
+	// execPatience is how long to wait for processes between their fork and their exec. The program
 	// to execute may be on a slow disk.
 	execPatience = 10 * time.Second
 	// writersPause is the time between two checks whether a file is open for writing.
 	writersPause = 100 * time.Microsecond
 )
 
-// awaitWriters waits, up to patience, until no process has a file open for writing: until then it
-// cannot be executed (ETXTBSY). A process that the agent forks has the agent's files open until its
-// exec.
+// awaitWriters waits, up to patience, until no process has a file open for writing. A file that is
+// open for writing cannot be executed (ETXTBSY). A process that the agent forks has the agent's
+// files open until its exec.
 func awaitWriters(ctx context.Context, path string, patience time.Duration) error {
 	file, err := os.Open(path)
 	if err != nil {

@@ -51,7 +51,7 @@ func (c *Cache) load() error {
 	if err != nil {
 		return err
 	}
-	// Order by last use; those without a known use come first.
+	// Order by last use. Contents without a known use come first.
 	used := map[string]int{}
 	for i, hash := range kept.Used {
 		used[hash] = i + 1

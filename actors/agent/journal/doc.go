@@ -5,9 +5,9 @@
 // disk before the action that it announces. Records that arrive during a write share the next
 // one: a batch. When most of the file is about jobs that are over, it is rewritten without them.
 //
-// Open reads the records up to the first invalid one. The rest is cut off if it can be what a
-// crash left of the last batch, which was never reported as written. Anything else is damage,
-// which Open reports and does not repair.
+// Open reads the records up to the first invalid one. The rest is cut off if it may be the part of
+// the last batch that was written before a crash; that batch was never reported as written.
+// Anything else is damage, which Open reports and does not repair.
 //
 // A full disk does not end a journal. It reserves some space, if the file system can do that,
 // so that the ends of the jobs that fill the disk can be recorded. When the reserve is used up,
@@ -15,6 +15,6 @@
 // error of fsync, the journal accepts no more records, because the content of the file is
 // unknown.
 //
-// The decisions are made in frame.go (which bytes are valid records) and state.go (which state
-// results).
+// The decisions are made in frame.go (which bytes are valid records) and state.go (which state the
+// records result in).
 package journal

@@ -33,14 +33,14 @@ type frame struct {
 	batch int64
 }
 
-// frameAt returns the frame at an offset; false: there is no valid one.
+// frameAt returns the frame at an offset; false: there is no valid frame.
 func frameAt(data []byte, offset int64) (frame, bool) {
 	f, err := frames.Read(bytes.NewReader(data), offset, int64(len(data)))
 	return frame{f, offset - int64(f.Tag)}, err == nil && int64(f.Tag) <= offset
 }
 
 // replay calls take with each record of a file, in order, and returns where the last one ends.
-// The rest may be cut off.
+// The caller may cut off the bytes after that.
 func replay(data []byte, take func(*journalpb.Record) error) (end int64, err error) {
 	if !bytes.HasPrefix(data, []byte(signature)) {
 		return 0, fmt.Errorf("%w at offset 0: does not begin with the signature of a journal", ErrDamaged)

@@ -30,10 +30,10 @@ type Config struct {
 	Path string
 	// Node is the node's name. A journal of another node is refused.
 	Node string
-	// Version is that of the software, for people.
+	// Version is the software's version, for people.
 	Version string
-	// Life is the incarnation of a new journal's node. Default: derived from the time, so that
-	// it is greater than earlier ones.
+	// Life is the incarnation of a new journal's node. Default: derived from the time, so that it
+	// is greater than earlier incarnations.
 	Life uint64
 }
 
@@ -122,7 +122,7 @@ func (j *Journal) open(cfg Config) (cut int64, err error) {
 	return cut, j.goOn(cfg, end, cut > 0)
 }
 
-// goOn opens the file for appending. Its last record ends at the offset end. cut is set if bytes
+// goOn opens the file for appending. Its last record ends at the offset end. `cut` is true if bytes
 // after that offset must be cut off.
 func (j *Journal) goOn(cfg Config, end int64, cut bool) error {
 	least, err := j.encode()
@@ -158,12 +158,13 @@ func born(cfg Config) *State {
 	return &State{Node: cfg.Node, Life: life, Jobs: map[string]*Job{}}
 }
 
-// newLife returns the number of an incarnation that begins now. It is greater than earlier
-// ones, and than any 63-bit number, which incarnations without a journal have.
+// newLife returns the number of an incarnation that begins now. It is greater than all earlier
+// ones. Its highest bit is set, so it is also greater than the number of any incarnation without a
+// journal: those have 63 bits.
 func newLife(now time.Time) uint64 { return 1<<63 | uint64(now.UnixNano()) }
 
-// woke returns the record of a new session. Its number is greater than earlier ones and taken
-// from the time, so that the sessions of a copied state folder differ.
+// woke returns the record of a new session. Its number is greater than that of earlier sessions. It
+// is taken from the time, so that the sessions of a copied state folder differ.
 func (j *Journal) woke(cfg Config) *journalpb.Record {
 	session := max(j.state.Session+1, uint64(time.Now().UnixNano()))
 	return &journalpb.Record{
@@ -228,8 +229,8 @@ func (j *Journal) run() {
 	}
 }
 
-// commit writes a batch to disk. Once a write has failed, it writes nothing more and returns that
-// error.
+// commit writes a batch to disk. Once a write has failed, commit writes nothing more and returns
+// the error of that write.
 func (j *Journal) commit(batch []entry) error {
 	if j.failed != nil {
 		return j.failed

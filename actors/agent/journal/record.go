@@ -35,7 +35,7 @@ func Started(job string, pid int, start *timestamppb.Timestamp, cgroup string) *
 	}}
 }
 
-// Stopping returns the record of a job that is about to be asked to leave by deadline.
+// Stopping returns the record of a job that is about to be asked to leave by the given deadline.
 func Stopping(job string, order *statepb.StopOrder, deadline *timestamppb.Timestamp) *journalpb.Record {
 	return &journalpb.Record{Event: &journalpb.Record_Stopping{
 		Stopping: &journalpb.Stopping{JobId: job, Order: order, Deadline: deadline},

@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// format is the version of the format that this code writes, and the highest that it reads.
+	// format is the version of the format that this code writes. It is also the highest version
+	// that this code reads.
 	format = 1
 	// maxHad is how many released jobs are remembered. A delayed plan is seconds old at most,
 	// and a node ends a few jobs a second.
@@ -24,7 +25,7 @@ const (
 type Job struct {
 	// Grant is the order to start it.
 	Grant *actorpb.StartJob
-	// Starting is set before its processes are started. Started is set when they run.
+	// Starting is set before the job's processes are started. Started is set when the command runs.
 	Starting *journalpb.Starting
 	Started  *journalpb.Started
 	// Stopping is set before it is asked to leave.

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// slack is by how many bytes a file may grow between two rewrites. A file larger than slack may
-	// double. A record has a few hundred bytes.
+	// slack is the number of bytes by which any file may grow between two rewrites. A file larger
+	// than slack may double. A record has a few hundred bytes.
 	slack = 1 << 20
 	// reserve is how much space is reserved for later records, in bytes. On a full disk this is
 	// room for the ends of thousands of jobs, and for the orders to end those that fill the disk.
@@ -117,8 +117,8 @@ func (j *Journal) hold() error {
 	return nil
 }
 
-// rewriteIfThereIsSpace rewrites the file. If the disk is full, the file may grow by slack
-// first.
+// rewriteIfThereIsSpace rewrites the file. If the disk is full, the next attempt comes when the
+// file has grown by `slack`.
 func (j *Journal) rewriteIfThereIsSpace() error {
 	err := j.rewrite()
 	if !errors.Is(err, ErrFull) {
@@ -153,7 +153,8 @@ func (j *Journal) rewrite() error {
 	return old.Close()
 }
 
-// dueAfter returns the size at which a file is rewritten. least is its size after the last rewrite.
+// dueAfter returns the size at which a file is rewritten. `least` is its size after the last
+// rewrite.
 func dueAfter(least int64) int64 { return least + max(slack, least) }
 
 // encode returns the smallest file that holds the state.

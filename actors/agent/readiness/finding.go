@@ -39,10 +39,10 @@ func (f *Finding) Probed(err error) {
 	}
 }
 
-// Word returns the readiness to report, and why the instance is not ready. It is empty if nothing
-// is to be reported; then an instance counts as ready exactly if its task has no readiness setting.
-// The instance's own draining and not_ready override the probe; its own ready counts only without a
-// probe.
+// Word returns the readiness to report, and why the instance is not ready. The readiness is empty
+// if nothing is to be reported. The instance then counts as ready exactly if its task has no
+// readiness setting. The instance's own reports "draining" and "not_ready" override the probe. Its
+// own report "ready" counts only without a probe.
 func (f *Finding) Word() (word, reason string) {
 	switch {
 	case f.said == actorpb.WordDraining:

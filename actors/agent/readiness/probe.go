@@ -14,8 +14,8 @@ import (
 	"weir/messages/statepb"
 )
 
-// quickPeriod is the period of probes after a failed one, if the task's is longer: others wait
-// for the instance.
+// quickPeriod is the period of probes after a failed one, if the task's period is longer: others
+// wait for the instance.
 const quickPeriod = 100 * time.Millisecond
 
 // Place is where an instance is probed.

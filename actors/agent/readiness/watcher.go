@@ -166,7 +166,7 @@ func (w *Watcher) latest() (word, reason, said string, noting []chan<- error) {
 	return word, reason, w.finding.said, noting
 }
 
-// rest waits for d, and returns false if ctx is done before.
+// rest waits for the duration d. It returns false if ctx is done earlier.
 func rest(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -104,8 +104,8 @@ func (j *Job) readSpec() {
 }
 
 // findProxy returns the identity of a job's proxy, alive or not, and whether there is a
-// trace of one. The identity has pid and start time, so a later process with the same pid
-// is not mistaken for it.
+// trace of one. The identity has pid and start time, so that a later process with the same pid is
+// not mistaken for the proxy.
 func (r *Runner) findProxy(folder string) (identity proxyproto.Identity, trace bool, err error) {
 	data, err := os.ReadFile(filepath.Join(folder, proxyproto.IdentityFile))
 	switch {
@@ -125,7 +125,7 @@ func (r *Runner) findProxy(folder string) (identity proxyproto.Identity, trace b
 			return identity, true, nil
 		}
 	}
-	// The proxy may have been started and not have written its identity yet. Then it is the
+	// The proxy may have been started but not have written its identity yet. In that case it is the
 	// only process of the job.
 	marked, err := proctree.Tree(noProxy.Pid, folder)
 	if err != nil || len(marked) == 0 {

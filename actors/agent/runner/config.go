@@ -21,14 +21,14 @@ type Config struct {
 	ProxyPath string
 	// NodeName names the node's control groups. Each Root needs its own.
 	NodeName string
-	// Cgroups is what DetectCgroups found.
+	// Cgroups is the result of DetectCgroups.
 	Cgroups Cgroups
 	// Output limits the output kept of each job.
 	Output OutputLimits
 	// Retain limits the output kept of all finished jobs.
 	Retain Retain
-	// SamplePeriod is the time between two samples of a job. 1 s: one sample
-	// reads three small files.
+	// SamplePeriod is the time between two samples of a job. Default 1 s: a sample reads three
+	// small files.
 	SamplePeriod time.Duration
 	// EndTimeout is how long the end of a job may make no progress while its processes are
 	// killed and its output files are stored. After that the step is abandoned.
@@ -37,8 +37,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// OutputLimits are in bytes per job. Of output over the limit, the beginning, up to half the limit,
-// and the end are kept: see package output.
+// OutputLimits are in bytes per job. If a stream exceeds the limit, its beginning (up to half the
+// limit) and its end are kept: see package output.
 type OutputLimits struct {
 	Stdout, Stderr int64
 }
@@ -97,7 +97,7 @@ func (c *Config) Validate() error {
 
 // Cgroups says how jobs are held together on this machine.
 type Cgroups struct {
-	// Node is where the groups of jobs are made.
+	// Node is the control group below which those of jobs are created.
 	Node proxyproto.Placement
 	// Reason says why there are no groups to use.
 	Reason string
@@ -118,7 +118,7 @@ func DetectCgroups(root, node string) Cgroups {
 }
 
 // Shortfall describes the limits that this machine cannot enforce for lack of
-// control groups; empty: it has them.
+// control groups; empty: it can enforce all.
 func (c Cgroups) Shortfall() string {
 	if !c.Node.None() {
 		return ""

@@ -28,8 +28,8 @@ const (
 type confinement struct {
 	// mounts names the agent's mount namespace; empty: jobs cannot have one of their own.
 	mounts string
-	// noMounts is why jobs cannot have a mount namespace; empty: they can. noStrict is why they
-	// cannot have isolation strict; empty: they can.
+	// noMounts is why jobs cannot have a mount namespace; empty if they can. noStrict is why jobs
+	// cannot have the isolation "strict"; empty if they can.
 	noMounts, noStrict string
 }
 
@@ -51,8 +51,8 @@ func findConfinement(proxyPath string) confinement {
 	return confinement{mounts: name, noStrict: try(proxyPath, proxyproto.IsolationStrict, name, strictFlags)}
 }
 
-// try has the proxy test an isolation. It returns why this machine cannot provide it; empty:
-// it can.
+// try makes the proxy test an isolation. It returns why this machine cannot provide that isolation;
+// empty if it can.
 func try(proxyPath, isolation, mounts string, namespaces uintptr) (why string) {
 	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	defer cancel()

@@ -28,7 +28,7 @@ const (
 const (
 	// discoveryFolder is a folder in the job's folder for the socket of a strictly isolated
 	// job, which sees only a few folders. Other jobs have the socket in the job's folder
-	// itself. discoveryFile is its name in both.
+	// itself. discoveryFile is the socket's name in both folders.
 	discoveryFolder = "ask"
 	discoveryFile   = "discovery.sock"
 	// longestAddress limits the path of a socket, in bytes: the kernel's 108 include a zero.
@@ -41,8 +41,8 @@ const (
 )
 
 // Discovery is the socket on which the job can query itself and other jobs. The caller that starts
-// or adopts the job serves it; it is closed when the job ends or the runner leaves it. It is nil if
-// the socket of an adopted job could not be reopened.
+// or adopts the job serves it. The socket is closed when the job ends or the runner leaves the job.
+// Discovery returns nil if the socket of an adopted job could not be reopened.
 func (j *Job) Discovery() net.Listener { return j.discovery }
 
 // socketOf is the path of the discovery socket as the job sees it.
@@ -54,7 +54,7 @@ func (l layout) socketOf(spec *proxyproto.Spec) string {
 	return path
 }
 
-// discovery is the path of a job's socket when that has a folder of its own.
+// discovery is the path of a job's socket if the socket has a folder of its own.
 func (l layout) discovery(id string) string {
 	if path := l.file(id, filepath.Join(discoveryFolder, discoveryFile)); len(path) <= longestAddress {
 		return path
@@ -89,7 +89,7 @@ func (l layout) removeJob(id string) error {
 
 // removeOrphans removes short folders whose job's folder is gone, because somebody deleted the
 // state folder of an agent that had not cleaned up. A job's folder is created before its short
-// folder and removed after it, so none in use is removed.
+// folder and removed after it, so that no folder in use is removed.
 func (r *Runner) removeOrphans() {
 	// A malformed pattern is the only error, and this one is well formed.
 	owners, _ := filepath.Glob(filepath.Join(shortFolder, shortPrefix+"*", ownerFile))

@@ -10,8 +10,8 @@
 // before that, Open adopts the jobs of the earlier process: running proxies go on
 // under the new agent, and jobs that ended meanwhile have left their result in their folder.
 //
-// Start decides how far a job is isolated from the node (confine.go), and its proxy does it.
-// Open finds out which isolation the machine does not permit.
+// Start decides how far a job is isolated from the node (confine.go), and the job's proxy isolates
+// it. Open finds out which isolation the machine does not permit.
 //
 // Below Config.Root:
 //

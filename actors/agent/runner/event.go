@@ -18,7 +18,7 @@ type Event interface{ event() }
 // Started says that the command is running. It comes at most once, before any Sample.
 type Started struct {
 	JobID string
-	// Pid is that of the job's root process.
+	// Pid is the pid of the job's root process.
 	Pid  int
 	Time time.Time
 	// Cgroup is the folder of its control group in the v2 hierarchy, empty where

@@ -259,8 +259,8 @@ func (j *Job) proxyFailed(cause error) *Result {
 // noProxy is the identity of a missing proxy; it matches no process.
 var noProxy = proxyproto.Identity{Pid: -1}
 
-// endJob ends all processes of a job, its proxy too, and removes its group at place.
-// folder is the job's folder, which its processes have in their environment.
+// endJob ends all processes of a job, including its proxy, and removes the job's group at `place`.
+// `folder` is the job's folder, which its processes have in their environment.
 func endJob(place proxyproto.Placement, folder string, proxy proxyproto.Identity) error {
 	// A stopped proxy remains the parent of its job's orphans and starts no more processes.
 	if err := proctree.Signal(proxy, stopSignal); err != nil {

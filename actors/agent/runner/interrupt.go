@@ -18,7 +18,8 @@ import (
 // Interruption asks a job to end by itself.
 type Interruption struct {
 	// Signal is the name ("SIGINT") of a signal for all processes of the job or, with
-	// RootOnly, for its root process only. Empty: none is sent; the job's input just ends.
+	// RootOnly, for its root process only. If it is empty, no signal is sent, and only the job's
+	// input ends.
 	Signal   string
 	RootOnly bool
 	// Reason is why a job that still runs after Grace is stopped.
@@ -29,8 +30,8 @@ type Interruption struct {
 }
 
 // Interrupt asks the job to end by itself. Its proxy ends its input, sends the signal
-// once, and enforces the deadline, even without an agent; the earliest of several
-// deadlines counts. A job that ends in time keeps its own outcome, with Result.Interrupted.
+// once, and enforces the deadline, even without an agent. If there are several deadlines, the
+// earliest counts. A job that ends in time keeps its own outcome, with Result.Interrupted.
 //
 // A proxy of version 1 cannot do that: its job is stopped, by SIGTERM and after the
 // same grace. A proxy before version 4 needs a signal: without a name it gets

@@ -38,7 +38,7 @@ type Job struct {
 	// left is closed when the job is to go on without this process. followed is closed when run has
 	// returned, after which nothing listens to the job's proxy.
 	left, followed chan struct{}
-	// place is where its control group is.
+	// `place` is where the job's control group is.
 	place proxyproto.Placement
 	// user is the user its processes run as; nil: the agent's.
 	user *proxyproto.User
@@ -108,13 +108,13 @@ func (j *Job) Result() *Result {
 }
 
 // Stop ends the job: its processes get SIGTERM now and SIGKILL after grace; with
-// grace 0 they are killed at once. Of several calls the first reason counts.
+// grace 0 they are killed at once. If Stop is called several times, the first reason counts.
 func (j *Job) Stop(reason string, grace time.Duration) error {
 	return j.end(grace, proxyproto.Message{Stop: &proxyproto.Stop{Reason: reason, GraceMillis: millis(grace)}})
 }
 
-// end sends a message that makes the proxy end the job within grace, and kills the proxy
-// if it does not.
+// end sends a message that makes the proxy end the job within grace, and kills the proxy if it
+// fails to do so.
 func (j *Job) end(grace time.Duration, message proxyproto.Message) error {
 	if j.Result() != nil {
 		return nil
@@ -158,8 +158,8 @@ func (j *Job) expectNothing() {
 	}
 }
 
-// renew extends the job's lease to the given duration from now. end is that moment, as the time
-// since the boot of the machine.
+// renew extends the job's lease to the given duration from now. `end` is the new end of the lease,
+// as the time since the boot of the machine.
 func (j *Job) renew(end, lease time.Duration) error {
 	renew := &proxyproto.Renew{LeaseMillis: millis(lease)}
 	j.mu.Lock()
@@ -171,7 +171,7 @@ func (j *Job) renew(end, lease time.Duration) error {
 }
 
 // tellTimeout limits how long a message to a proxy may wait for room in the socket's
-// buffer. There is room unless the proxy has not read for long.
+// buffer. There is room unless the proxy has read nothing for a long time.
 const tellTimeout = time.Second
 
 // send writes a line to a proxy.
@@ -358,7 +358,8 @@ func (j *Job) release() error {
 	if j.Result() == nil {
 		return errors.New("still running: stop it first")
 	}
-	// Ignore errors: a proxy that has gone needs no message, and one that gets none is killed.
+	// Ignore errors: a proxy that has gone needs no message, and a proxy that is not reached is
+	// killed.
 	_ = j.tell(proxyproto.Message{Release: &proxyproto.Release{}})
 	if j.awaitProxy(leaveTimeout) != nil {
 		j.killProxy()

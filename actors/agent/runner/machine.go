@@ -19,8 +19,8 @@ type Resources struct {
 	Memory int64
 }
 
-// Machine measures the resources of this machine, or what the control groups of
-// this process allow of them. root is "/" except in tests.
+// Machine measures the resources of this machine, or the part of them that the control groups of
+// this process allow. root is "/" except in tests.
 func Machine(root string) (Resources, error) {
 	var info unix.Sysinfo_t
 	memory, memoryErr := cgroup.MemoryLimit(root)

@@ -20,8 +20,8 @@ var errProbing = errors.New("a probe is already running")
 
 // Probe runs a program as one of the job's processes: as the job's user, in its workspace,
 // groups and namespaces, with its environment and no more rights. It returns nil if the program
-// exits with 0 in time. Otherwise the error says how the program ended, with the end of its
-// output; after timeout it is killed. One probe of a job runs at a time. The outcome does not
+// exits with 0 in time. Otherwise the error says how the program ended, with the end of its output.
+// After `timeout` the program is killed. One probe of a job runs at a time. The outcome does not
 // affect the job, but the probe's memory counts as the job's.
 func (j *Job) Probe(ctx context.Context, argv []string, timeout time.Duration) error {
 	done := make(chan proxyproto.Probed, 1)

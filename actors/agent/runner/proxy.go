@@ -18,10 +18,10 @@ import (
 type proxyProcess struct {
 	// gone is closed when it has ended.
 	gone chan struct{}
-	// kill kills the proxy. end says how the proxy ended, once it has.
+	// kill kills the proxy. Once the proxy has ended, end says how.
 	kill func() error
 	end  func() string
-	// leave stops waiting for it.
+	// leave stops waiting for the proxy's end.
 	leave func()
 }
 

@@ -41,7 +41,7 @@ func (r *retained) excess(limit Retain) []string {
 }
 
 // findRetained finds the output that an earlier agent process has kept of released
-// jobs. has reports whether a job has not been released.
+// jobs. The function `has` reports whether a job has not been released.
 func findRetained(folder string, has func(id string) bool) (retained, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

@@ -28,8 +28,8 @@ var (
 	// ErrJobExists is returned by Start for an id that is in use, or whose output
 	// is still kept.
 	ErrJobExists = errors.New("job exists")
-	// ErrOutputGone is returned for the output of a job that is no longer kept,
-	// or that never ran on this node.
+	// ErrOutputGone is returned for output that is no longer kept, or of a job that never ran on
+	// this node.
 	ErrOutputGone = errors.New("output no longer kept")
 	// ErrUnreachable is returned when a message cannot be sent to a job's proxy.
 	// If the proxy stays unreachable, the job ends with its lease.
@@ -40,7 +40,8 @@ var (
 type Runner struct {
 	config Config
 	paths  layout
-	// lock is held while the runner is open; nil: another agent has root and groups.
+	// lock is held while the runner is open; nil: another agent holds the root folder and the
+	// groups.
 	lock        *os.File
 	confinement confinement
 

@@ -31,8 +31,8 @@ type JobSpec struct {
 	Furnish func(workspace string) error
 	// Isolation is one of proxyproto.Isolations; empty: default.
 	Isolation string
-	// User and Group are what the job's processes run as, by name or number; empty: as the
-	// agent, or with isolation strict as a user of the job's own.
+	// User and Group are those that the job's processes run as, by name or number. If empty, they
+	// run as the agent, or with isolation strict as a user of the job's own.
 	User, Group string
 	// CPULimit is in cores; 0 is none. CPUEnforcement is proxyproto.EnforceQuota or
 	// EnforceWeight; empty: quota. CPUWeight is the job's share of a full machine, 1 to 10000,

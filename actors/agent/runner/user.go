@@ -39,8 +39,8 @@ func FindUser(name, group string) (*proxyproto.User, error) {
 	return &found, nil
 }
 
-// lookUser returns a user with its primary group. A number without an account gets the group
-// of the same number.
+// lookUser returns a user with its primary group. A uid without an account gets the group of the
+// same number.
 func lookUser(name string) (proxyproto.User, error) {
 	number, numberErr := strconv.ParseUint(name, 10, 32)
 	look := user.Lookup

@@ -20,8 +20,8 @@ var controllers = []string{"memory", "cpu", "pids"}
 
 // mount is a hierarchy of control groups and the group of this process in it.
 type mount struct {
-	// folder is where the hierarchy is mounted. own is the directory of the group that this process
-	// is in.
+	// folder is where the hierarchy is mounted. `own` is the directory of the group that this
+	// process is in.
 	folder, own string
 }
 
@@ -32,8 +32,8 @@ type layout map[string]mount
 const unified = ""
 
 // Leaf is the name of a v2 group that holds only the agent. An agent started in it uses the parent
-// as its own group. This lets an agent restart while its jobs run: the parent has controllers
-// enabled for its children by then, so no process can be put into it.
+// as its own group. This lets an agent restart while its jobs run: by that time the parent has
+// controllers enabled for its children, so that no process can be put into the parent.
 const Leaf = "weir-agent"
 
 // nodePrefix begins the names of nodes' groups. A node's group name with leafSuffix is the leaf
@@ -96,7 +96,8 @@ func makeRoom(own, name string) error {
 	if !errors.Is(err, unix.EBUSY) {
 		return err
 	}
-	// The group holds processes. Move this one to a leaf: that is enough if it is the only one.
+	// The group holds processes. Move this process to a leaf. That is enough if the group holds no
+	// other process.
 	leaf := filepath.Join(own, name+leafSuffix)
 	if err := makeFolder(leaf); err != nil {
 		return err

@@ -4,7 +4,7 @@
 // Detect recognizes two layouts of the kernel's control groups:
 //
 //   - v2: one hierarchy with the cpu, memory and pids controllers.
-//   - hybrid: cpu, memory and pids are v1 hierarchies, and a v2 hierarchy without them is mounted
+//   - hybrid: cpu, memory and pids are v1 hierarchies, and a v2 hierarchy without these is mounted
 //     too. Limits are set in v1. The job's processes are cloned into the v2 group and cannot
 //     leave it. The v2 group measures cpu time, shows whether a process is left, and kills.
 //

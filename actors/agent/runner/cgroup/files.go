@@ -53,8 +53,8 @@ func removeFolder(folder string) error {
 	return nil
 }
 
-// control is an open control file, without the support of an *os.File for waiting: control files
-// never block, and a job opens some thirty of them.
+// control is an open control file, without the support for waiting that an *os.File has: control
+// files never block, and a job opens some thirty of them.
 type control struct {
 	path string
 	fd   int
@@ -119,7 +119,7 @@ func readFile(path string) ([]byte, error) {
 	return data, errors.Join(err, unix.Close(f.fd))
 }
 
-// readInt reads a control file with one number; "max" is the largest.
+// readInt reads a control file with one number; "max" is read as the largest number.
 func readInt(folder, name string) (int64, error) {
 	data, err := readFile(filepath.Join(folder, name))
 	if err != nil {

@@ -103,7 +103,7 @@ func (g *Group) Create(limits Limits) error {
 	return nil
 }
 
-// setting is a value for a control file. Some kernels lack the file of an optional one.
+// setting is a value for a control file. Some kernels lack the file of an optional setting.
 type setting struct {
 	wanted              bool
 	folder, name, value string
@@ -136,8 +136,8 @@ func (g *Group) settings(limits Limits) []setting {
 	}
 }
 
-// quota is the cpu time of that many cores in a period, in microseconds, at least
-// the kernel's minimum of 1 ms.
+// quota is the cpu time of the given number of cores in a period, in microseconds, at least the
+// kernel's minimum of 1 ms.
 func quota(cores float64) int64 { return max(1000, int64(cores*period)) }
 
 // Processes lists the processes of the group.
@@ -180,7 +180,8 @@ func (g *Group) Kill(patience time.Duration) error {
 	return nil
 }
 
-// waitEmpty waits until events, the open cgroup.events, says that no process is left.
+// waitEmpty waits until no process is left. `events` is the open file cgroup.events, which shows
+// that.
 func waitEmpty(events *os.File, patience time.Duration) error {
 	deadline := time.Now().Add(patience)
 	for {

@@ -28,8 +28,8 @@ func PressureFile(root string) (string, error) {
 	return file, nil
 }
 
-// around returns the group that holds an agent and its jobs. own is the agent's own group, which
-// may be a leaf below it.
+// around returns the group that holds an agent and its jobs. `own` is the agent's own group, which
+// may be a leaf below that group.
 func around(own string) string {
 	if name := filepath.Base(own); name == Leaf || strings.HasPrefix(name, nodePrefix) && strings.HasSuffix(name, leafSuffix) {
 		return filepath.Dir(own)

@@ -17,8 +17,8 @@ import (
 
 // Start sets attributes and calls start, which starts a process with them. The process is in the
 // group before its first instruction. The calling goroutine must be locked to its thread, and both
-// must end soon: on v1 the thread may stay in the groups until it ends, except in the one that
-// limits pids. start must not change goroutines.
+// goroutine and thread must end soon: on v1 the thread may stay in the groups until it ends, except
+// in the group that limits pids. start must not change goroutines.
 func (g *Group) Start(attributes *syscall.SysProcAttr, start func() error) error {
 	err := g.Join(attributes, start)
 	if err == nil && g.place.Hybrid() {
@@ -30,8 +30,8 @@ func (g *Group) Start(attributes *syscall.SysProcAttr, start func() error) error
 	return err
 }
 
-// Join is Start for a further process of the group: it leaves the pids limit alone. On v1 the
-// calling thread may stay in all the groups until it ends.
+// Join is like Start, but for a further process of the group: Join does not change the pids limit.
+// On v1 the calling thread may stay in all the groups until it ends.
 func (g *Group) Join(attributes *syscall.SysProcAttr, start func() error) error {
 	folder, err := os.Open(g.place.Unified)
 	if err != nil {
@@ -46,8 +46,9 @@ func (g *Group) Join(attributes *syscall.SysProcAttr, start func() error) error 
 	return g.startInside(start)
 }
 
-// limitPids takes the calling thread out of the v1 pids group, and lowers the limit by the one that
-// Create allowed for it. Otherwise the thread would count against the job's limit until it ends.
+// limitPids takes the calling thread out of the v1 pids group, and lowers the limit by 1, which
+// Create had added for that thread. Otherwise the thread would count against the job's limit until
+// it ends.
 func (g *Group) limitPids() error {
 	if g.limits.Pids == 0 {
 		return nil
@@ -62,8 +63,8 @@ func (g *Group) limitPids() error {
 }
 
 // itself stands for the thread that writes it. A thread that writes its number instead has to wait
-// until every processor of the machine has been through its scheduler (some 10 ms), and so has
-// every other thread that moves meanwhile.
+// until every processor of the machine has been through its scheduler (some 10 ms), and every other
+// thread that moves meanwhile has to wait too.
 const itself = "0"
 
 // startInside joins the v1 groups with the calling thread and calls start. The thread leaves the

@@ -13,13 +13,13 @@ type Usage struct {
 	// Memory is in bytes, without Cache.
 	Memory int64
 	// Cache is the memory that the kernel can reclaim at once (file pages other than shared
-	// memory). Peak is the most memory ever charged, Cache included; if the kernel does not
-	// report it, the memory charged now. Both are in bytes.
+	// memory). Peak is the most memory ever charged, Cache included. If the kernel does not report
+	// that, Peak is the memory charged now. Both are in bytes.
 	Cache, Peak int64
 	// CPUUser and CPUSystem count from the group's beginning.
 	CPUUser, CPUSystem time.Duration
 	// CPUThrottled is the time in which the group had used up its quota. CPUWait is the time in
-	// which some thread of it was ready to run but had no processor.
+	// which some thread of the group was ready to run but had no processor.
 	CPUThrottled, CPUWait time.Duration
 	// PeakPids is the most processes and threads at a time.
 	PeakPids int64

@@ -15,7 +15,7 @@ import (
 // Part is a piece of a stream.
 type Part struct {
 	Data []byte
-	// Next is the offset to read from next.
+	// Next is the offset at which the next read should start.
 	Next int64
 	// Total is the offset behind the last byte that is kept. It grows while
 	// the job runs.

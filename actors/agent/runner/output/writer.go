@@ -42,7 +42,7 @@ func NewWriter(folder, stream string, limit int64) *Writer {
 	}
 }
 
-// Write accepts all of data and never returns an error: see Err.
+// Write accepts all bytes of `data` and never returns an error: see Err.
 func (w *Writer) Write(data []byte) (int, error) {
 	total := len(data)
 	for len(data) > 0 {
@@ -57,7 +57,7 @@ func (w *Writer) Write(data []byte) (int, error) {
 		w.written += int64(len(part))
 		if err != nil {
 			w.refuse(err)
-			// The lost bytes leave a gap in the stream, so the next ones need a new file.
+			// The lost bytes leave a gap in the stream, so that the next bytes need a new file.
 			w.closeFile()
 		}
 		data = data[len(part):]

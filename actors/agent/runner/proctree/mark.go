@@ -22,9 +22,9 @@ const (
 // the state: field 26 of the manual page. It is 0 until the program is loaded.
 const startCode = 23
 
-// given is something that a process was given with its program: the file of /proc that
-// shows it, and the field of "stat" that says where it begins, counted from the state. The
-// next field says where it ends.
+// given describes data that a process was given with its program: the file of /proc that shows the
+// data, and the field of "stat" that says where the data begins, counted from the state. The next
+// field says where the data ends.
 type given struct {
 	file  string
 	begin int
@@ -43,22 +43,23 @@ func Arguments(process Process) []string {
 }
 
 // marked reports whether the process was started with proxyproto.TreeVariable or
-// proxyproto.ProxyVariable set to mark. During an execve it reads the environment again, until the
-// deadline.
+// proxyproto.ProxyVariable set to `mark`. During an execve it reads the environment again, until
+// the deadline.
 func marked(process Process, mark string, deadline time.Time) bool {
 	return slices.ContainsFunc(environment.of(process, deadline), func(variable string) bool {
 		return variable == proxyproto.TreeVariable+"="+mark || variable == proxyproto.ProxyVariable+"="+mark
 	})
 }
 
-// of reads what the process was given. During an execve this reads as empty for a moment. So until
-// the deadline an empty value is accepted only if "stat" shows that the process was given nothing.
+// of reads the data that the process was given. During an execve the data reads as empty for a
+// moment. So until the deadline an empty value is accepted only if "stat" shows that the process
+// was given nothing.
 func (g given) of(process Process, deadline time.Time) []string {
 	if process.Kernel || process.Gone {
 		return nil
 	}
 	for ; ; time.Sleep(execWait) {
-		// The last attempt begins after the deadline, however long the one before took.
+		// The last attempt begins after the deadline, however long the attempt before took.
 		last := time.Now().After(deadline)
 		data, err := process.readGiven(g.file)
 		if err != nil {

@@ -35,7 +35,8 @@ type Process struct {
 	Parent  int
 	Threads int
 	Name    string
-	// Gone says that all its threads have ended; its parent has not waited for it yet.
+	// Gone says that all threads of the process have ended, but that its parent has not waited for
+	// it yet.
 	Gone bool
 	// Headless says that its first thread has ended while others run.
 	Headless bool
@@ -49,7 +50,7 @@ type Process struct {
 	CPUUser, CPUSystem time.Duration
 }
 
-// Read reads one process. The error is fs.ErrNotExist when there is none.
+// Read reads one process. The error is fs.ErrNotExist if there is no such process.
 func Read(pid int) (Process, error) {
 	data, err := os.ReadFile(procPath(pid, "stat"))
 	if err != nil {
@@ -254,10 +255,10 @@ func Signal(id proxyproto.Identity, signal unix.Signal) error {
 	return nil
 }
 
-// Kill kills the processes that list returns, repeatedly, until list returns none twice in a
-// row: a process may fork and exit during one listing, so that neither it nor its child is
-// listed. All are stopped before any is killed, so that they cannot fork. Kill waits for each
-// killed process even when list no longer returns it: a dying process loses its mark first.
+// Kill kills the processes that the function `list` returns, repeatedly, until `list` returns none
+// twice in a row: a process may fork and exit during one listing, so that neither it nor its child
+// is listed. All are stopped before any is killed, so that they cannot fork. Kill waits for each
+// killed process even when `list` no longer returns it: a dying process loses its mark first.
 func Kill(list func() ([]Process, error), patience time.Duration) error {
 	deadline := time.Now().Add(patience)
 	killed := make(map[proxyproto.Identity]Process)
@@ -301,8 +302,8 @@ func Kill(list func() ([]Process, error), patience time.Duration) error {
 }
 
 // Memory is the memory of a process in bytes: its proportional share (PSS) where the
-// kernel reports that, otherwise its resident memory. shared is the part of it in shared
-// memory, tmpfs files included; 0 where the kernel does not report it.
+// kernel reports that, otherwise its resident memory. The result `shared` is the part of the total
+// in shared memory, tmpfs files included; 0 where the kernel does not report that.
 func Memory(pid int) (total, shared int64, err error) {
 	data, err := os.ReadFile(procPath(pid, "smaps_rollup"))
 	if err != nil {

@@ -13,8 +13,8 @@ const (
 	// IsolationNone: the job's processes are tracked and limited together, but are otherwise like
 	// any other of the node.
 	IsolationNone = "none"
-	// IsolationDefault: the job cannot gain privileges, and mounts that it is permitted to
-	// make are visible to itself only.
+	// IsolationDefault: the job cannot gain privileges, and mounts that the job is permitted to
+	// make are visible only to the job itself.
 	IsolationDefault = "default"
 	// IsolationStrict: the job also has process ids, a host name and shared memory of its
 	// own, can write only to its workspace and its own /tmp, has no capabilities, and does

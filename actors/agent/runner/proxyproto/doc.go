@@ -22,13 +22,13 @@ package proxyproto
 
 import "time"
 
-// Version is the protocol's version. A proxy outlives its agent, and the next agent
-// may be of another build: it adopts proxies of the versions Oldest to Version, sends
-// them only messages that they understand, and kills others. Within a version, messages and
-// fields may be added to what proxies send; an agent must do without them. A field may be
-// added to what agents send, if an agent sends it only after a proxy's Hello has said that
-// it is understood. Nothing else may change within a version. A proxy accepts only specs of
-// its own version.
+// Version is the protocol's version. A proxy outlives its agent, and the next agent may be of
+// another build. An agent adopts proxies of the versions Oldest to Version, sends each only
+// messages that the proxy understands, and kills proxies of other versions. Within a version,
+// messages and fields may be added to what proxies send; an agent must do without them. A field may
+// be added to what agents send, if an agent sends it only after a proxy's Hello has said that it is
+// understood. Nothing else may change within a version. A proxy accepts only specs of its own
+// version.
 //
 // Version 2 adds the message Interrupt. Version 3 adds isolation, input and outputs to the
 // spec, and the counts of input and output to the result. Version 4 allows an Interrupt
@@ -47,7 +47,8 @@ const (
 	SpecFile = "spec.json"
 	// SocketFile is the socket on which the proxy listens.
 	SocketFile = "control.sock"
-	// IdentityFile holds the Identity of a proxy of an earlier build; others have it in LogFile.
+	// IdentityFile holds the Identity of a proxy of an earlier build; other proxies write it to
+	// LogFile.
 	IdentityFile = "proxy.json"
 	// ResultFile holds the Result. It is written before the Result is sent.
 	ResultFile = "result.json"

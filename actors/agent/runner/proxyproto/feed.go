@@ -51,7 +51,7 @@ type InputCount struct {
 	// Hash is the sum of the records' XXH64 hashes, without their ends of line, modulo
 	// 2^64.
 	Hash uint64 `json:"hash"`
-	// Rest is the position of the first record that was not fed; nil: all were.
+	// Rest is the position of the first record that was not fed; nil: all were fed.
 	Rest *FeedPosition `json:"rest,omitempty"`
 	// Only is the only record, set when Rows is 1.
 	Only *FeedRecord `json:"only,omitempty"`
@@ -66,7 +66,7 @@ type FeedRecord struct {
 	Head []byte `json:"head,omitempty"`
 }
 
-// FeedPosition is a boundary between records: all before Offset of part number Part was fed.
+// FeedPosition is a boundary between records. All input before Offset of part number Part was fed.
 type FeedPosition struct {
 	Part   int   `json:"part"`
 	Offset int64 `json:"offset"`

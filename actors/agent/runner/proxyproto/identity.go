@@ -15,8 +15,8 @@ func (id Identity) LogLine() []byte {
 	return fmt.Appendf(nil, identityMark+`{"pid":%d,"start_time":%d}`+"\n", id.Pid, id.StartTicks)
 }
 
-// CutIdentity splits a proxy's log into its Identity and the rest. ok is false if the proxy has
-// not written its Identity yet, or has an IdentityFile; rest is then the whole log.
+// CutIdentity splits a proxy's log into its Identity and the rest. The result `ok` is false if the
+// proxy has not written its Identity yet, or has an IdentityFile; `rest` is then the whole log.
 func CutIdentity(log []byte) (id Identity, rest []byte, ok bool) {
 	line, rest, whole := bytes.Cut(log, []byte("\n"))
 	text, marked := bytes.CutPrefix(line, []byte(identityMark))

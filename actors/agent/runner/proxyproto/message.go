@@ -30,21 +30,21 @@ type Message struct {
 	Error   *Error   `json:"error,omitempty"`
 }
 
-// Renew renews the job's lease: for LeaseMillis from when the proxy reads it, but not beyond
-// EndMillis.
+// Renew renews the job's lease: for LeaseMillis from the time when the proxy reads the message, but
+// not beyond EndMillis.
 type Renew struct {
 	LeaseMillis int64 `json:"lease_millis"`
 	// EndMillis is the latest end of the lease, in milliseconds since the boot of the machine,
-	// suspended time included. It does not move while the message waits to be read. 0: there
-	// is none. Only a proxy whose Hello says RenewsUntil understands it.
+	// suspended time included; 0: there is no such bound. It does not move while the message waits
+	// to be read. Only a proxy whose Hello says RenewsUntil understands the field.
 	EndMillis int64 `json:"end_millis,omitempty"`
 }
 
 // Interrupt asks the job to end by itself: its input ends, and all of its processes, or only
-// the root process, get the named signal once; without a name none is sent. A job that still
-// runs after the grace is stopped for the reason. One that ends before keeps its own outcome.
-// A later interrupt sends no signal again; it may shorten the grace, never lengthen it. Proxies
-// of version 1 do not know the message, and those before version 4 need a signal.
+// the root process, get the named signal once; without a name no signal is sent. A job that still
+// runs after the grace is stopped for the reason. A job that ends earlier keeps its own outcome. A
+// later interrupt sends no signal again; it may shorten the grace, never lengthen it. Proxies of
+// version 1 do not know the message, and those before version 4 need a signal.
 type Interrupt struct {
 	Signal      string `json:"signal"`
 	RootOnly    bool   `json:"root_only,omitempty"`
@@ -60,8 +60,8 @@ type Stop struct {
 	GraceMillis int64  `json:"grace_millis"`
 }
 
-// Probe runs a program beside the job's command, as one of its processes. Probed is the answer;
-// until then another Probe is refused. Proxies before version 5 do not know the message.
+// Probe runs a program beside the job's command, as one of its processes. Probed is the answer.
+// Until it is sent, another Probe is refused. Proxies before version 5 do not know the message.
 type Probe struct {
 	Argv          []string `json:"argv"`
 	TimeoutMillis int64    `json:"timeout_millis"`

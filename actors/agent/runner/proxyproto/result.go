@@ -13,8 +13,8 @@ type Outcome string
 const (
 	// OutcomeExited: the command ended by itself, with Result.ExitCode.
 	OutcomeExited Outcome = "exited"
-	// OutcomeSignaled: a signal that Weir did not send to end the job killed
-	// the command: Result.Signal.
+	// OutcomeSignaled: the command was killed by Result.Signal, which Weir did not send to end the
+	// job.
 	OutcomeSignaled Outcome = "signaled"
 	// OutcomeStartFailed: the system refused to start the command.
 	OutcomeStartFailed Outcome = "start_failed"
@@ -58,11 +58,11 @@ type Result struct {
 	// Interrupted: an Interrupt had asked the job to end by itself.
 	Interrupted bool `json:"interrupted,omitempty"`
 
-	// ExitCode and Signal are how the root process really ended, whatever
-	// the outcome. ExitCode is -1 when it did not exit by itself.
+	// ExitCode and Signal say how the root process really ended, whatever the outcome. ExitCode is
+	// -1 when it did not exit by itself.
 	ExitCode int    `json:"exit_code"`
 	Signal   string `json:"signal,omitempty"`
-	// Pid is that of the root process; 0 when it never started.
+	// Pid is the pid of the root process; 0 when it never started.
 	Pid int `json:"pid,omitempty"`
 
 	StartTime time.Time `json:"start_time"`
@@ -101,7 +101,7 @@ type MemoryExcess struct {
 	Biggest []ProcessMemory `json:"biggest,omitempty"`
 }
 
-// String names usage, limit, the part in tmpfs and the biggest processes.
+// String returns a text with the usage, the limit, the part in tmpfs and the biggest processes.
 func (m *MemoryExcess) String() string {
 	text := fmt.Sprintf("used %d of %d bytes", m.Usage, m.Limit)
 	if m.Tmpfs > 0 {

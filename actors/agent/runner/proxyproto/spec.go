@@ -15,8 +15,8 @@ import (
 // time.Duration can hold.
 const MaxMillis = 10 * 365 * 24 * 3600 * 1000
 
-// DefaultEndTimeout is the default of EndTimeoutMillis. It is longer than the time for which
-// requests to an object store that does not answer are retried.
+// DefaultEndTimeout is the default of EndTimeoutMillis. It is longer than the retries of requests
+// to an object store that does not answer.
 const DefaultEndTimeout = 5 * time.Minute
 
 // Spec describes a job to its proxy. The agent has filled in the defaults that users see.
@@ -136,7 +136,7 @@ func (s *Spec) Validate() error {
 	return errors.Join(s.validateConfinement(), s.validateOutputs())
 }
 
-// Between returns an error that begins with name if number is outside the range [least, most].
+// Between returns an error that begins with name if `number` is outside the range [least, most].
 func Between(name string, number, least, most int64) error {
 	if number < least || number > most {
 		return fmt.Errorf("%s: %d, must be between %d and %d", name, number, least, most)

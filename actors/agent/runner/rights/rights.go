@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// As runs work with the file access rights of a user with a single group. Files that it
-// creates belong to that user. work must not leave its goroutine: the rights are those of one
-// thread. As fails for another user unless this process is root.
+// As calls the function `work` with the file access rights of a user with a single group. Files
+// that `work` creates belong to that user. `work` must not leave its goroutine: the rights are
+// those of one thread. As fails for another user unless this process is root.
 func As(uid, gid uint32, work func() error) error {
 	if int(uid) == os.Geteuid() && int(gid) == os.Getegid() {
 		return work()
@@ -43,7 +43,8 @@ func become(uid, gid int) error {
 	if _, err := unix.SetfsuidRetUid(uid); err != nil {
 		return err
 	}
-	// The system call returns the previous user and no error, so ask whether it worked.
+	// The system call returns the previous user and no error, so check whether the change took
+	// effect.
 	if now, err := unix.SetfsuidRetUid(-1); err != nil || now != uid {
 		return unix.EPERM
 	}
