@@ -36,7 +36,7 @@ var operatorOnly = map[string]bool{
 // replicaOnly are the calls that only replicas may make.
 var replicaOnly = map[string]bool{apipbconnect.ClusterServiceJoinProcedure: true}
 
-// waits are the calls that may last as long as an operation; Limits.Watches bounds them.
+// waits are the calls that may last as long as an operation; Limits.Watches bounds their number.
 var waits = map[string]bool{
 	apipbconnect.OperationServiceWaitProcedure:  true,
 	apipbconnect.OperationServiceWatchProcedure: true,

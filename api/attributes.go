@@ -171,7 +171,8 @@ func (p *path) element(st *state.State, t treeIn) (map[string]any, error) {
 	return of, nil
 }
 
-// descend looks up the names p.names[at:] in value, each in the object found by the one before.
+// descend looks up the names p.names[at:]: the first in value, each other in the object found by
+// the name before.
 func (p *path) descend(at int, value any) (any, error) {
 	for ; at < len(p.names); at++ {
 		object, ok := value.(map[string]any)
@@ -185,8 +186,8 @@ func (p *path) descend(at int, value any) (any, error) {
 	return value, nil
 }
 
-// attribute returns the value of a name. The name of an option may also be an alias of it, or
-// have '-' for '_'.
+// attribute returns the value of a name. In place of the name of an option,
+// name may be an alias of the option, or have '-' in place of '_'.
 func attribute(object map[string]any, name string) (any, bool) {
 	if value, ok := object[name]; ok {
 		return value, true

@@ -14,7 +14,7 @@ type bounds struct{ server *server }
 // maxReserve bounds the part of a client's time that is reserved for sending the answer.
 const maxReserve = 100 * time.Millisecond
 
-// limit gives a call at most Limits.Patience, and less time than its client does, so that an error
+// limit gives a call at most Limits.Patience, and less time than the client allows, so that an error
 // reaches the client before the client's own deadline. Calls that wait are bounded only by the
 // client's deadline.
 func (b bounds) limit(ctx context.Context, procedure string) (context.Context, context.CancelFunc) {

@@ -85,8 +85,8 @@ func unknownUsers(spec *statepb.OperationSpec, completed map[string]bool) (found
 	return found
 }
 
-// lacking says which resource a job of a task needs more of than any node has; empty if there is
-// none. Memory is not checked: a job may start with less than its memory_limit.
+// lacking says of which resource a job of a task needs more than any node has; empty if there
+// is none. Memory is not checked: a job may start with less than its memory_limit.
 func lacking(st *state.State, task *statepb.TaskSpec) string {
 	job := resource.Amounts{CPU: resource.Hundredths(task.GetCpuLimitHundredths()), GPU: task.GetGpuLimit(), Network: task.GetNetworkLimit()}
 	var largest resource.Amounts

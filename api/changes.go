@@ -11,7 +11,7 @@ import (
 )
 
 // changes wakes the calls that wait for an operation when that operation changes. All
-// of them share one reader of the replica's log.
+// of the calls share one reader of the replica's log.
 type changes struct {
 	mu       sync.Mutex
 	followed map[scheduling.OperationID]*followed

@@ -27,8 +27,8 @@ import (
 type Store interface {
 	View(func(*state.State))
 	Applied() uint64
-	// Follow calls each for every log entry that has events, starting at the index from,
-	// until ctx is done. It returns a *raftstore.CompactedError if entries are missing.
+	// Follow calls the function `each` for every log entry that has events, starting at the index
+	// `from`, until ctx is done. It returns a *raftstore.CompactedError if entries are missing.
 	Follow(ctx context.Context, from uint64, each func(raftstore.Batch)) error
 	Members() ([]raftstore.Member, error)
 	Leadership() (current raftstore.Leadership, changed <-chan struct{})
@@ -129,8 +129,8 @@ type Config struct {
 	// NewID returns a new id for an operation: unique, and greater than earlier ones.
 	NewID func() string
 	// Observe, if set, is called when a call ends, with its procedure, the code of
-	// its error or "ok", and how long it took. The procedure is "unknown" if there is
-	// none of that name.
+	// its error or "ok", and how long it took. The procedure is "unknown" if the
+	// client named one that does not exist.
 	Observe func(procedure, code string, took time.Duration)
 	// Health, if set, returns the health of this replica, for Status.
 	Health func() Health

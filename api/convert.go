@@ -59,7 +59,8 @@ func resultOf(op *statepb.Operation) *apipb.Error {
 	return out
 }
 
-// operationOf shows an operation; if full, with its spec, annotations, waste and preemptions.
+// operationOf shows an operation. If `full` is set, it adds the spec, annotations, waste and
+// preemptions.
 func operationOf(op *statepb.Operation, full bool) (*apipb.Operation, error) {
 	out := &apipb.Operation{
 		Id: op.GetId(), Type: op.GetSpec().GetType(), State: op.GetState(), Suspended: op.GetSuspended(), User: op.GetUser(),

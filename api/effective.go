@@ -24,8 +24,8 @@ func heldByPool(e pooltree.Effective, s pooltree.Settings) map[string]any {
 	return out
 }
 
-// addOptions copies the options that are set into the map holds, over the settings of the same name.
-// An option that is not set and is not in the map becomes null.
+// addOptions copies the options that are set into the map `holds`, where they replace settings of
+// the same name. An option that is not set and is not in the map becomes null there.
 func addOptions(holds map[string]any, options any) {
 	written := option.Write(options)
 	for _, f := range option.Fields(options) {

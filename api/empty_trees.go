@@ -17,7 +17,7 @@ import (
 type emptyTrees map[string]*emptyTree
 
 type emptyTree struct {
-	// Survey has the nodes that accept jobs; nodes is the number of these nodes.
+	// Survey has the nodes that accept jobs. The field nodes is their number.
 	explain.Survey
 	nodes int
 	pools pooltree.Tree

@@ -18,9 +18,9 @@ import (
 
 // Events is the event log of this replica.
 type Events interface {
-	// Read returns a reader that starts at an index and a position within it. Since
-	// returns the index of the first event at or after a time. Oldest returns the index of
-	// the oldest event stored.
+	// Read returns a reader that starts at an index and a position within it. The method
+	// Since returns the index of the first event at or after a time. The method Oldest
+	// returns the index of the oldest event stored.
 	Read(index uint64, position uint32) *events.Reader
 	Since(at time.Time) (uint64, error)
 	Oldest() uint64
@@ -119,8 +119,8 @@ type eventFlow struct {
 	// or gathered.
 	gathered []*eventpb.Event
 	next     uint64
-	// sent is the time of the last message to the client. told is the next index that this
-	// message stated.
+	// sent is the time of the last message to the client. The field told is the next index
+	// that this message stated.
 	sent time.Time
 	told uint64
 }

@@ -303,7 +303,7 @@ func limitFact(code string, limit *pooltree.LimitError, pool string) *explainpb.
 	return &explainpb.Fact{Code: code, Pool: string(limit.Pool), Setting: limit.Option, Count: limit.Now, Of: limit.Limit, Text: text}
 }
 
-// put returns the prefix before and value; empty if value is empty.
+// put returns value with the prefix `before`, or an empty text if value is empty.
 func put(before, value string) string {
 	if value == "" {
 		return ""

@@ -119,8 +119,8 @@ func afterFailure(job *apipb.Job) string {
 	return "its cookie is rerun if the operation continues"
 }
 
-// exitText returns text with the exit code of a job; empty if it has none, because it never
-// started or a signal killed it.
+// exitText returns text with the exit code of a job; empty if the job has none, because it
+// never started or a signal killed it.
 func exitText(code int32) string {
 	if code < 0 {
 		return ""
@@ -146,7 +146,7 @@ func abortText(job *apipb.Job) string {
 	return cmp.Or(abortTexts[reason], reason)
 }
 
-// abortTexts are the other abort reasons that need more words.
+// abortTexts explains the abort reasons for which the text does not depend on the job.
 var abortTexts = map[string]string{
 	lifecycle.AbortNodeOffline.String():             "its node was silent for longer than its lease (node_offline)",
 	lifecycle.AbortNodeResourceOvercommit.String():  "its node had fewer resources than its jobs hold (node_resource_overcommit)",

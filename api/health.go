@@ -138,7 +138,7 @@ func some(names []string) string {
 // alike counts things that have the same problem, and holds the first as an example.
 type alike struct {
 	count int
-	// first is the name of the example. why is its problem.
+	// The field first is the name of the example. The field why is its problem.
 	first, why string
 }
 
@@ -160,7 +160,8 @@ func (a *alike) problem(what string) []string {
 type nodeTroubles struct {
 	// offline are the names of the offline nodes, without drained ones.
 	offline []string
-	// caveats are the nodes with a caveat. others are the nodes that run another version.
+	// caveats counts the nodes with a caveat. The field others counts the nodes that run another
+	// version.
 	caveats, others alike
 }
 

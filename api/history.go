@@ -68,14 +68,14 @@ func stepsOf(m *apipb.PoolHistoryRequest, now time.Time) (steps, error) {
 		from = m.GetFrom().AsTime()
 	}
 	if !from.Before(to) || from.Unix() < 0 {
-		return steps{}, fmt.Errorf("from %s to %s: from must be before to, and after 1970", from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339))
+		return steps{}, fmt.Errorf("from is %s and to is %s: 'from' must be before 'to', and after 1970", from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339))
 	}
 	if m.GetStepSeconds() < 0 {
 		return steps{}, fmt.Errorf("step_seconds is %d: must be at least 0", m.GetStepSeconds())
 	}
 	length := to.Unix() - from.Unix()
 	s := steps{step: cmp.Or(m.GetStepSeconds(), max((length+usualHistorySteps-1)/usualHistorySteps, 1))}
-	// Align from to a multiple of step, so that the steps of all requests coincide.
+	// Align `from` to a multiple of step, so that the steps of all requests coincide.
 	s.from = from.Unix() / s.step * s.step
 	s.to = to.Unix()
 	if n := (s.to - s.from) / s.step; n > maxHistoryPoints {
@@ -115,7 +115,7 @@ func (s steps) thin(seconds, minutes *actorpb.Points) (out []*apipb.PoolPoint) {
 }
 
 // sums adds up points by the step in which each begins. The time of a point is its number times
-// unit, in seconds. Points whose numbers are in the set but are left out.
+// unit, in seconds. Points whose numbers are in the set `but` are left out.
 func (s steps) sums(points *actorpb.Points, unit int64, but map[int64]bool) map[int64]*sum {
 	by := map[int64]*sum{}
 	for i, at := range points.GetAt() {

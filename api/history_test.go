@@ -60,7 +60,7 @@ func TestHistory(t *testing.T) {
 	}{
 		"unknown pool":    {`{"pool": "nowhere"}`, 404, "nowhere"},
 		"unknown tree":    {`{"pool": "default", "tree": "gpu"}`, 404, "gpu"},
-		"no time":         {`{"pool": "default", "from": "2026-01-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"}`, 400, "from must be before to"},
+		"no time":         {`{"pool": "default", "from": "2026-01-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"}`, 400, "'from' must be before 'to'"},
 		"negative step":   {`{"pool": "default", "step_seconds": -1}`, 400, "step_seconds"},
 		"too many points": {`{"pool": "default", "from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z", "step_seconds": 1}`, 400, "set step_seconds to at least 9"},
 	} {

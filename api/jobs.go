@@ -66,8 +66,8 @@ func (s jobs) List(ctx context.Context, req *connect.Request[apipb.ListJobsReque
 	return connect.NewResponse(out), nil
 }
 
-// running shows a job that has not ended. Why it is stopping comes from the state, or
-// from gossip, which may report it earlier.
+// running shows a job that has not ended. The reason why the job is stopping comes from the
+// state, or from gossip, which may report the reason earlier.
 func (s jobs) running(st *state.State, op *statepb.Operation, a *statepb.Allocation) *apipb.Job {
 	job := runningJob(st, op, a)
 	if order := op.StopOrderFor(a); order != nil {

@@ -50,7 +50,7 @@ func (strictJSON) Unmarshal(data []byte, message any) error {
 	}
 	name := msg.ProtoReflect().Descriptor().Name()
 	if len(bytes.TrimSpace(data)) == 0 {
-		return fmt.Errorf("%s: the body is empty; send {} at least", name)
+		return fmt.Errorf("%s: the body is empty: send at least {}", name)
 	}
 	if err := protojson.Unmarshal(data, msg); err != nil {
 		return fmt.Errorf("%s: %w", name, plain(err))

@@ -24,7 +24,7 @@ func TestBadRequests(t *testing.T) {
 		"unknown field inside": {"PoolService/Edit", `{"edits": [{"create": {"nam": "x"}}]}`, 400, "", `EditTreeRequest: (line 1:24): unknown field "nam"`},
 		"wrong type":           {"OperationService/List", `{"limit": "many"}`, 400, "", "limit"},
 		"no JSON":              {"OperationService/List", `limit=3`, 400, "", "ListOperationsRequest"},
-		"empty body":           {"OperationService/List", ` `, 400, "", "the body is empty; send {} at least"},
+		"empty body":           {"OperationService/List", ` `, 400, "", "the body is empty: send at least {}"},
 		"too large":            {"OperationService/Start", `{"mutation_id": "` + strings.Repeat("x", 4<<10) + `"}`, 429, "", "larger than configured max"},
 		"no spec":              {"OperationService/Start", `{}`, 400, "invalid_spec", "a spec is needed"},
 		"unknown option": {"OperationService/Start", `{"spec": {"tasks": {"t": {"job_count": 1, "comand": ["x"], "command": ["x"]}}}}`, 400, "invalid_spec",

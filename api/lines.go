@@ -79,7 +79,7 @@ func (l lines) read(r *http.Request) ([]byte, error) {
 	}
 	message, err := io.ReadAll(io.LimitReader(body, int64(l.limit)+1))
 	if err == nil && len(bytes.TrimSpace(message)) == 0 {
-		err = errors.New("the body is empty; send {} at least")
+		err = errors.New("the body is empty: send at least {}")
 	}
 	return message, err
 }

@@ -115,7 +115,7 @@ func TestWrongCallsAreAdvised(t *testing.T) {
 	}{
 		"no such kind":          {"POST", "EventService/Read", "application/json", `{"kinds": ["none"]}`, 400, apipb.CodeInvalidArgument, `kind \"none\": unknown`},
 		"no such field":         {"POST", "EventService/Read", "application/json", `{"before": 1}`, 400, "", `unknown field \"before\"`},
-		"nothing":               {"POST", "EventService/Read", "application/json", ``, 400, "", "the body is empty; send {} at least"},
+		"nothing":               {"POST", "EventService/Read", "application/json", ``, 400, "", "the body is empty: send at least {}"},
 		"packed otherwise":      {"POST", "EventService/Read", "application/json", `{}`, 400, "", `Content-Encoding \"br\": use gzip or none`},
 		"packed, and is not":    {"POST", "EventService/Read", "application/json", `{}`, 400, "", "read request: "},
 		"no such operation":     {"POST", "OperationService/Watch", "application/json", `{"operation": "nope"}`, 404, "unknown_operation", `operation \"nope\" not found`},

@@ -97,8 +97,8 @@ func (s memories) Forget(ctx context.Context, req *connect.Request[apipb.ForgetM
 	return answer(&apipb.ForgetMemoryProfilesResponse{Forgotten: int32(forgotten)}, err)
 }
 
-// memoryOf shows the memory reserve of a task's jobs and how it was learned; nil if the task has
-// no record of it yet.
+// memoryOf shows the memory reserve of a task's jobs and how it was learned; nil if
+// nothing is recorded for the task yet.
 func memoryOf(task *statepb.Task, described *statepb.TaskSpec) *apipb.TaskMemory {
 	m := task.GetMemory()
 	if m == nil {

@@ -287,8 +287,8 @@ func (s operations) follow(ctx context.Context, name string, show func(op *apipb
 	}
 }
 
-// pause waits until happened is closed, or for longest. It returns an error if ctx is done
-// or no more changes will be reported.
+// pause waits until the channel `happened` is closed, but no longer than `longest`. It returns an
+// error if ctx is done or no more changes will be reported.
 func (s operations) pause(ctx context.Context, happened <-chan struct{}, longest time.Duration) error {
 	timer := time.NewTimer(longest)
 	defer timer.Stop()

@@ -92,7 +92,7 @@ func orEmpty(options *structpb.Struct) *structpb.Struct {
 }
 
 // list returns the pools of a tree for which pick returns true, parents before children.
-// It asks pick about the root too, first.
+// It calls pick for the root first.
 func (s pools) list(ctx context.Context, what, tree string, pick func(scheduling.PoolName) bool) (*apipb.ListPoolsResponse, error) {
 	out := &apipb.ListPoolsResponse{}
 	err := s.read(ctx, what, func(st *state.State) error {

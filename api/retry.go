@@ -158,7 +158,7 @@ func retriesOf(st *state.State, op *statepb.Operation) (retries []*statepb.Opera
 	return retries
 }
 
-// without removes a cookie of a task from the set left if it has completed in one of the retries.
+// without removes from the set `left` each cookie of a task that has completed in one of the retries.
 func without(left *cookies.IntervalSet, st *state.State, retries []*statepb.Operation, task string) {
 	for _, retry := range retries {
 		_, completed, _ := st.Cookies(scheduling.OperationID(retry.GetId()), scheduling.TaskName(task))

@@ -130,8 +130,8 @@ func answer[T any](msg *T, err error) (*connect.Response[T], error) {
 	return connect.NewResponse(msg), nil
 }
 
-// page returns the number of entries in an answer: 100 if asked is 0. It returns an error
-// unless asked is from 0 to 1000.
+// page returns the number of entries in an answer: 100 if `asked` is 0. It returns an error
+// unless `asked` is from 0 to 1000.
 func page(asked int32, what string) (int, error) {
 	switch {
 	case asked == 0:

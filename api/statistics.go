@@ -52,9 +52,9 @@ func (s operations) Statistics(ctx context.Context, req *connect.Request[apipb.O
 	return answer(out, err)
 }
 
-// shownStatistics returns the statistics of a task by state and name. If the parameter
-// only is empty, it returns totals over all states, then the statistics of each state. If only names
-// a state, it returns the statistics of that state.
+// shownStatistics returns the statistics of a task by state and name. If `only` is
+// empty, it returns totals over all states, then the statistics of each state. If `only` names a
+// state, it returns the statistics of that state.
 func shownStatistics(task, only string, set statistics.Set) []*apipb.Statistic {
 	var out []*apipb.Statistic
 	states := make(map[string]bool)

@@ -82,7 +82,7 @@ func (b *book) hint(leader string) {
 	b.leader = leader
 }
 
-// answered records that a replica responds.
+// answered records that a replica has responded.
 func (b *book) answered(address string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -90,9 +90,9 @@ func (b *book) answered(address string) {
 }
 
 // failed records that a try at the replica at address failed. leader is the address that the
-// replica hinted at, if any; silent says that it did not answer at all. The replica is no longer
-// the current one, so that hints at a dead leader do not keep the client from asking the other
-// replicas.
+// replica hinted at, if any. silent says that the replica did not answer at all. The replica is no
+// longer the current one, so that hints at a dead leader do not keep the client from asking the
+// other replicas.
 func (b *book) failed(address, leader string, silent bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

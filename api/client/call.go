@@ -127,7 +127,7 @@ func (t *task) failed(ctx, limited context.Context, address string, err error) (
 }
 
 // note records why a try failed. The parameter cut says that the try failed only because the call
-// ended; its error does not replace an earlier one of the same replica, which says more.
+// ended. Its error then does not replace an earlier error of the same replica, which says more.
 func (t *task) note(address string, err error, cut bool) {
 	i := slices.IndexFunc(t.tried, func(try Try) bool { return try.Address == address })
 	switch {
@@ -152,8 +152,8 @@ func (t *task) refused(ctx context.Context, address string, err error) error {
 	return fmt.Errorf("%s: %w", t.what, err)
 }
 
-// settledBy sets t.settled: after a refusal, the call counts as done if get returns an object for
-// which wanted is true. *seen is that object, and the zero value until the check has succeeded.
+// settledBy sets t.settled: after a refusal, the call counts as done if `get` returns an object for
+// which `wanted` is true. *seen is then that object; before that it is the zero value.
 func settledBy[T any](t *task, get func(context.Context, string) (T, error), name string, wanted func(T) bool) (_ *task, seen *T) {
 	seen = new(T)
 	t.settled = func(ctx context.Context) bool {
@@ -180,8 +180,8 @@ func do[S, Req, Res any](ctx context.Context, t *task, of method[S, Req, Res], r
 	return err
 }
 
-// call sends req to a method of one replica after the other. The answer is empty if the last try
-// was refused because an earlier one had already made the change.
+// call sends req to one replica after the other until one answers. The answer is empty if the last
+// try was refused because an earlier one had already made the change.
 func call[S, Req, Res any](ctx context.Context, t *task, of method[S, Req, Res], req *Req) (*Res, error) {
 	if message, ok := any(req).(proto.Message); ok {
 		// A message that cannot be encoded would look like a broken connection.

@@ -58,8 +58,9 @@ var instanceChanges = changes.Kind[*apipb.Instance]{
 	},
 }
 
-// afterChanges returns all instances as of the message told, which holds either all of them or their
-// changes from the message before. A replica of an older version always sends all.
+// afterChanges returns all instances as of the message `told`. That message holds either all
+// instances, or their changes from the message `before`. A replica of an older version always sends
+// all.
 func afterChanges(before, told *apipb.WatchInstancesResponse) (*apipb.WatchInstancesResponse, error) {
 	if told.GetSince() == "" {
 		return told, nil

@@ -79,8 +79,8 @@ func edited(now *apipb.ListPoolsResponse, edits []*apipb.TreeEdit) bool {
 	return true
 }
 
-// done reports whether the tree already matches one edit. find returns a pool by the name that it
-// has at that edit.
+// done reports whether the tree already matches one edit. `find` returns a pool by its name at
+// the time of that edit.
 func done(e *apipb.TreeEdit, options *structpb.Struct, pools map[string]*apipb.Pool, find func(string) *apipb.Pool) bool {
 	switch e := e.GetEdit().(type) {
 	case *apipb.TreeEdit_TreeOptions:

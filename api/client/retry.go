@@ -105,8 +105,8 @@ const (
 
 // pauseBefore returns how long to wait before the next try; the parameter try counts the tries so
 // far. In the first round over the replicas there is no pause; after that the pause doubles with
-// each round. Half of it is random, so that clients that failed together do not retry together. The
-// pause is at least what the replica asked for.
+// each round. Half of the pause is random, so that clients that failed together do not retry
+// together. The pause is never shorter than the replica asked for.
 func pauseBefore(try, replicas int, asked time.Duration) time.Duration {
 	round := (try - 1) / max(replicas, 1)
 	var pause time.Duration

@@ -116,8 +116,8 @@ func ReadSettings(path string) (Settings, error) {
 	return s, nil
 }
 
-// Override returns a copy of s in which the fields that are set in the parameter with replace those
-// of s. Credentials replace Insecure, and the other way round.
+// Override returns a copy of s in which the fields that are set in `with` replace the fields of s.
+// Credentials replace Insecure, and the other way round.
 func (s Settings) Override(with Settings) Settings {
 	if len(with.Addresses) > 0 {
 		s.Addresses = with.Addresses

@@ -43,7 +43,7 @@ func (c *Client) WatchOperation(ctx context.Context, operation string) iter.Seq2
 type watch[T any] struct {
 	c    *Client
 	what string
-	// open starts the stream at a replica. take handles a message and reports whether
+	// open starts the stream at a replica. The function take handles a message and reports whether
 	// the watch is over. If it is not over, an error from take ends only the stream.
 	open func(ctx context.Context, r replica) (*connect.ServerStreamForClient[T], error)
 	take func(*T) (over bool, err error)

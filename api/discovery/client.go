@@ -122,7 +122,7 @@ func (c *Client) Acknowledge(ctx context.Context) error {
 }
 
 // Say reports whether the job accepts requests: SayReady, SayNotReady or SayDraining. Its
-// peers, and all clients that watch instances, learn of it within some ten milliseconds. The
+// peers, and all clients that watch instances, learn of it within about ten milliseconds. The
 // last word holds until the job says another one, also across a restart of the agent.
 func (c *Client) Say(ctx context.Context, word string) error {
 	answer, err := c.ask(ctx, discoveryjson.Request{Say: word})
@@ -157,8 +157,8 @@ func (c *Client) Watch(ctx context.Context) iter.Seq[Change] {
 	}
 }
 
-// watch reads changes from one connection. heard says that it received an answer. over says that
-// Watch must end.
+// watch reads changes from one connection. The result heard says that an answer was received. The
+// result over says that Watch must end.
 func (c *Client) watch(ctx context.Context, yield func(Change) bool) (heard, over bool) {
 	conn, answers, end, err := c.connect(ctx, discoveryjson.Request{Ask: discoveryjson.AskWatch, Changes: true})
 	if err != nil {
@@ -239,8 +239,8 @@ func (c *Client) once(ctx context.Context, request discoveryjson.Request) (disco
 	return read(answers)
 }
 
-// connect sends a request on a new connection. The connection is closed when ctx is done or end is
-// called.
+// connect sends a request on a new connection. The connection is closed when ctx is done or the
+// function `end` is called.
 func (c *Client) connect(ctx context.Context, request discoveryjson.Request) (conn net.Conn, answers *bufio.Reader, end func(), err error) {
 	conn, err = (&net.Dialer{}).DialContext(ctx, "unix", c.path)
 	if err != nil {

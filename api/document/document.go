@@ -45,7 +45,7 @@ func Read(what string, data []byte) (*Document, error) {
 		return nil, about(what, err)
 	}
 	if doc.Root.Kind != option.Object {
-		return nil, about(what, faultAt(nil, doc.Root.At, "it is %s: an object, names with values, is needed", doc.Root))
+		return nil, about(what, faultAt(nil, doc.Root.At, "it is %s, but must be an object (names with values)", doc.Root))
 	}
 	doc.what = what
 	return doc, nil

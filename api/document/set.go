@@ -12,8 +12,8 @@ import (
 // Set overrides a value. assignment is path=value, the path with dots between names and the
 // value in YAML, such as tasks.sort.job_count=5 or tasks.sort.command=[sort, input]. Missing
 // objects on the path are created. An existing item of a list is named by its index. In the
-// names of options, the characters - and _ are equivalent; the parameter of lists the structs that
-// have these options.
+// names of options, the characters - and _ are equivalent; `of` lists the structs that have
+// these options.
 func (d *Document) Set(assignment string, of ...any) error {
 	path, literal, ok := strings.Cut(assignment, "=")
 	if !ok {

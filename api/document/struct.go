@@ -12,8 +12,8 @@ import (
 	"weir/scheduling/option"
 )
 
-// Struct returns the document as a message of the API. The message has no lines and columns,
-// so check a document before it is sent to get faults with places. A duplicate key is an
+// Struct returns the document as a message of the API. The message has no lines and columns:
+// to get faults with places, check the document itself. A duplicate key is an
 // *option.Error, since a struct cannot hold it.
 func (d *Document) Struct() (*structpb.Struct, error) {
 	if err := d.Refuse(d.faults); err != nil {

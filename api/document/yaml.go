@@ -49,7 +49,7 @@ func readYAML(data []byte) (*Document, error) {
 		}
 	}
 	if root == nil {
-		return nil, faultAt(nil, option.Position{}, "it is empty: an object, names with values, is needed")
+		return nil, faultAt(nil, option.Position{}, "it is empty, but must be an object (names with values)")
 	}
 	return &Document{Root: root, faults: r.faults}, nil
 }

@@ -41,7 +41,7 @@ func (s sink) agent(stats agent.Stats) {
 	}
 	for _, stage := range agent.Stages() {
 		counter(s, "agent_job_stages_total", "Stages that jobs passed on the node.", stats.Stages[stage].Jobs, labels{"stage": stage.String()})
-		counter(s, "agent_job_stage_seconds_total", "Total time of jobs in these stages.", stats.Stages[stage].Took, labels{"stage": stage.String()})
+		counter(s, "agent_job_stage_seconds_total", "Total time that jobs spent in each stage on the node.", stats.Stages[stage].Took, labels{"stage": stage.String()})
 	}
 	for _, phase := range actorpb.Phases() {
 		gauge(s, "agent_jobs", "Jobs that the node holds, by phase.", stats.Jobs[phase], labels{"phase": phase})
@@ -52,7 +52,7 @@ func (s sink) agent(stats agent.Stats) {
 	gauge(s, "agent_file_cache_files", "Files in the file cache.", stats.Files.Files)
 	gauge(s, "agent_file_cache_bytes", "Size of the file cache.", stats.Files.Bytes)
 	gauge(s, "agent_file_cache_limit_bytes", "Size limit of the file cache.", stats.Files.Limit)
-	counters(s, "agent_file_cache_placed_total", "Files given to jobs: hit, already cached, or miss, fetched.", "outcome",
+	counters(s, "agent_file_cache_placed_total", "Files placed for jobs, by outcome: hit (already cached) or miss (had to be fetched).", "outcome",
 		map[string]uint64{"hit": stats.Files.Hits, "miss": stats.Files.Misses})
 	counters(s, "agent_file_cache_dropped_total", "Files removed from the cache: evicted for lack of space, or damaged.", "reason",
 		map[string]uint64{"evicted": stats.Files.Evicted, "damaged": stats.Files.Damaged})
@@ -61,7 +61,7 @@ func (s sink) agent(stats agent.Stats) {
 	counter(s, "agent_job_output_dropped_bytes_total", "Output of ended jobs beyond what is kept.", stats.Output.Dropped)
 	flag(s, "agent_disk_full", "1 while the agent accepts no new jobs for lack of disk space, otherwise 0.", stats.DiskFull)
 	counter(s, "agent_journal_records_total", "Records written to the journal.", stats.Journal.Records)
-	counter(s, "agent_journal_bytes_total", "Bytes of those records.", stats.Journal.Bytes)
+	counter(s, "agent_journal_bytes_total", "Bytes of records written to the journal.", stats.Journal.Bytes)
 	counter(s, "agent_journal_rewrites_total", "Rewrites of the journal that drop finished jobs.", stats.Journal.Rewrites)
 	buckets := make(map[float64]uint64, len(stats.Journal.Syncs))
 	for bound, count := range stats.Journal.Syncs {

@@ -6,8 +6,8 @@ import (
 	"weir/scheduling"
 )
 
-// memory adds the metrics of the memory reserved for jobs and learned from them, of gangs,
-// and of the data that map operations read and write.
+// memory adds the metrics of memory reserves and memory samples, of gangs, and of the data
+// that map operations read and write.
 func (s sink) memory(tally raftstore.Tally, of Store) {
 	counter(s, "memory_samples_total", "Jobs that contributed a memory sample, as this replica saw them in the log.", tally.Samples)
 	counter(s, "gang_restarts_total", "Gangs that restarted after losing a job, as this replica saw them in the log.", tally.GangRestarts)

@@ -16,19 +16,19 @@ func (s sink) raft(stats raftstore.Stats) {
 	gauge(s, "raft_applied_index", "Index of the last log entry applied to the state here.", stats.Applied)
 	gauge(s, "raft_snapshot_index", "Index of the last log entry in the latest snapshot here.", stats.Snapshot)
 	if stats.LastContact >= 0 {
-		gauge(s, "raft_last_contact_seconds", "Time since this follower last heard from its leader; 0 on the leader, missing if it never did.",
+		gauge(s, "raft_last_contact_seconds", "Time since this follower last heard from its leader; 0 on the leader, missing if it has never heard from one.",
 			stats.LastContact)
 	}
 	counter(s, "raft_disk_writes_total", "Writes to the log, each with its fsync.", stats.Disk.Writes)
 	counter(s, "raft_disk_write_seconds_total", "Time spent in writes to the log.", stats.Disk.Total)
 	gauge(s, "raft_disk_write_worst_seconds", "Longest write to the log since the start.", stats.Disk.Worst)
-	gauge(s, "raft_disk_write_recent_worst_seconds", "Longest write to the log of the last one to two minutes.", stats.Disk.RecentWorst)
+	gauge(s, "raft_disk_write_recent_worst_seconds", "Longest write to the log in the last one to two minutes.", stats.Disk.RecentWorst)
 	counter(s, "raft_disk_doubts_total", "Writes of log entries that took half of the disk stall limit or longer: a leader sends no heartbeats meanwhile.",
 		stats.Disk.Doubts)
 	gauge(s, "raft_queued_commands", "Commands queued for a log entry.", stats.QueuedCommands)
 	counter(s, "raft_apply_seconds_total", "Time spent applying log entries to the state.", stats.ApplyTotal)
 	gauge(s, "raft_snapshot_write_seconds", "How long the latest snapshot took to write; 0 when none was written.", stats.SnapshotTook)
-	gauge(s, "raft_snapshot_restore_seconds", "How long the latest snapshot took to restore; 0 when none was.", stats.RestoreTook)
+	gauge(s, "raft_snapshot_restore_seconds", "How long the latest snapshot took to restore; 0 when none was restored.", stats.RestoreTook)
 	buckets := make(map[float64]uint64, len(stats.Batches.UpTo))
 	for bound, count := range stats.Batches.UpTo {
 		buckets[float64(bound)] = count

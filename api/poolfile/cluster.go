@@ -80,10 +80,10 @@ type operation struct {
 //	volumes:                               # resources x seconds
 //	  ads: {cpu: 6000}
 //
-// The field jobs is the number of jobs that the operation could run now, and the field running is
-// the number of these that run. A job needs 1 of user_slots unless the field job sets another
-// amount. The field gang says that the operation is a gang. All other fields are options of the
-// operation.
+// The field jobs is the number of jobs that the operation could run now. The field running is the
+// number of these jobs that already run. A job needs 1 of user_slots unless the field job sets
+// another amount. The field gang says that the operation is a gang. All other fields are options of
+// the operation.
 func ReadCluster(data []byte) (whatif.Cluster, error) {
 	doc, err := document.Read(poolFile, data)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Value is an option before and after a change, nil if it has its default. Path has
-// slashes between names.
+// Value holds the values of an option before and after a change; nil means the default. Path
+// has slashes between names.
 type Value struct {
 	Path     string
 	Old, New any
@@ -36,10 +36,10 @@ type Change struct {
 
 // Plan holds the changes that turn a tree into the one that a file declares.
 type Plan struct {
-	// Changes are ordered: the options of the tree, then changed pools, parents first,
-	// then created pools, parents first, then removed pools, children first.
+	// Changes are in this order: the options of the tree, changed pools (parents first),
+	// created pools (parents first), removed pools (children first).
 	Changes []Change
-	// Left are the pools that stay although they are not in the file, without ephemeral ones.
+	// Left are the pools that stay although they are not in the file, except ephemeral ones.
 	Left []scheduling.PoolName
 	// After is the tree after all changes.
 	After pooltree.Tree
@@ -131,8 +131,8 @@ func flatten(document map[string]any) map[string]any {
 	return out
 }
 
-// Lines returns the plan for people: + before created, - before removed and ~ before
-// changed pools and options, with the old and the new values.
+// Lines returns the plan for people, with old and new values. What is created is marked
+// with +, what is removed with -, and what is changed with ~.
 func (p Plan) Lines() []string {
 	var out []string
 	for _, c := range p.Changes {

@@ -12,17 +12,17 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// MaxAnnotationsBytes bounds annotations as JSON.
+// MaxAnnotationsBytes is the size limit of the annotations of an operation as JSON text.
 const MaxAnnotationsBytes = 10 << 10
 
 // checker reads an operation and checks options that depend on each other.
 type checker struct {
 	*option.Reading
-	// together says that the operation's jobs are useful only all at once (is_gang).
+	// together is set if the jobs of the operation are useful only all at once (is_gang).
 	together bool
 }
 
-// runs returns an operation of type vanilla.
+// runs checks an operation of type vanilla and returns it.
 func (c *checker) runs(root *option.Value) (*statepb.OperationSpec, *Operation) {
 	o := &VanillaOperation{}
 	c.Options(o, c.withoutStrays(root), "")
@@ -48,8 +48,9 @@ func (c *checker) runs(root *option.Value) (*statepb.OperationSpec, *Operation) 
 	return op, &o.Operation
 }
 
-// withoutStrays returns an operation without tasks that an assignment created and that lack
-// job_count or command: their names are probably mistyped, and withoutStrays adds a fault for each.
+// withoutStrays returns an operation without its stray tasks, and adds a fault for each of them. A
+// task is stray if an assignment created it and it lacks job_count or command. Its name is probably
+// mistyped.
 func (c *checker) withoutStrays(root *option.Value) *option.Value {
 	tasks := root.Get("tasks")
 	if tasks == nil || tasks.Kind != option.Object {
@@ -94,7 +95,7 @@ func isTaskName(name string) bool {
 	return name != "" && len(name) <= MaxTaskNameBytes && strings.Trim(name, letters) == ""
 }
 
-// reads returns an operation of type map.
+// reads checks an operation of type map and returns it.
 func (c *checker) reads(root *option.Value) (*statepb.OperationSpec, *Operation) {
 	o := &MapOperation{}
 	c.Options(o, root, "")
@@ -154,8 +155,8 @@ func (c *checker) operation(o *Operation) *statepb.OperationSpec {
 	return op
 }
 
-// inTree checks the options of an operation in a tree and returns those that are set. The parameter
-// of is the struct in which o is embedded.
+// inTree checks the options of an operation in a tree and returns those that are set. o is
+// embedded in the struct `of`.
 func (c *checker) inTree(of any, o *pooltree.OperationOptions) map[string]any {
 	c.Adopt(of, o.Validate())
 	return option.Write(o)

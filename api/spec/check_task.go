@@ -63,7 +63,7 @@ func (c *checker) command(j *Job) {
 	case j.Command.line != "" && !shell && !c.Bad(j, &j.Shell):
 		c.Fault(j, &j.Command, "it is a single text: write a list, such as [%s], or add shell: true to run it with /bin/sh", quoted(strings.Fields(option.Clip(j.Command.line))))
 	case j.Command.line == "" && shell:
-		c.Fault(j, &j.Shell, "it is true, but command is a list: make command a single text, or leave shell out")
+		c.Fault(j, &j.Shell, "shell is true, but command is a list: write command as a single text, or remove shell")
 	}
 }
 
@@ -182,7 +182,7 @@ func (c *checker) handOver(t *Task) {
 		c.Fault(t, &t.MinAvailable, "it has no effect without an interruption_signal: add one, or leave it out")
 	}
 	if t.JobCount != nil && or(t.MinAvailable, 0) > *t.JobCount {
-		c.Fault(t, &t.MinAvailable, "%d is more than job_count, %d: that many are never ready", *t.MinAvailable, *t.JobCount)
+		c.Fault(t, &t.MinAvailable, "%d is more than job_count, %d: that many instances can never be ready", *t.MinAvailable, *t.JobCount)
 	}
 }
 
@@ -191,7 +191,7 @@ func (c *checker) gang(t *Task) {
 		return
 	}
 	if or(t.RestartCompleted, false) {
-		c.Fault(t, &t.Gang, "not allowed with restart_completed_jobs, since a gang is done when all its ranks are: leave one of them out")
+		c.Fault(t, &t.Gang, "cannot be combined with restart_completed_jobs, since a gang is done once all its ranks have completed: remove one of the two options")
 	}
 	jobs := or(t.JobCount, 0)
 	if size := or(t.Gang.Size, 0); size > jobs && t.JobCount != nil {
@@ -290,7 +290,7 @@ func (c *checker) readiness(t *Task) {
 	asksPort, ports := c.Given(r, &r.HTTP) != nil || c.Given(r, &r.TCP) != nil, or(t.PortCount, 0)
 	switch {
 	case r.Port != nil && !asksPort:
-		c.Fault(r, &r.Port, "it says which port http or tcp checks, but neither is set: leave it out")
+		c.Fault(r, &r.Port, "port applies only to an http or tcp check, and neither is set: remove port")
 	case asksPort && ports == 0 && !c.Bad(&t.Job, &t.PortCount):
 		c.Fault(r, &r.Port, "the task has no ports: add port_count, and have it listen at $WEIR_HOST:$WEIR_PORT_0")
 	case asksPort && or(r.Port, 0) >= ports && ports > 0:
@@ -308,7 +308,7 @@ func (c *checker) readiness(t *Task) {
 
 // memory returns the memory reserve settings of the jobs of a task, completed as J.1.2 says: first
 // memory_reserve_factor replaces the default and the lower bound, then both are raised to at least
-// the tmpfs.
+// the size of the tmpfs.
 func (c *checker) memory(j *Job, outer memory.Options) *statepb.MemorySpec {
 	m := c.proxyDigest(j, &j.ProxyDigest, j.ProxyDigest, outer)
 	m.UserDefault, m.UserLower = or(j.DigestDefault, outer.UserDefault), or(j.DigestLower, outer.UserLower)
@@ -323,8 +323,8 @@ func (c *checker) memory(j *Job, outer memory.Options) *statepb.MemorySpec {
 	}
 }
 
-// proxyDigest returns the settings outer, with the job proxy's bounds replaced by those that are set
-// in own. Faults are reported for the option field of the struct of.
+// proxyDigest returns the settings `outer`, with the job proxy's bounds replaced by those that are
+// set in `own`. It reports faults at the option `field` of the struct `of`.
 func (c *checker) proxyDigest(of, field any, own *proxyDigest, outer memory.Options) memory.Options {
 	if own == nil || c.Bad(own, &own.Default) || c.Bad(own, &own.Lower) || c.Bad(own, &own.Upper) {
 		return outer
@@ -333,7 +333,7 @@ func (c *checker) proxyDigest(of, field any, own *proxyDigest, outer memory.Opti
 	m.ProxyDefault, m.ProxyLower, m.ProxyUpper = or(own.Default, m.ProxyDefault), or(own.Lower, m.ProxyLower), or(own.Upper, m.ProxyUpper)
 	switch {
 	case m.ProxyLower > m.ProxyUpper:
-		c.Fault(of, field, "lower_bound %v is above upper_bound %v: reduce it", m.ProxyLower, m.ProxyUpper)
+		c.Fault(of, field, "lower_bound %v is above upper_bound %v: reduce lower_bound", m.ProxyLower, m.ProxyUpper)
 	case m.ProxyDefault < m.ProxyLower || m.ProxyDefault > m.ProxyUpper:
 		c.Fault(of, field, "default_value %v is not between lower_bound %v and upper_bound %v: change them; the values if not set are %v, %v and %v", m.ProxyDefault,
 			m.ProxyLower, m.ProxyUpper, outer.ProxyDefault, outer.ProxyLower, outer.ProxyUpper)

@@ -16,8 +16,8 @@ import (
 	"weir/scheduling/option"
 )
 
-// pack copies the options of a struct into the fields of a message. The field of an option has
-// its name, or the one that its tag proto states. Options that are not set, and those without a
+// pack copies the options of a struct into the fields of a message. A field has the name of its
+// option, or the name in the option's `proto` tag. Options that are not set, and options without a
 // field, are left out.
 func pack(m proto.Message, of any) {
 	to := m.ProtoReflect()

@@ -184,7 +184,7 @@ func TestParseFaultsOfCommands(t *testing.T) {
 		}},
 		"command without a shell": {"tasks: {t: {job_count: 1, command: sleep 1}}",
 			[]string{`line 1, column 36: tasks.t.command: it is a single text: write a list, such as ["sleep", "1"], or add shell: true to run it with /bin/sh`}},
-		"shell with a list": {task("shell: true"), []string{`line 5, column 12: tasks.t.shell: it is true, but command is a list: make command a single text, or leave shell out`}},
+		"shell with a list": {task("shell: true"), []string{`line 5, column 12: tasks.t.shell: shell is true, but command is a list: write command as a single text, or remove shell`}},
 		"blank command":     {`tasks: {t: {job_count: 1, command: " ", shell: true}}`, []string{`line 1, column 36: tasks.t.command: it is empty: write a list, the program and its arguments`}},
 		"empty program":     {`tasks: {t: {job_count: 1, command: ["", x]}}`, []string{`line 1, column 37: tasks.t.command[0]: the program's name is empty`}},
 		"an argument that is a number": {`tasks: {t: {job_count: 1, command: [sleep, 1]}}`,

@@ -99,7 +99,7 @@ func TestPlaceFaults(t *testing.T) {
 			[]string{`line 6, column 11: tasks.t.user: with isolation: strict no job can be root: name another user, or leave it out`}},
 		"a gang larger than its task":   {task("gang_options: {size: 2}"), []string{`line 5, column 26: tasks.t.gang_options.size: 2 is more than job_count, 1`}},
 		"a gang that is too large":      {strings.Replace(jobs("gang_options: {}"), "job_count: 2", "job_count: 10001", 1), []string{`line 5, column 19: tasks.t.gang_options: a gang of 10001 jobs: at most 10000 can start together`}},
-		"a gang that is never done":     {task("gang_options: {}", "restart_completed_jobs: true"), []string{`line 5, column 19: tasks.t.gang_options: not allowed with restart_completed_jobs, since a gang is done when all its ranks are: leave one of them out`}},
+		"a gang that is never done":     {task("gang_options: {}", "restart_completed_jobs: true"), []string{`line 5, column 19: tasks.t.gang_options: cannot be combined with restart_completed_jobs, since a gang is done once all its ranks have completed: remove one of the two options`}},
 		"an unknown option of a gang":   {task("gang_options: {sise: 2}"), []string{`line 5, column 20: tasks.t.gang_options.sise: unknown option; did you mean size?`}},
 		"a gang that is said by a word": {task("gang_options: yes"), []string{`line 5, column 19: tasks.t.gang_options: is the text "yes", not an object of options`}},
 	})

@@ -89,7 +89,7 @@ func TestMemoryFaults(t *testing.T) {
 			`line 6, column 53: tasks.t.job_proxy_resource_overdraft_memory_multiplier: 11 is not a number from 1 to 10`,
 		}},
 		"a proxy's bounds in the wrong order": {task("job_proxy_memory_digest: {lower_bound: 3}"),
-			[]string{`line 5, column 30: tasks.t.job_proxy_memory_digest: lower_bound 3 is above upper_bound 2: reduce it`}},
+			[]string{`line 5, column 30: tasks.t.job_proxy_memory_digest: lower_bound 3 is above upper_bound 2: reduce lower_bound`}},
 		"a proxy's default beyond its bounds": {task("job_proxy_memory_digest: {lower_bound: 1.5}"),
 			[]string{`line 5, column 30: tasks.t.job_proxy_memory_digest: default_value 1 is not between lower_bound 1.5 and upper_bound 2: change them; the values if not set are 1, 0.5 and 2`}},
 		"an unknown setting of a proxy": {task("job_proxy_memory_digest: {upper: 2}"),

@@ -48,7 +48,7 @@ func TestReadinessFaults(t *testing.T) {
 		"a way that is switched off": {task("readiness: {socket: false}"), []string{`line 5, column 25: tasks.t.readiness.socket: it is false: leave it out, and write one of http, tcp, exec, socket`}},
 		"no port to ask":             {task("readiness: {tcp: true}"), []string{`line 5, column 16: tasks.t.readiness.port: the task has no ports: add port_count, and have it listen at $WEIR_HOST:$WEIR_PORT_0`}},
 		"a port that it has not":     {task("port_count: 1", "readiness: {tcp: true, port: 1}"), []string{`line 6, column 34: tasks.t.readiness.port: 1 is beyond the task's port_count, 1: ports are counted from 0`}},
-		"a port for a program":       {task("port_count: 1", "readiness: {exec: [x], port: 0}"), []string{`line 6, column 34: tasks.t.readiness.port: it says which port http or tcp checks, but neither is set: leave it out`}},
+		"a port for a program":       {task("port_count: 1", "readiness: {exec: [x], port: 0}"), []string{`line 6, column 34: tasks.t.readiness.port: port applies only to an http or tcp check, and neither is set: remove port`}},
 		"a period for its own word":  {task("readiness: {socket: true, period: 1s}"), []string{`line 5, column 39: tasks.t.readiness.period: it says how an instance is checked, but with socket the instance reports its own state: leave it out`}},
 		"too often":                  {task("port_count: 1", "readiness: {tcp: true, period: 1ms}"), []string{`line 6, column 36: tasks.t.readiness.period: 1ms is too short: the minimum is 100ms`}},
 		"no path":                    {task("port_count: 1", "readiness: {http: ready}"), []string{`line 6, column 23: tasks.t.readiness.http: "ready" is not a valid path: write one that begins with / and has no spaces, such as /ready`}},
@@ -109,6 +109,6 @@ func TestHandOver(t *testing.T) {
 	checkFaults(t, map[string]faultCase{
 		"a surge of what is not started again": {task("interruption_signal: TERM", "max_surge: 1"), []string{`line 6, column 16: tasks.t.max_surge: it has no effect without restart_completed_jobs: true and an interruption_signal: add them, or leave it out`}},
 		"jobs that cannot be told":             {task("min_available: 1"), []string{`line 5, column 20: tasks.t.min_available: it has no effect without an interruption_signal: add one, or leave it out`}},
-		"more than there are":                  {task("interruption_signal: TERM", "min_available: 2"), []string{`line 6, column 20: tasks.t.min_available: 2 is more than job_count, 1: that many are never ready`}},
+		"more than there are":                  {task("interruption_signal: TERM", "min_available: 2"), []string{`line 6, column 20: tasks.t.min_available: 2 is more than job_count, 1: that many instances can never be ready`}},
 	})
 }

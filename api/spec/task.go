@@ -28,9 +28,9 @@ const (
 const (
 	// IsolationNone means that the job has only its own control groups.
 	IsolationNone = "none"
-	// IsolationDefault adds its own mounts, and no way to gain privileges.
+	// IsolationDefault means that the job also has its own mounts and cannot gain privileges.
 	IsolationDefault = "default"
-	// IsolationStrict adds its own process namespace, and a read-only root.
+	// IsolationStrict means that the job also has its own process namespace and a read-only root.
 	IsolationStrict = "strict"
 )
 
@@ -63,7 +63,7 @@ type Job struct {
 	MemoryProfile   *profileName `option:"memory_profile" kind:"text" rule:"J.1" help:"name of the memory profile that tasks share; without one, tasks with the same name, command and isolation share a profile"`
 
 	TmpfsPath *workspacePath `option:"tmpfs_path" kind:"path in the workspace" max:"4095" unit:"bytes" rule:"J.5.2" help:"path at which a job gets a file system in memory"`
-	TmpfsSize *int64         `option:"tmpfs_size" kind:"size" min:"4KiB" max:"64TiB" rule:"J.5.2" help:"size limit of the file system in memory (default: memory_limit)"`
+	TmpfsSize *int64         `option:"tmpfs_size" kind:"size" min:"4KiB" max:"64TiB" rule:"J.5.2" help:"size limit of the tmpfs (default: memory_limit)"`
 	Tmpfs     []*tmpfs       `option:"tmpfs_volumes" proto:"tmpfs" max:"20" unit:"file systems" rule:"J.5.2" help:"several file systems in memory, in place of tmpfs_path and tmpfs_size"`
 	Files     []*file        `option:"file_paths" proto:"files" short:"source" max:"1000" unit:"files" rule:"J.5.3" help:"files that are placed in a job's workspace; a text alone is the source"`
 
@@ -103,8 +103,8 @@ type Mapper struct {
 	_ option.Elsewhere `option:"gang_options" elsewhere:"mapper jobs do not depend on each other, so they cannot form a gang: leave it out"`
 }
 
-// proxyDigest are the bounds of the memory that a job's proxy is expected to use. Those that are
-// not set are taken from the operation.
+// proxyDigest are the bounds of the memory that a job's proxy is expected to use. Bounds that
+// are not set are taken from the operation.
 type proxyDigest struct {
 	Default *float64 `option:"default_value" above:"0" max:"10" help:"multiple of its estimate that is reserved at first (default: 1)"`
 	Lower   *float64 `option:"lower_bound" above:"0" max:"10" help:"minimum multiple of its estimate that is reserved (default: 0.5)"`
@@ -137,7 +137,7 @@ type readiness struct {
 	TCP      *bool          `option:"tcp" help:"ready if a connection is accepted"`
 	Exec     *arguments     `option:"exec" kind:"list of texts" max:"10000" unit:"parts" help:"ready if this program exits with 0"`
 	Socket   *bool          `option:"socket" help:"the instance reports its own state, through WEIR_DISCOVERY"`
-	Port     *int64         `option:"port" min:"0" max:"99" default:"0" help:"which of the job's ports http or tcp checks"`
+	Port     *int64         `option:"port" min:"0" max:"99" default:"0" help:"index of the job's port that the http or tcp check connects to"`
 	Period   *time.Duration `option:"period" min:"100ms" max:"1h" default:"1s" help:"how often an instance is checked"`
 	Timeout  *time.Duration `option:"timeout" min:"100ms" max:"1h" default:"1s" help:"how long an answer may take"`
 	Failures *int64         `option:"failures" min:"1" max:"1000" default:"3" unit:"answers" help:"number of consecutive failures after which an instance is not ready"`

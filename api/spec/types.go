@@ -26,7 +26,7 @@ func textOf(v *option.Value) (string, error) {
 	return v.Text, nil
 }
 
-// take sets *to to s unless err, the result of checking s, is an error. It returns err.
+// take assigns s to *to if err, the result of checking s, is nil. It returns err.
 func take[T ~string](to *T, s string, err error) error {
 	if err == nil {
 		*to = T(s)
@@ -79,7 +79,7 @@ func (a *alias) ReadOption(v *option.Value) error {
 	return take(a, s, err)
 }
 
-// signal is the name of a signal that asks a process to stop, and that it can handle.
+// signal is the name of a signal that asks a process to stop and that the process can handle.
 type signal string
 
 var interruptionSignals = []string{"SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGTERM", "SIGWINCH"}

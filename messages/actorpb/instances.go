@@ -37,9 +37,9 @@ var InstanceChanges = changes.Kind[*Instance]{
 	Equal: func(a, b *Instance) bool { return a == b || proto.Equal(a, b) },
 }
 
-// ChangedSince returns i as changes relative to an earlier version. It returns i itself if either of
-// them has no version, or if the changes would list as many instances. The result shares instances
-// with i.
+// ChangedSince returns i as changes relative to an earlier version. It returns i itself if i or the
+// earlier version has no version id, or if the changes would list as many instances. The result
+// shares instances with i.
 func (i *Instances) ChangedSince(before *Instances) *Instances {
 	if before.GetVersion() == "" || i.GetVersion() == "" {
 		return i

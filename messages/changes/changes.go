@@ -18,8 +18,9 @@ type Kind[T any] struct {
 	Equal func(a, b T) bool
 }
 
-// Between returns the changes with which Apply turns the first list into the second. put are the
-// elements that are new or have changed. gone are the ids of the elements that were removed.
+// Between returns the changes with which Apply turns the first list into the second. The
+// result put has the elements that are new or have changed. The result gone has the ids of the
+// elements that were removed.
 func (k Kind[T]) Between(from, to []T) (put []T, gone []string) {
 	for len(from) > 0 || len(to) > 0 {
 		order := 0
@@ -46,7 +47,7 @@ func (k Kind[T]) Between(from, to []T) (put []T, gone []string) {
 	return put, gone
 }
 
-// Apply returns a list with changes applied. Unchanged elements are shared with list.
+// Apply returns a list with changes applied. The result shares its unchanged elements with `list`.
 func (k Kind[T]) Apply(list, put []T, gone []string) []T {
 	drop := make(map[string]bool, len(put)+len(gone))
 	for _, id := range gone {

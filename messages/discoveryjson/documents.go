@@ -43,10 +43,11 @@ const (
 	AskWatch = "watch"
 	// AskNotice requests the current Notice.
 	AskNotice = "notice"
-	// DoAcknowledge reports that a job that has to leave has saved its state.
+	// DoAcknowledge reports that the job, which has to leave, has saved its state.
 	DoAcknowledge = "acknowledge"
-	// SayReady reports that the job takes requests, SayNotReady that it takes none for now, and
-	// SayDraining that it takes no further ones because it is about to leave by itself.
+	// SayReady reports that the job accepts requests. SayNotReady reports that it accepts none for
+	// now. SayDraining reports that it accepts no further requests, because it is about to leave by
+	// itself.
 	SayReady    = "ready"
 	SayNotReady = "not_ready"
 	SayDraining = "draining"
@@ -127,7 +128,7 @@ type Instance struct {
 	// State is Live, Draining or Gone.
 	State string `json:"state"`
 	// Ready: the instance is live and accepts requests, according to its own report or to the
-	// readiness probe of its task, or because neither says otherwise.
+	// readiness probe of its task. Without either of these, every live instance is ready.
 	Ready bool `json:"ready,omitempty"`
 	// Unready is why the instance is not ready, such as the finding of its probe.
 	Unready string `json:"unready,omitempty"`

@@ -5,7 +5,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Amounts returns the resources in the scheduler's units; nil is nothing.
+// Amounts returns the resources in the scheduler's units; nil means none.
 func (x *Resources) Amounts() resource.Amounts {
 	return resource.Amounts{
 		UserSlots: x.GetUserSlots(),
@@ -16,7 +16,7 @@ func (x *Resources) Amounts() resource.Amounts {
 	}
 }
 
-// NewResources returns a as a message.
+// NewResources returns the amounts as a message.
 func NewResources(a resource.Amounts) *Resources {
 	return &Resources{
 		UserSlots:     a.UserSlots,
@@ -38,7 +38,8 @@ func (x *PoolVolume) Volume() resource.Volume {
 	}
 }
 
-// NewPoolVolume returns the record of a pool's volume; rest is the rounding error of its cpu.
+// NewPoolVolume returns the record of a pool's volume. The parameter rest is the rounding error of
+// the volume's cpu.
 func NewPoolVolume(pool scheduling.PoolName, id scheduling.PoolID, v resource.Volume, rest, lastShareRatio float64) *PoolVolume {
 	return &PoolVolume{
 		Pool: string(pool), PoolId: uint64(id), UserSlots: v.UserSlots, CpuHundredths: int64(v.CPU), Gpu: v.GPU, Memory: v.Memory, Network: v.Network,

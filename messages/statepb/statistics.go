@@ -19,7 +19,7 @@ func NewAggregates(set statistics.Set) []*Aggregate {
 	return out
 }
 
-// Aggregates returns the set of these records, as a deep copy. They may be in any order.
+// Aggregates returns the set of these records, as a deep copy. The records may be in any order.
 func Aggregates(records []*Aggregate) statistics.Set {
 	var set statistics.Set
 	for _, r := range records {
@@ -31,8 +31,8 @@ func Aggregates(records []*Aggregate) statistics.Set {
 	return set
 }
 
-// Measured returns the measurements of a job, by name, in whichever form they are stored, as a
-// copy. It returns nothing for invalid data, which is never committed.
+// Measured returns a copy of the measurements of a job, by name, in whichever form the record
+// stores them. It returns nothing for invalid data, which is never committed.
 func (x *JobStatistics) Measured() map[string]int64 {
 	values, err := statistics.Unpack(x.GetPacked(), x.GetValues())
 	if err != nil {
