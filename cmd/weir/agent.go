@@ -90,7 +90,7 @@ func (f *agentFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.ports, "ports", "", "TCP ports reserved for jobs, such as 21000-21999 (default: none)")
 	flags.StringVar(&f.maxOutput, "max-output", "5MiB", "how much of each job's stdout and stderr is kept")
 	flags.StringVar(&f.minFree, "min-free", "64MiB", "free space that the disk of --data must have for the node to accept jobs; 0: no minimum")
-	flags.StringVar(&f.watermark, "memory-watermark", "", "how much of --memory must stay free: below that, the job that exceeds its reserve most is stopped and run again (default: 32MiB, a sixteenth of --memory at most)")
+	flags.StringVar(&f.watermark, "memory-watermark", "", "how much of --memory must stay free: below that, the job that exceeds its reserve most is stopped and run again (default: 32MiB, but at most 1/16 of --memory)")
 	flags.DurationVar(&f.node.MemoryOverdraftTimeout, "memory-overdraft-timeout", 5*time.Minute, "how long jobs within their reserves may together exceed --memory before the youngest is stopped")
 	flags.StringVar(&f.node.FileCache, "file-cache", "", "folder of the file cache for job workspaces (default: in --data)")
 	flags.StringVar(&f.fileSpace, "file-cache-size", "10GiB", "maximum size of the file cache; a job that needs a larger file fails")

@@ -134,7 +134,7 @@ func (f *chaosFlags) complete(cmd *cobra.Command) error {
 	return nil
 }
 
-// kinds returns the possible kinds that the flags select.
+// kinds returns the kinds of faults that the flags select out of the possible ones.
 func (f *chaosFlags) kinds(possible []fault.Kind) ([]fault.Kind, error) {
 	wanted := slices.DeleteFunc(slices.Clone(possible), func(kind fault.Kind) bool {
 		// With default timing a leader is elected too late for this fault.

@@ -16,7 +16,7 @@ import (
 	"weir/cmd/weir/internal/screen"
 )
 
-// mostShown is how many violations of one invariant the summary shows.
+// mostShown is the maximum number of violations of one invariant that the summary shows.
 const mostShown = 10
 
 // chaosSummary returns the summary of a run.
@@ -98,8 +98,8 @@ func shownViolations(violations map[string][]check.Violation) []string {
 	return shown
 }
 
-// chaosView shows a run: a live bar with some lines on a terminal, a line for each
-// fault elsewhere. It implements chaos.Watcher.
+// chaosView shows a run: on a terminal as a live bar with some lines, elsewhere as one line for
+// each fault. It implements chaos.Watcher.
 type chaosView struct {
 	*screen.Screen
 	bar *screen.Bar

@@ -14,8 +14,9 @@ import (
 	"weir/api/client"
 )
 
-// How long the cluster may be unreachable before a command gives up, without --timeout. A
-// call is short, since the user can repeat it; a wait outlasts a restart of all replicas.
+// Without --timeout, the limits on how long the cluster may be unreachable before a command
+// gives up. That of a call is short, since the user can repeat the call. That of a wait outlasts
+// a restart of all replicas.
 const (
 	callPatience = 15 * time.Second
 	waitPatience = 2 * time.Minute
@@ -49,7 +50,7 @@ func (f *clientFlags) register(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
 	flags.StringSliceVar(&f.settings.Addresses, "addresses", nil,
 		"host:port of replicas (default: "+client.EnvAddresses+", or "+client.SettingsFile+" here or in a folder above)")
-	flags.StringVar(&f.settings.Credentials, "credentials", "", "credentials folder of a client or operator (default: "+client.EnvCredentials+", or as above)")
+	flags.StringVar(&f.settings.Credentials, "credentials", "", "credentials folder of a client or operator (default: "+client.EnvCredentials+", or the settings file, as for --addresses)")
 	flags.BoolVar(&f.settings.Insecure, "insecure-plaintext", false, "no encryption, no certificates: for clusters started this way")
 	flags.DurationVar(&f.timeout, "timeout", 0, fmt.Sprintf("time limit of the whole command (default: until the cluster has been unreachable for %.0fs, or %.0fm while waiting for an operation)", callPatience.Seconds(), waitPatience.Minutes()))
 	registerOutput(cmd, flags, &f.format)
@@ -114,7 +115,7 @@ func stillTrying(cmd *cobra.Command) func(why string) {
 }
 
 // open returns a client configured by the flags, else the environment, else the settings
-// file. trying, if not nil, is called with the reason why there is no answer yet.
+// file. `trying`, if not nil, is called with the reason why there is no answer yet.
 func (f *clientFlags) open(trying func(why string)) (*client.Client, error) {
 	settings, err := client.LoadSettings(".", os.Getenv)
 	if err != nil {
@@ -157,7 +158,7 @@ func explain(err error) error {
 	}
 }
 
-// usage marks err as a mistake in the command line, or in a file that it names.
+// usage marks err as a mistake in the command line, or in a file that the command line names.
 func usage(err error) error {
 	var coded *exitError
 	if err == nil || errors.As(err, &coded) {
@@ -171,8 +172,8 @@ func checked(cmd *cobra.Command, check func(args []string) error) {
 	cmd.PreRunE = func(_ *cobra.Command, args []string) error { return usage(check(args)) }
 }
 
-// group turns cmd into a parent of verbs: alone it prints its help, and for an unknown verb
-// it suggests similar ones.
+// group turns cmd into a parent of verbs: without a verb it prints its help, and for an unknown
+// verb it suggests similar verbs.
 func group(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 	cmd.AddCommand(verbs...)
 	cmd.Args = cobra.ArbitraryArgs
@@ -214,9 +215,9 @@ func checkArguments(cmd *cobra.Command) {
 	}
 }
 
-// takes returns a check that a verb gets the named arguments and no others. A name in brackets is
-// optional; the last may repeat if it ends in three dots. A name that contains = stands for
-// options, which may be left out and come after the first argument.
+// takes returns a check that a verb gets the named arguments and no others. A name in brackets
+// is optional. If the last name ends in three dots, its argument may repeat. A name that
+// contains = stands for options: they may be left out, and come after the first argument.
 func takes(names ...string) cobra.PositionalArgs {
 	last := len(names) - 1
 	many := last >= 0 && strings.HasSuffix(strings.Trim(names[last], "[]"), "...")

@@ -51,7 +51,7 @@ name. The command needs operator credentials.`,
 	return cmd
 }
 
-// writable checks, before the cluster is asked for a backup, that it can be written to path.
+// writable checks that a backup can be written to path, before the cluster is asked for one.
 func writable(path string, force bool) error {
 	if folder, err := os.Stat(filepath.Dir(path)); err != nil || !folder.IsDir() {
 		return fmt.Errorf("cluster backup: %s: no folder %s", path, filepath.Dir(path))
@@ -137,7 +137,7 @@ The old cluster must be stopped: otherwise both would run the same operations.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.data, "data", "", "folder of the replica, empty or not yet existing")
 	flags.StringVar(&f.id, "id", "", "name of the replica")
-	flags.StringVar(&f.address, "address", "", "host:port at which others will reach it")
+	flags.StringVar(&f.address, "address", "", "host:port at which others will reach the replica")
 	f.security.register(flags)
 	flags.StringVarP(&f.file, "file", "f", "", "backup to read")
 	needs(cmd, "file", "data", "id", "address")
@@ -163,7 +163,7 @@ func (f *restoreFlags) restore() (raftstore.BackupInfo, error) {
 	return raftstore.Restore(file, raftstore.Founder{Dir: raftDir(f.data), Cluster: protection.cluster, ID: f.id, Address: f.address})
 }
 
-// raftDir is where a replica's log and snapshots are.
+// raftDir returns the folder of a replica's log and snapshots.
 func raftDir(data string) string { return filepath.Join(data, "raft") }
 
 // fatal maps the errors that end a replica or agent to their exit codes.
@@ -193,8 +193,8 @@ func coded(err error) error {
 	return err
 }
 
-// farewell bounds the last log line of a replica whose disk failed: the log may be on the
-// same disk.
+// farewell bounds how long a replica whose disk failed waits for its last log line: the log may
+// be on the same disk.
 const farewell = 200 * time.Millisecond
 
 // failStop exits the process at once: after a failed write its state cannot be trusted, and

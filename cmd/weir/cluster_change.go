@@ -27,7 +27,7 @@ operator credentials.`,
 			return s.said(err, &apipb.AddReplicaResponse{}, "replica %s at %s added; it becomes a voter once it has caught up", args[0], address)
 		}),
 	}
-	cmd.Flags().StringVar(&address, "address", "", "host:port where the other replicas reach it")
+	cmd.Flags().StringVar(&address, "address", "", "host:port at which other replicas reach the new one")
 	needs(cmd, "address")
 	return cmd
 }

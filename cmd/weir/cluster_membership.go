@@ -219,7 +219,8 @@ func (m *membership) take(id raftstore.Identity, answer raftstore.Suffrage) erro
 	return m.store.Remember(func(id *raftstore.Identity) { id.Voter, id.Demoted = false, id.Demoted || id.Voter })
 }
 
-// ask sends the application a to the leader. If another replica leads, it also returns the members.
+// ask sends the application `a` to the leader. If another replica leads, it also returns the
+// members.
 func (m *membership) ask(ctx context.Context, a raftstore.Applicant) (raftstore.Suffrage, cluster.Peers, error) {
 	ctx, cancel := context.WithTimeout(ctx, joinPatience)
 	defer cancel()

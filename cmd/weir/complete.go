@@ -21,7 +21,7 @@ const completionPatience = 2 * time.Second
 type lister func(ctx context.Context, s *session) ([]cobra.Completion, error)
 
 // listers maps the name of a verb's first argument, or of a flag, to its suggestions,
-// unless the verb sets its own. nil means none: only the user knows the value.
+// unless the verb sets its own. nil means no suggestions: only the user knows the value.
 var listers = map[string]lister{
 	"OPERATION": operationNames(false), "JOB": jobNames(false), "NODE": nodeNames("", (*apipb.Node).GetState), "POOL": poolNamesOfTree, "[POOL]": poolNamesOfTree,
 	"TREE": treeNames, "[TREE]": treeNames, "REPLICA": replicaNames, "[REPLICA]": replicaNames, "[KEY]": profileKeys,
@@ -94,8 +94,8 @@ func operationNames(inProgress bool) lister {
 	}
 }
 
-// jobNames suggests jobs of the latest operations. For each operation it lists the jobs that have
-// not ended and then, unless inProgress is set, the latest that have.
+// jobNames suggests jobs of the latest operations. For each operation it lists the jobs that
+// have not ended and, unless inProgress is set, also the latest of those that have ended.
 func jobNames(inProgress bool) lister {
 	const operations, jobs = 10, 50
 	return func(ctx context.Context, s *session) ([]cobra.Completion, error) {
@@ -174,7 +174,7 @@ func treeNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
 	return named(all.GetTrees()), err
 }
 
-// nodeNames suggests the nodes in a state, or all if it is empty.
+// nodeNames suggests the nodes in the given state; all nodes if `state` is empty.
 func nodeNames(state string, about func(*apipb.Node) string) lister {
 	return func(ctx context.Context, s *session) ([]cobra.Completion, error) {
 		nodes, err := s.ListNodes(ctx, state)
@@ -211,8 +211,8 @@ func described[T any](all []T, name, about func(T) string) []cobra.Completion {
 	return out
 }
 
-// operationStates returns the names of all operation states, without the first, which means
-// none.
+// operationStates returns the names of all operation states except the first, which means no
+// state.
 func operationStates() []cobra.Completion {
 	var out []cobra.Completion
 	for _, state := range lifecycle.States()[1:] {
@@ -228,7 +228,7 @@ func must(err error) {
 	}
 }
 
-// fixed suggests the same values always, without asking the cluster.
+// fixed always suggests the same values, without asking the cluster.
 func fixed(values ...cobra.Completion) cobra.CompletionFunc {
 	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 }

@@ -50,12 +50,12 @@ type devFlags struct {
 	nodeMemory string
 	// lease is the nodes' lease; 0 means the replicas' default.
 	lease time.Duration
-	// onStop is the agents' --on-stop.
+	// onStop is the value of the agents' flag --on-stop.
 	onStop string
 }
 
-// register adds the flags that all such commands share. replicas is the usage of
-// --replicas.
+// register adds the flags that all commands that start a cluster share. `replicas` is the usage
+// of --replicas.
 func (f *devFlags) register(flags *pflag.FlagSet, replicas string) {
 	f.cluster = devcluster.Default()
 	flags.IntVar(&f.cluster.Replicas, "replicas", f.cluster.Replicas, replicas)

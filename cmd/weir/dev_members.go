@@ -151,7 +151,7 @@ func showMembers(out io.Writer, dir string) (*devcluster.Record, error) {
 // seenMember is a member and the current state of its process.
 type seenMember struct {
 	*devcluster.Member
-	// pid is 0 if the process is down; state is down, starting or up.
+	// pid is 0 if the process is down. state is one of "down", "starting" and "up".
 	pid   int
 	state string
 }
@@ -184,7 +184,7 @@ func membersTable(seen []seenMember) string {
 	return t.Render()
 }
 
-// devStatusMessage returns the same data for programs, with unshortened paths.
+// devStatusMessage returns the data of membersTable for programs, with unshortened paths.
 func devStatusMessage(seen []seenMember, leader string) (proto.Message, error) {
 	members := make([]map[string]any, len(seen))
 	for i, m := range seen {

@@ -100,7 +100,7 @@ func beginAt(m *apipb.ReadEventsRequest, since string, now time.Time) error {
 	return fmt.Errorf("--since %q: must be an index such as 1234 or 1234.5, a time such as 2026-01-31T08:00:00Z, or how long ago, such as 5m", since)
 }
 
-// tell prints an event; JSON is on one line.
+// tell prints an event. As JSON, the event is on one line.
 func (p *printer) tell(e *eventpb.Event) error {
 	switch p.format {
 	case formatJSON:
@@ -228,7 +228,7 @@ func (h happening) Ran() string {
 	return span(time.Duration(h.GetRunSeconds() * float64(time.Second)))
 }
 
-// Until returns by when an interrupted job must stop, and what its notice waits for.
+// Until returns the deadline by which an interrupted job must stop, and what delays its notice.
 func (h happening) Until() string {
 	until := ""
 	if h.GetDeadline() != nil && !h.GetDeadline().AsTime().Equal(h.GetTime().AsTime()) {

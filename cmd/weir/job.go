@@ -146,7 +146,7 @@ func jobsText(page *apipb.ListJobsResponse, req *apipb.ListJobsRequest, now time
 		fmt.Sprintf("\njobs %d to %d of %d: more with --offset and --limit\n", req.GetOffset()+1, shown, page.GetTotal()))
 }
 
-// jobMemory returns the most memory that a job used, and its reserve if that is known.
+// jobMemory returns a job's peak memory use, and its reserve if that is known.
 func jobMemory(j *apipb.Job) string {
 	had, held := j.GetStatistics().GetMaxMemory(), cmp.Or(j.GetReserve().GetUser(), j.GetResources().GetMemory())
 	return when(had != 0, size(had)+when(held != 0, "/"+size(held)))

@@ -40,7 +40,7 @@ const (
 	exitFailure = 1
 	// exitUsage: the command line or a file named in it is wrong.
 	exitUsage = 2
-	// exitNotReached: no replica answered, or none that leads.
+	// exitNotReached: no replica, or no leading replica, answered.
 	exitNotReached = 3
 	// exitOperationEnded: the operation that was waited for failed or was aborted.
 	exitOperationEnded = 4
@@ -51,8 +51,8 @@ const (
 	exitDamaged = 11
 	// exitRemoved: the replica has been removed from its cluster.
 	exitRemoved = 12
-	// exitForeignData: a replica's or an agent's data belongs to another one, or to a newer
-	// version.
+	// exitForeignData: a replica's or an agent's data belongs to another replica or agent, or to
+	// a newer version.
 	exitForeignData = 13
 )
 

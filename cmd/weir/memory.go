@@ -124,8 +124,8 @@ func profileText(p *apipb.MemoryProfile, now time.Time) string {
 	return page.String()
 }
 
-// reserveText describes the memory reserve of a job: its processes' part and its job
-// proxy's, with their factors.
+// reserveText describes the memory reserve of a job: the part of its processes and the part of
+// its job proxy, each with its factor.
 func reserveText(r *apipb.JobReserve, limit int64) string {
 	if r == nil {
 		return ""
@@ -135,8 +135,9 @@ func reserveText(r *apipb.JobReserve, limit int64) string {
 		fmt.Sprintf(", %s for its job proxy (%s times %s)", size(r.GetProxy()), number(r.GetProxyFactor(), 2), size(r.GetProxyEstimate()))
 }
 
-// learnedText draws the memory reserve that each task has learned for its next job: for the
-// job's processes, which is within memory_limit, and for the job proxy, which is not.
+// learnedText draws the memory reserve that each task has learned for its next job: the part for
+// the job's processes, which is within memory_limit, and the part for the job proxy, which is
+// outside it.
 func learnedText(op *apipb.Operation) string {
 	g := newGrid("memory of", "limit>", "process reserve>", "of the limit>", "proxy reserve>", "together>", "learned from", "overdrafts>", "profile")
 	for _, t := range op.GetTasks() {

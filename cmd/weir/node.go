@@ -67,7 +67,7 @@ func newNodeListCommand(f *clientFlags) *cobra.Command {
 	return cmd
 }
 
-// nodesView shows a list of nodes: all, or those in a state.
+// nodesView shows a list of nodes: all nodes, or those in the given state.
 func nodesView(nodes []*apipb.Node, state string) view {
 	all := &apipb.ListNodesResponse{Nodes: nodes}
 	calm := proto.CloneOf(all)
@@ -175,7 +175,7 @@ agent reconnects registers as a new node, which is not drained.`,
 	return cmd
 }
 
-// empty drains an online node, kills its jobs, and waits until it has none.
+// empty drains an online node, kills its jobs, and waits until no job is left.
 func empty(ctx context.Context, s *session, name string) error {
 	offline := func(n *apipb.Node) bool { return n.GetState() == statepb.NodeOffline }
 	gone := false

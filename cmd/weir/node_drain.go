@@ -127,7 +127,7 @@ func nodeState(n *apipb.Node) string {
 func awaitEmpty(ctx context.Context, s *session, name string, quiet bool) error {
 	var left *screen.Bar
 	defer func() { left.Close() }()
-	// most is the number of jobs at first; last is the latest number.
+	// `most` is the number of jobs at the beginning. `last` is the latest number of jobs.
 	var most, last int64
 	err := watchNode(ctx, s, name, func(node *apipb.Node) (bool, error) {
 		switch jobs := node.GetJobs(); {

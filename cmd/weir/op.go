@@ -145,7 +145,7 @@ Options are name=value; an empty value means the default, and pool=POOL moves th
 		s.warn(updated.GetWarnings())
 		return s.said(err, updated, "changed operation %s: %s", args[0], done)
 	})
-	cmd.Flags().StringVar(&tree, "tree", "", "change it in this tree only (default: all of its trees)")
+	cmd.Flags().StringVar(&tree, "tree", "", "change the operation in this tree only (default: all of its trees)")
 	registerUnset(cmd, &unset, pooltree.OperationOptions{})
 	return cmd
 }

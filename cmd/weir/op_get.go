@@ -41,7 +41,7 @@ defaults filled in.`,
 			return s.show(operationView(op))
 		}),
 	}
-	cmd.Flags().BoolVar(&watch, "watch", false, "follow until it has ended, and refresh as it changes")
+	cmd.Flags().BoolVar(&watch, "watch", false, "follow the operation until it has ended, and refresh at each change")
 	return cmd
 }
 
@@ -143,7 +143,7 @@ func placeText(in *apipb.OperationTree) string {
 		when(in.GetPendingReason() != "", ", waits: "+in.GetPendingReason())
 }
 
-// sharesText returns the fair, usage and demand share of an operation, and its claimed one.
+// sharesText returns the fair, usage, demand and claimed shares of an operation.
 func sharesText(fair, usage, demand, claimed *float64) string {
 	return fmt.Sprintf("fair %s, usage %s, demand %s", share(fair), share(usage), share(demand)) +
 		when(claimed != nil && *claimed > 0, ", claimed "+share(claimed))
@@ -207,8 +207,8 @@ what is committed.`,
 			return s.show(instancesView(&apipb.WatchInstancesResponse{OperationId: seen.GetOperationId(), Instances: seen.GetInstances(), Over: seen.GetOver()}, ready))
 		}),
 	}
-	cmd.Flags().BoolVar(&watch, "watch", false, "follow until the operation has ended, and refresh as they change")
-	cmd.Flags().BoolVar(&ready, "ready", false, "show only those that are ready")
+	cmd.Flags().BoolVar(&watch, "watch", false, "follow the instances until the operation has ended, and refresh at each change")
+	cmd.Flags().BoolVar(&ready, "ready", false, "show only instances that are ready")
 	return cmd
 }
 

@@ -53,7 +53,7 @@ again one by one: start the operation again.`,
 	return cmd
 }
 
-// retryOperation reruns jobs of an operation, and waits for them if wait is set.
+// retryOperation reruns jobs of an operation, and waits for them if `wait` is set.
 func retryOperation(ctx context.Context, s *session, req *apipb.RetryOperationRequest, wait, quiet bool) error {
 	started, err := s.RetryOperation(ctx, req)
 	if err != nil {

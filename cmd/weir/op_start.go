@@ -93,8 +93,8 @@ func (f *startFlags) description(stdin io.Reader) (*structpb.Struct, error) {
 	return document.Struct()
 }
 
-// readInput reads a file, or standard input for -. what names the content in errors; shown
-// is the name of the file for errors.
+// readInput reads a file, or standard input for -. `what` names the content in errors; `shown`
+// is the file's name in errors.
 func readInput(what, name string, stdin io.Reader) (shown string, data []byte, err error) {
 	if shown = name; name == "-" {
 		shown = "standard input"
@@ -141,7 +141,7 @@ func perhapsStarted(err error, anyway string) error {
 	return err
 }
 
-// follow prints the id of a started operation, and waits for it if wait is set.
+// follow prints the id of a started operation, and waits for it if `wait` is set.
 func follow(ctx context.Context, s *session, started proto.Message, id string, wait, quiet bool) error {
 	if !wait {
 		return s.said(nil, started, "%s", id)

@@ -25,8 +25,8 @@ type assigned struct {
 }
 
 // assignments parses arguments such as weight=3 or resource_limits.cpu=10 for the options
-// of T. An empty value means the default, and so does a name in unset. An unknown or
-// repeated option is an error at once; invalid values are checked together.
+// of T. An empty value means the default, and so does a name in `unset`. An unknown or repeated
+// option is an error at once; values are validated together.
 func assignments[T any](given, unset []string) ([]assigned, error) {
 	var out []assigned
 	add := func(argument, path, text string) error {
@@ -97,7 +97,7 @@ func checkAssigned[T any](values []assigned) error {
 	return option.Read(&options, document)
 }
 
-// objectOf returns an object that has only values set.
+// objectOf returns an object in which only the given values are set.
 func objectOf[T any](values []assigned) (map[string]any, error) {
 	object := make(map[string]any)
 	for _, v := range values {
@@ -110,7 +110,7 @@ func objectOf[T any](values []assigned) (map[string]any, error) {
 }
 
 // changeOf parses the arguments of a change to options of T. moved is the value of the argument
-// named by `move`; nil if it is not given. done describes the change.
+// named by `move`; nil if it is not given. `done` describes the change.
 func changeOf[T any](move string, given, unset []string) (moved *string, options *structpb.Struct, done string, err error) {
 	moved, given, err = takeOut(move, given)
 	if err != nil {
@@ -131,7 +131,7 @@ func changeOf[T any](move string, given, unset []string) (moved *string, options
 	return moved, options, changesText(values, said...), err
 }
 
-// takeOut removes the argument name=value, which is not an option, from given.
+// takeOut removes the argument name=value, which is not an option, from `given`.
 func takeOut(name string, given []string) (value *string, rest []string, err error) {
 	for _, argument := range given {
 		text, ok := strings.CutPrefix(argument, name+"=")
@@ -203,7 +203,7 @@ func optionsHelp[T any]() string {
 }
 
 // completeOptions suggests the names of options, and the values of those that have a fixed
-// set. first, if not nil, completes the first argument.
+// set. `first`, if not nil, completes the first argument.
 func (f *clientFlags) completeOptions(first lister, fields []option.Field, more ...string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if first != nil && len(args) == 0 {
@@ -237,7 +237,7 @@ func (f *clientFlags) completeOptions(first lister, fields []option.Field, more 
 // errNothing is returned for a change without options.
 var errNothing = errors.New("nothing to change: give option=value, or --unset (see --help)")
 
-// sizeFlag parses the size in a flag; low is the least that is valid.
+// sizeFlag parses the size in a flag; `low` is the least valid size.
 func sizeFlag(flag, text string, low int64) (int64, error) {
 	size, err := resource.ParseSizeWithin(text, low, math.MaxInt64)
 	if err != nil {

@@ -55,13 +55,13 @@ func registerOutput(cmd *cobra.Command, flags *pflag.FlagSet, f *format) {
 type view struct {
 	// message is the answer for programs.
 	message proto.Message
-	// text returns the answer for people, as seen at the time now.
+	// text returns the answer for people, as seen at the time `now`.
 	text func(now time.Time) string
 	// rows is set if text is a list. On a terminal its rows are clipped to one line each.
 	rows bool
-	// empty is shown instead of the result of text if there is nothing to show.
+	// empty is shown instead of the result of `text` if there is nothing to show.
 	empty string
-	// calm is message without the fields that change all the time; nil if there are none.
+	// calm is message without the fields that change all the time; nil if it has no such fields.
 	calm proto.Message
 }
 

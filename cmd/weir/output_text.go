@@ -91,7 +91,7 @@ func printable(s string) string {
 	}, s)
 }
 
-// clip cuts a line to a width; 0 means any width.
+// clip cuts a line to a width; 0 means no limit.
 func clip(line string, width int) string {
 	if width <= 0 || text.StringWidthWithoutEscSequences(line) <= width {
 		return line
@@ -140,8 +140,8 @@ func lasted(began, ended *timestamppb.Timestamp, now time.Time) string {
 	return span(now.Sub(began.AsTime()))
 }
 
-// span returns a duration in its two largest units: "2h5m", below a minute with
-// enough digits to compare.
+// span formats a duration in its two largest units, such as "2h5m". Below a minute it has enough
+// digits to compare.
 func span(d time.Duration) string {
 	d = max(d, 0)
 	switch {
@@ -163,7 +163,7 @@ func span(d time.Duration) string {
 // size returns bytes for people: "64 MiB".
 func size(bytes int64) string { return resource.ShowSize(bytes) }
 
-// number returns a value with at most so many digits after the point.
+// number formats a value with at most `digits` digits after the decimal point.
 func number(value float64, digits int) string {
 	s := strconv.FormatFloat(value, 'f', digits, 64)
 	if strings.Contains(s, ".") {

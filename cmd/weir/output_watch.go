@@ -19,7 +19,8 @@ import (
 const (
 	clearScreen = "\x1b[2J"
 	cursorHome  = "\x1b[H"
-	// clearLine and clearBelow clear from the cursor on.
+	// clearLine clears the rest of the line from the cursor; clearBelow clears the rest of the
+	// screen.
 	clearLine  = "\x1b[K"
 	clearBelow = "\x1b[J"
 )

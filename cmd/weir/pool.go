@@ -116,7 +116,7 @@ type rankedPool struct {
 	last []bool
 }
 
-// ranked orders pools so that each is followed by those below it.
+// ranked orders pools so that each is followed by its descendants.
 func ranked(pools []*apipb.Pool) []rankedPool {
 	below := make(map[string][]*apipb.Pool)
 	known := make(map[string]bool)
@@ -169,8 +169,8 @@ func poolText(answer *apipb.GetPoolResponse) string {
 	return page.String() + optionsText(p.GetOptions())
 }
 
-// defaulted returns the value of a setting, marked as the tree's for the root pool, and as the
-// default for another pool that does not set it.
+// defaulted returns the value of a setting. For the root pool the value is marked as the tree's;
+// for another pool that does not set it, as the default.
 func defaulted(p *apipb.Pool, name, value string) string {
 	_, set := p.GetOptions().GetFields()[name]
 	root := p.GetName() == string(scheduling.RootPool)

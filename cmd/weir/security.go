@@ -183,9 +183,9 @@ func issue(cmd *cobra.Command, authority *identity.Authority, dir string, role i
 // Certificates are renewed days before they expire.
 const lookAtCertificate = time.Minute
 
-// keepFresh reloads renewed certificates, for connections made from then on, until stop is
-// called: every period, and at once on SIGHUP. Without certificates SIGHUP is ignored,
-// rather than ending a process that should reload.
+// keepFresh reloads the certificates every period, and at once on SIGHUP, until `stop` is
+// called. New connections use the reloaded certificates. Without certificates SIGHUP is ignored,
+// so that it does not end the process.
 func (p protection) keepFresh(period time.Duration, log *slog.Logger) (stop func()) {
 	hangups, over := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -223,7 +223,7 @@ type renewal struct {
 	failed bool
 }
 
-// reload reads the folder. It logs the result if asked is set, or if the result is new.
+// reload reads the folder. It logs the result if `asked` is set, or if the result is new.
 func (r *renewal) reload(asked bool) {
 	if r.credentials == nil {
 		if asked {

@@ -16,7 +16,7 @@ import (
 	"weir/cluster/wire"
 )
 
-// serveAgent serves an agent's metrics and health, if the flags ask for it, until stop is
+// serveAgent serves an agent's metrics and health, if the flags ask for it, until `stop` is
 // called.
 func serveAgent(f *agentFlags, protection protection, station *actors.Station, log *slog.Logger) (stop func() error, err error) {
 	if f.metricsListen == "" {

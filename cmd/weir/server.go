@@ -159,8 +159,9 @@ func (f *serverFlags) eventLog(log *slog.Logger) (events.Config, error) {
 	return cfg, nil
 }
 
-// killPart is the divisor that turns the lease into how long a node may take to end its jobs after
-// the lease. It is at least the default: their processes may have to wait for a processor.
+// killPart determines how long a node may take to end its jobs after its lease: the lease
+// divided by killPart, but at least the default. The jobs' processes may have to wait for a
+// processor.
 const killPart = 10
 
 // actorTiming returns the timing of the actors.
@@ -206,8 +207,8 @@ func (s *server) close() error {
 // watchers are the roles that may read metrics and health.
 var watchers = []identity.Role{identity.Replica, identity.Client, identity.Operator}
 
-// newAPIHandler returns the handler of a replica's public API, metrics and health. stop
-// ends the calls that wait.
+// newAPIHandler returns the handler of a replica's public API, metrics and health. `stop` ends
+// the calls that wait.
 func newAPIHandler(s *server) (routes *http.ServeMux, stop func(), err error) {
 	calls := metrics.NewCalls()
 	handler, err := api.NewHandler(api.Config{

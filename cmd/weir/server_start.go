@@ -31,11 +31,11 @@ import (
 	"weir/scheduling/engine"
 )
 
-// collectorPercent is GOGC unless the environment sets it. With it, a replica uses up to three
-// times its live memory instead of twice, but a tenth less processor time.
+// collectorPercent is GOGC unless the environment sets it. With this value a replica uses up to
+// three times its live memory instead of twice, but a tenth less processor time.
 const collectorPercent = 200
 
-// runServer runs a replica until asked is done.
+// runServer runs a replica until `asked` is done.
 func runServer(asked context.Context, f *serverFlags, log *slog.Logger, say func(string)) (err error) {
 	peers, err := f.known()
 	if err != nil {
@@ -76,8 +76,8 @@ func runServer(asked context.Context, f *serverFlags, log *slog.Logger, say func
 	return err
 }
 
-// take runs the steps of the start. A part that runs already may fail meanwhile and end
-// ctx: then take returns that error and runs no further step.
+// take runs the steps of the start. If a part that already runs fails meanwhile and ends ctx,
+// take returns that error and runs no further step.
 func take(ctx context.Context, steps ...func(context.Context) error) error {
 	for _, step := range steps {
 		err := step(ctx)
@@ -284,9 +284,9 @@ func (s *server) locate(replica string) (string, bool) {
 	return known.Address, ok && known.Live && known.Address != ""
 }
 
-// begun reports whether there is no cluster to bootstrap: this replica has been part of one that
-// had a leader, or another replica has, and will bring it up to date. A folder alone proves
-// nothing: the replica may have died before its first log entry.
+// begun reports whether the cluster has begun, so that it must not be bootstrapped: this replica
+// has been part of it while it had a leader, or another replica has and will bring this one up
+// to date. A folder alone proves nothing: the replica may have died before its first log entry.
 func (s *server) begun() bool {
 	if began, err := s.hasBegun(); err == nil && began {
 		return true
@@ -340,7 +340,7 @@ func (s *server) serve(context.Context) error {
 	s.undo = append(s.undo, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
-		// Another replica leads before this one's clients are sent away.
+		// Hand over leadership before the clients of this replica are disconnected.
 		if current, _ := s.store.Leadership(); current.Leader {
 			if err := s.store.Transfer(ctx, ""); err != nil {
 				s.log.Warn("leadership not transferred", "error", err)

@@ -82,7 +82,7 @@ how many jobs an operation could run at once, job is what each of them needs.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&w.file, "file", "f", "", "file that describes a cluster, - for standard input (default: the cluster as it is)")
 	flags.StringVar(&w.tree, "tree", "", "pool tree of the cluster (default: the default tree)")
-	flags.StringArrayVar(&w.set, "set", nil, "POOL/OPTION=VALUE, or OPERATION/OPTION=VALUE; can be repeated, as all below")
+	flags.StringArrayVar(&w.set, "set", nil, "POOL/OPTION=VALUE, or OPERATION/OPTION=VALUE; this and the other flags for changes can be repeated")
 	flags.StringArrayVar(&w.setTree, "set-tree", nil, "OPTION=VALUE of the tree itself")
 	flags.StringArrayVar(&w.addPools, "add-pool", nil, "pool to add: NAME, or NAME: {parent: POOL, OPTION: VALUE}")
 	flags.StringArrayVar(&w.removePools, "remove-pool", nil, "pool to remove")
@@ -147,7 +147,7 @@ func settingOf(text string) (whatif.Setting, error) {
 	path, value, ok := strings.Cut(text, "=")
 	of, option, named := strings.Cut(path, "/")
 	if !ok || !named || of == "" || option == "" {
-		return whatif.Setting{}, errors.New("write it as POOL/OPTION=VALUE, such as ads/weight=5")
+		return whatif.Setting{}, errors.New("must have the form POOL/OPTION=VALUE, such as ads/weight=5")
 	}
 	if option == "parent" || option == "pool" {
 		return whatif.Setting{Of: of, Path: option, Value: value}, nil

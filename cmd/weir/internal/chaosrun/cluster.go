@@ -87,8 +87,8 @@ type vote struct {
 	term   uint64
 }
 
-// votes returns the votes of the replicas that answer, by replica, and the vote of the majority, if
-// there is one for a leader.
+// votes returns the votes of the replicas that answer, by replica. `elected` is the leader that
+// more than half of them name, if there is one.
 func (c *runCluster) votes(ctx context.Context) (elected vote, by map[string]vote) {
 	ctx, cancel := context.WithTimeout(ctx, statusPatience)
 	defer cancel()
@@ -165,8 +165,8 @@ func (c *runCluster) guard(ctx context.Context) error {
 	return nil
 }
 
-// unasked reports whether a member's process, which has ended, ended by itself. If not, the run has
-// killed it, and may have started the next one since.
+// unasked reports whether a member's process, which has ended, ended by itself. If it did not,
+// the run has killed the process, and may have started its successor since.
 func (c *runCluster) unasked(m *devcluster.Member) (bool, error) {
 	if c.isDown(m.Name) {
 		return false, nil

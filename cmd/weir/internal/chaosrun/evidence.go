@@ -85,8 +85,8 @@ func (e *evidence) gone(ctx context.Context, when string, look func() ([]string,
 	return ctx.Err()
 }
 
-// Processes returns the processes, except this one, that have each of the words in their
-// command line or environment.
+// Processes returns the processes, except this one, that have all of the words in their command
+// line or environment.
 func Processes(words ...string) ([]string, error) {
 	all, err := proctree.All()
 	if err != nil {

@@ -55,8 +55,8 @@ func ownerOf(dir string) (owner devcluster.Process, err error) {
 }
 
 // Heal ends everything that a run left behind, and removes its folder unless keep is set.
-// The error is ErrNoRun if the folder is not a run's, ErrRunning if the run is in progress.
-// sweep ends what an agent left behind.
+// The error is ErrNoRun if the folder is not a run's, and ErrRunning if the run is in progress.
+// `sweep` ends what an agent left behind.
 func Heal(ctx context.Context, folder string, keep bool, sweep func(devcluster.Member) error, display *screen.Screen) error {
 	dir, err := filepath.Abs(folder)
 	if err != nil {

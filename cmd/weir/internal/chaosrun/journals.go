@@ -25,7 +25,8 @@ type journals struct {
 // agentJournal is the journal of one agent.
 type agentJournal struct {
 	node string
-	// path is the journal's file while the cluster runs; kept is where the file is afterwards.
+	// path is the journal's file while the cluster runs. kept is the path of that file
+	// afterwards.
 	path, kept string
 	tail       journal.Tail
 }

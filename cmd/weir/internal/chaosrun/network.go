@@ -9,11 +9,11 @@ import (
 )
 
 // EnterNetwork moves this process into its own network namespace, by executing its program again.
-// In the namespace it returns nil; outside it returns only an error.
+// Called in that namespace, it returns nil. Called elsewhere, it returns only if it fails.
 func EnterNetwork() error { return devcluster.IsolateSelf("WEIR_CHAOS_NETWORK") }
 
 // openNetwork gives each member its own network namespace, if possible, and returns the
-// kinds of faults that are possible. unavailable is what EnterNetwork returned.
+// kinds of faults that are possible. `unavailable` is what EnterNetwork returned.
 func openNetwork(unavailable error, config *devcluster.Config, display *screen.Screen) (*devcluster.Network, []fault.Kind, error) {
 	kinds := []fault.Kind{fault.Kill, fault.Pause}
 	if unavailable != nil {

@@ -22,11 +22,11 @@ import (
 // Lease is the lease of the nodes in a run: short, so that it often expires.
 const Lease = 3 * time.Second
 
-// stall is how long a replica's disk may hang before the replica gives up: longer than a
-// busy disk delays it, shorter than most faults.
+// stall is how long a replica's disk may hang before the replica gives up: longer than the delay
+// of a busy disk, but shorter than most faults.
 const stall = 2 * time.Second
 
-// The folders of a run: of its cluster, and of the members' files that are kept.
+// The folder of a run's cluster, and the folder of the members' files that are kept.
 const (
 	ClusterFolder = "cluster"
 	MembersFolder = "members"

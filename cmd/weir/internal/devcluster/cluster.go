@@ -34,9 +34,9 @@ type Cluster struct {
 // which must reach their workspaces. Secrets are in closed folders below.
 const passable = 0o711
 
-// Start starts every process of a cluster and returns at once; AwaitReady waits until it is
-// ready. It first cleans up after an earlier owner. say shows messages to the user. After
-// an error nothing is left.
+// Start starts every process of a cluster and returns at once; AwaitReady waits until the
+// cluster is ready. Start first cleans up after an earlier owner. `say` shows messages to the
+// user. If Start fails, it leaves nothing behind.
 func Start(config Config, say func(string)) (*Cluster, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("start cluster: %w", err)

@@ -79,7 +79,7 @@ func Default() Config {
 // DefaultStopTimeout is the default of Ending.StopTimeout.
 const DefaultStopTimeout = 10 * time.Second
 
-// maxAgents is how many agents one machine can run in a trial.
+// maxAgents is the maximum number of agents on one machine.
 const maxAgents = 64
 
 // Validate returns an error if c is invalid.
@@ -129,7 +129,7 @@ const loopback = "127.0.0.1"
 
 // Share is the resources that one agent offers to jobs.
 type Share struct {
-	// CPU is in cores and Memory in bytes; Slots is the number of jobs.
+	// CPU is in cores. Memory is in bytes. Slots is how many jobs can run at once.
 	CPU    int
 	Memory int64
 	Slots  int
@@ -140,7 +140,7 @@ type Share struct {
 const least = 4
 
 // ShareOut divides a machine evenly among agents. Each gets at least 4 cores and
-// 4 slots, even if the machine has fewer: then jobs take turns.
+// 4 slots, even if the machine has fewer cores; jobs then take turns.
 func ShareOut(cores float64, memory int64, agents int) Share {
 	parts := max(agents, 1)
 	cpu := max(int(math.Floor(cores))/parts, least)

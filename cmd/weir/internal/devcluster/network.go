@@ -22,7 +22,7 @@ type Network struct {
 	hub     *os.File
 
 	mu sync.Mutex
-	// cuts counts, for each pair of members, the Cuts that are not mended.
+	// cuts counts, for each pair of members, the calls of Cut that Mend has not undone.
 	cuts map[[2]string]int
 }
 
@@ -33,8 +33,8 @@ type place struct {
 }
 
 // IsolateSelf moves this process into its own network namespace: it executes the same program again
-// with variable set in its environment. In the namespace it returns nil; outside it returns only an
-// error.
+// with variable set in its environment. Called in that namespace, it returns nil. Called
+// elsewhere, it returns only if it fails.
 func IsolateSelf(variable string) error {
 	if os.Getenv(variable) != "" {
 		return os.Unsetenv(variable)
@@ -142,8 +142,8 @@ func (n *Network) Cut(a, b string) error {
 	return nil
 }
 
-// Mend undoes one Cut; packets pass again once all are undone. It is no error if the two
-// members are not cut off from each other.
+// Mend undoes one Cut; packets pass again once all Cuts of the pair are undone. It is no error
+// if the two members are not cut off from each other.
 func (n *Network) Mend(a, b string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -162,7 +162,7 @@ func (n *Network) Mend(a, b string) error {
 
 func pairOf(a, b string) [2]string { return [2]string{min(a, b), max(a, b)} }
 
-// drop adds or deletes the rules that drop packets between a pair; `what` is add or del.
+// drop adds or deletes the rules that drop packets between a pair; `what` is "add" or "del".
 func (n *Network) drop(what string, pair [2]string) error {
 	a, b := n.members[pair[0]].address, n.members[pair[1]].address
 	rule := "rule " + what + " pref 100 from %s to %s type blackhole"

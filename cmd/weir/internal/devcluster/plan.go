@@ -18,7 +18,7 @@ const (
 
 // Member is one process of a cluster.
 type Member struct {
-	// Name is r1, r2, … for replicas, n1, n2, … for agents by default.
+	// Name is r1, r2, … for replicas and, by default, n1, n2, … for agents.
 	Name string `json:"name"`
 	Kind Kind   `json:"kind"`
 	// Address is a replica's host:port, empty for agents, which listen nowhere.

@@ -19,8 +19,8 @@ const (
 // jobPorts is how many ports an agent has for its jobs.
 const jobPorts = 100
 
-// freeRanges returns the first ports of n distinct ranges of size ports. All ports are free
-// on 127.0.0.1 now, for TCP and UDP, and none is in taken.
+// freeRanges returns the first ports of `n` distinct ranges of `size` ports each. All ports are
+// free on 127.0.0.1 now, for TCP and UDP, and none is in `taken`.
 func freeRanges(n, size int, taken []int) ([]int, error) {
 	var ranges []int
 	for _, block := range rand.Perm((firstOutgoing - firstPort) / size) {

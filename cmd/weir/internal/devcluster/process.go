@@ -18,8 +18,8 @@ import (
 // Child is a process that this one started.
 type Child struct {
 	Process Process
-	// Ended is closed when the process has ended. From then on, end says how it ended, and code is
-	// its exit code.
+	// Ended is closed when the process has ended. From then on, `end` says how the process
+	// ended, and `code` is its exit code.
 	Ended chan struct{}
 	end   string
 	code  int
@@ -36,8 +36,8 @@ func (c *Child) Over() bool {
 }
 
 // StartChild starts a program in its own session: Ctrl-C reaches only the owner, which
-// stops its children in order. With attach, the child is killed when this process ends,
-// however it ends. enter, if not nil, runs first on the thread that starts the child, to
+// stops its children in order. With `attach`, the child is killed when this process ends,
+// however it ends. `enter`, if not nil, runs first on the thread that starts the child, to
 // change its namespace.
 func StartChild(cmd *exec.Cmd, attach bool, enter func() error) (*Child, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -86,8 +86,8 @@ func (r *Reach) View(ctx context.Context) (View, error) {
 // leaderPause is the time between two checks for a leader.
 const leaderPause = 100 * time.Millisecond
 
-// Leader waits for a leader that is running, and returns it: replicas keep naming a dead
-// one until they elect the next. It implements wordcount.Cluster, as do the methods below.
+// Leader waits for a leader that is running, and returns it: replicas keep naming a dead leader
+// until they elect the next. It implements wordcount.Cluster, as do the methods below.
 func (r *Reach) Leader(ctx context.Context) (string, error) {
 	for {
 		leader, err := r.LeaderNow(ctx)

@@ -66,7 +66,7 @@ func progress(members []Member, ready func(*Member) bool, view View) Progress {
 }
 
 // Up starts a cluster and waits until it is ready; display shows its progress. The caller stops the
-// returned cluster, even if Up also returns an error. say reports members that end or are
+// returned cluster, even if Up also returns an error. `say` reports members that end or are
 // restarted.
 func Up(ctx context.Context, config Config, display *screen.Screen, say func(string)) (*Cluster, error) {
 	if config.Insecure {
@@ -94,7 +94,7 @@ func Up(ctx context.Context, config Config, display *screen.Screen, say func(str
 var errEnded = errors.New("exited")
 
 // AwaitReady waits until all replicas are up, one of them leads, and all agents are
-// registered. If a process ends before that, the error shows its last log lines. report is
+// registered. If a process ends before that, the error shows its last log lines. `report` is
 // called on every change.
 func (c *Cluster) AwaitReady(ctx context.Context, probe Probe, report func(Progress)) error {
 	timed, cancel := context.WithTimeout(ctx, c.config.ReadyTimeout)

@@ -24,7 +24,7 @@ var (
 	ErrRunning = errors.New("a cluster runs here already")
 )
 
-// Process is one process of one boot of this machine. The zero Process means none.
+// Process is one process of one boot of this machine. The zero Process means no process.
 type Process struct {
 	proxyproto.Identity
 	Boot string `json:"boot"`
@@ -55,7 +55,7 @@ func (p Process) Alive() bool {
 	return p.Pid != 0 && p.Boot == bootID() && proctree.Alive(p.Identity)
 }
 
-// Signal sends a signal to the process if it lives.
+// Signal sends a signal to the process if it is running.
 func (p Process) Signal(signal unix.Signal) error {
 	if !p.Alive() {
 		return nil
@@ -117,7 +117,7 @@ func (r *Record) condition(alive func(Process) bool) condition {
 	return stale
 }
 
-// Load reads the record of the cluster in dir; ErrNone when there is none.
+// Load reads the record of the cluster in dir. The error is ErrNone if no cluster runs there.
 func Load(dir string) (*Record, error) {
 	root, err := filepath.Abs(dir)
 	if err != nil {

@@ -244,7 +244,7 @@ func vacate(root string, ending Ending) error {
 		return nil
 	})
 	if errors.Is(err, ErrNone) || errors.Is(err, fs.ErrNotExist) {
-		// Another process has ended it already.
+		// Another process has already ended the cluster.
 		return nil
 	}
 	return err

@@ -16,7 +16,8 @@ const (
 	LeastGuarantee = 0.97
 	// MostLost is the greatest part of a cluster's usage that may be lost by preemption.
 	MostLost = 0.4
-	// MostLostOfAll is the same for at least Many clusters together.
+	// MostLostOfAll is the greatest part of the usage of many clusters, at least Many, that may
+	// be lost by preemption.
 	MostLostOfAll = 0.1
 	Many          = 30
 )

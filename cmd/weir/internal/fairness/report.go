@@ -15,9 +15,9 @@ type Row struct {
 	// Breaches counts breaches. Hungry counts the always hungry pools that were judged; Below
 	// counts those of them that got less than LeastShare.
 	Breaches, Hungry, Below int
-	// WorstShare is the least part of its fair share that an always hungry pool got; Judged is the
-	// least value that was judged, with half of the largest job added. Both are NaN if there was no
-	// such pool.
+	// WorstShare is the least part of its fair share that an always hungry pool got. Judged is
+	// the least such part as it was judged: with half of the largest job added. Both are NaN if
+	// there was no such pool.
 	WorstShare, Judged float64
 	// Guarantees counts the pools whose guarantees were judged; Short counts those of them that got
 	// less than LeastGuarantee.
@@ -55,7 +55,8 @@ func Table(outcomes []Outcome) []Row {
 	return rows
 }
 
-// least returns the lesser of two numbers; `so` is NaN if there is none yet.
+// least returns the lesser of x and `so`, the least number so far. `so` is NaN if there is no
+// number yet.
 func least(so, x float64) float64 {
 	if x < so || math.IsNaN(so) {
 		return x

@@ -81,7 +81,7 @@ func (g *generator) is(kind string) bool {
 
 func (g *generator) percent(p int) bool { return g.chance.IntN(100) < p }
 
-// between returns a whole number from a to b.
+// between returns a random whole number from `a` to `b`.
 func (g *generator) between(a, b int) int { return a + g.chance.IntN(b-a+1) }
 
 func oneOf[T any](g *generator, values ...T) T { return values[g.chance.IntN(len(values))] }

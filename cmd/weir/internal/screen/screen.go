@@ -100,7 +100,8 @@ func (b *Bar) Update(done int64, words string) {
 	}
 	if b.writer != nil {
 		b.tracker.UpdateMessage(b.title + ": " + words)
-		// The writer stops drawing a full bar, and lines above it, so only Close fills it.
+		// Once a bar is full, the writer stops drawing it and the lines above it: only Close
+		// fills the bar.
 		b.done = done
 		b.tracker.SetValue(min(done, max(b.total-1, 0)))
 		return

@@ -136,7 +136,7 @@ func (d *Distribution[T]) ReadOption(v *option.Value) error {
 		d.most = float64(*of.Most)
 	}
 	if d.least > d.most {
-		return errors.New("least is more than most")
+		return errors.New("option least must not be greater than option most")
 	}
 	return d.shape(&of)
 }

@@ -29,8 +29,8 @@ type File struct {
 	Pace      Pace
 	Pools     pooltree.Tree
 	Nodes     []whatif.Node
-	// Volumes are the initial volumes of pools with integral guarantees, as time of the whole
-	// cluster.
+	// Volumes are the initial volumes of pools with integral guarantees. A volume of 1h is worth
+	// the whole cluster for an hour.
 	Volumes   map[scheduling.PoolName]time.Duration
 	Workloads []*Workload
 	// Trace is a list of single operations, in order of time.
@@ -43,8 +43,8 @@ type File struct {
 
 // Pace is how often fair shares are recomputed.
 type Pace struct {
-	// Update is the least time between two updates; Longest is the time between them when nothing
-	// changes.
+	// Update is the least time between two updates. Longest is the time between them when
+	// nothing changes.
 	Update, Longest time.Duration
 	// Tolerance is the part by which a volume may change from one update to the next.
 	Tolerance float64
@@ -172,7 +172,8 @@ type reader struct {
 func read(doc *document.Document, root *option.Value, open func(string) ([]byte, error)) (file *File, control *option.Value, err error) {
 	r := &reader{Reading: doc.Reading(), File: new(File), of: new(simulation)}
 	r.Options(r.of, root, "")
-	// Complete loses the places in the file, so keep the failures as read.
+	// Keep the failures as read: Complete copies groups, and the copies have no positions in the
+	// file, which error messages need.
 	failures := r.of.Failures
 	option.Complete(r.of)
 	r.times()

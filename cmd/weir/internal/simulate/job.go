@@ -41,8 +41,8 @@ func (w *world) length(op *operation, a *statepb.Allocation) time.Duration {
 // shortest is the least length of a job: it keeps time moving.
 const shortest = time.Millisecond
 
-// leave ends a job. Without an order it completes. With an order, left says whether it exited
-// by itself before its deadline or was killed.
+// leave ends a job. Without an order the job completes. With an order, `left` says whether the
+// job exited by itself before its deadline; if not, it was killed.
 func (w *world) leave(job string, order *statepb.StopOrder, left bool) error {
 	a, ok := w.state.Allocation(scheduling.JobID(job))
 	if !ok || w.dead[a.GetNode()] {

@@ -45,8 +45,8 @@ func (r *run) succeed() error {
 	return r.elect()
 }
 
-// lose silences random nodes. Their jobs are gone at once; the leader learns of it when their
-// lease expires.
+// lose silences random nodes. Their jobs are gone at once; the leader learns of the loss when
+// the nodes' leases expire.
 func (w *world) lose(f *Failure) error {
 	var alive []string
 	for _, id := range w.online {

@@ -165,8 +165,8 @@ func (w *world) telling(id string) error {
 	return w.tell(op)
 }
 
-// memoryMeter adds up the memory of running jobs that learn, over time, in bytes x
-// seconds.
+// memoryMeter adds up, over time, the memory of running jobs whose reserve is learned, in bytes
+// x seconds.
 type memoryMeter struct {
 	at               time.Duration
 	held             [3]int64

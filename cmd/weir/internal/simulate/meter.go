@@ -33,8 +33,8 @@ type meter struct {
 	memory     memoryMeter
 	// preempted counts jobs that were ordered to stop, by kind of preemption or reason.
 	preempted map[string]int64
-	// jobWaits are the waits of jobs, and firstWaits those of operations for their first job,
-	// in seconds.
+	// jobWaits are the waits of jobs. firstWaits are the waits of operations for their first
+	// job. Both are in seconds.
 	jobWaits, firstWaits []float32
 	// unfair is the part of the cluster that was used contrary to fair shares, times seconds;
 	// measured is how many seconds were judged.
@@ -56,8 +56,8 @@ type account struct {
 	demand resource.Amounts
 	// The sums below reach up to this time.
 	at time.Duration
-	// used and wanted are resource x seconds since the beginning; wanted counts at most what
-	// the cluster has.
+	// used and wanted are resource x seconds since the beginning. In `wanted`, demand counts up
+	// to what the cluster has.
 	used, wanted sums
 	// parts is usage in share x seconds, as shares of the resources online; partsBefore is the
 	// value of `parts` at the last update.
@@ -70,13 +70,13 @@ type account struct {
 	// owed is what was promised, in share x seconds; fulfilled is how much of that was used.
 	owed, fulfilled float64
 	volume          float64
-	// granted is what integral guarantees gave, in share x seconds; most is the greatest share
+	// granted is what integral guarantees gave, in share x seconds. `most` is the greatest share
 	// given.
 	granted, most float64
 	grants        []grant
 	integral      bool
-	// waits and times are in seconds: waits of jobs until they start, times of operations until
-	// they end.
+	// waits are the times of jobs until they start. times are those of operations until they
+	// end. Both are in seconds.
 	waits, times []float32
 	outcome      outcome
 }
@@ -96,7 +96,7 @@ func (s *sums) add(a resource.Amounts, seconds float64) {
 	}
 }
 
-// of returns amounts x seconds, cpu in cores.
+// of returns the sum of one resource, in amount x seconds. CPU is in cores.
 func (s sums) of(k resource.Kind) float64 {
 	if k == resource.CPU {
 		return s[k] / 100
@@ -239,7 +239,7 @@ func (m *meter) stopped(op *operation, order *statepb.StopOrder) {
 }
 
 // judge compares what pools used since the last update with the fair shares which that update
-// computed. room reports whether one more job of a pool would fit.
+// computed. `room` reports whether one more job of a pool would fit.
 func (m *meter) judge(now, since time.Duration, room func(*account) bool) {
 	d := now - since
 	if d <= 0 {
@@ -266,7 +266,7 @@ func (m *meter) judge(now, since time.Duration, room func(*account) bool) {
 	m.measured += d.Seconds()
 }
 
-// grant notes that the present integral share was given for a time d.
+// grant notes that the present integral share was given for the time `d`.
 func (a *account) grant(d time.Duration) {
 	if n := len(a.grants); n > 0 && a.grants[n-1].share == a.bonus {
 		a.grants[n-1].d += d
@@ -286,7 +286,8 @@ func (a *account) lasted() time.Duration {
 	return sum
 }
 
-// meanShare returns the dominant share of the mean usage since the last update, which was d ago.
+// meanShare returns the dominant share of the mean usage since the last update, which was the
+// time `d` ago.
 func (a *account) meanShare(total resource.Amounts, d time.Duration) float64 {
 	most := 0.0
 	for k := range resource.Count {

@@ -180,7 +180,8 @@ func (w *world) begun(op *operation) {
 	}
 }
 
-// owed returns the commands that advance an operation: the leader's, or else its controller's.
+// owed returns the commands that advance an operation: the commands of the leader or, if there
+// are none, those of its controller.
 func (w *world) owed(op *statepb.Operation) []proto.Message {
 	here := func(string) (string, bool) { return replica, true }
 	if step := life.Next(w.time(), life.View{Operation: op, Term: w.term}, here, 0); len(step.Propose) > 0 {
@@ -282,7 +283,7 @@ func (w *world) endAll(id string, now lifecycle.State) error {
 		return err
 	}
 	if left := w.operations[id].running; left > 0 {
-		return fmt.Errorf("operation %s: %d jobs are left after all were ended", id, left)
+		return fmt.Errorf("operation %s: %d jobs are still running after all were aborted", id, left)
 	}
 	return w.advance(id)
 }

@@ -24,23 +24,25 @@ type Outcome struct {
 	// Leaf pools have no pools below them.
 	Leaf bool
 	// Window is the time from Settle after the first demand to the end. Fair is the mean fair
-	// share in it; Got is the mean usage share, jobs that were ordered to stop included.
+	// share in the window. Got is the mean usage share in it, jobs that were ordered to stop
+	// included.
 	Window    time.Duration
 	Fair, Got float64
 	// Hungry says that demand exceeded the fair share at every update of the window.
 	Hungry bool
-	// LargestJob is the share of its largest job, when the cluster was smallest.
+	// LargestJob is the share of the pool's largest job at the time when the cluster was
+	// smallest.
 	LargestJob float64
-	// Asked is the part of its guarantees, rounded down to whole jobs of the largest size, that
-	// the pool wanted for at least Patience without a break or failure, and for which there was
-	// room beside the guarantees of others. Had is how much of Asked it got. Both are shares x
-	// seconds.
+	// Asked is the part of its guarantees that the pool wanted for at least Patience without a
+	// break or failure, and for which there was room beside the guarantees of others. It is
+	// rounded down to whole jobs of the largest size. Had is how much of Asked the pool got.
+	// Both are shares x seconds.
 	Asked, Had float64
 	// Patience is how long the pool may have to wait for preemption to make room.
 	Patience time.Duration
-	// FirstWait is the time from the first demand, or from the last failure of a node or leader
-	// after it, to the first job, or to the end. FairMeanwhile is the mean fair share from the
-	// first demand to the end of that wait.
+	// FirstWait is the time until the first job or, without a job, until the end. It counts from
+	// the first demand or, if a node or leader failed after that, from the last failure.
+	// FairMeanwhile is the mean fair share from the first demand to the end of that wait.
 	FirstWait     time.Duration
 	FairMeanwhile float64
 	// Preempted counts preempted jobs. Lost is the part of the pool's usage that was lost with
@@ -52,8 +54,8 @@ type Outcome struct {
 	// OverLimits is the longest time for which usage exceeded resource_limits without a break.
 	OverLimits time.Duration
 	// OutOfOrder counts jobs of a FIFO pool that started while an earlier operation had a
-	// pending job that needs no more of any resource. Pools whose order may change are not
-	// counted.
+	// pending job that would have fit in their place: it needs no more of any resource than the
+	// started job. Pools whose order may change are not counted.
 	OutOfOrder int64
 }
 
@@ -89,8 +91,8 @@ type outcome struct {
 	over time.Duration
 }
 
-// interval accounts for the time since the last update, in which the mean usage share was `used`.
-// room reports whether one more job would fit.
+// interval accounts for the time since the last update, in which the mean usage share was
+// `used`. `room` reports whether one more job would fit.
 func (o *outcome) interval(since, now time.Duration, used resource.Vector, promised float64, room func() bool) {
 	d := (now - since).Seconds()
 	if o.wanted < 0 {
@@ -209,8 +211,8 @@ type promise struct {
 	share float64
 }
 
-// since adds the share of an interval. It returns the least share in the interval and the time
-// d before it, or 0 if the record does not reach back that far.
+// since adds the share of an interval. It returns the least share over the interval and the time
+// `d` before it; 0 if the record does not reach back that far.
 func (l *lowest) since(since, now time.Duration, share float64, d time.Duration) float64 {
 	if len(l.kept) == 0 {
 		l.begun = since
@@ -247,7 +249,7 @@ func unclaimed(starts []fifoStart, command proto.Message) []fifoStart {
 
 // inOrder counts jobs of FIFO pools that the plan started ahead of a pending job of an earlier
 // operation. Pending jobs with a claim do not count, nor do operations accepted after the last
-// fair share update: these have no place in the order yet.
+// fair share update: such operations have no place in the order yet.
 func (w *world) inOrder(claimed map[string]int64) {
 	for _, s := range w.fifoStarts {
 		for _, other := range w.operations {
@@ -260,8 +262,8 @@ func (w *world) inOrder(claimed map[string]int64) {
 	w.fifoStarts = w.fifoStarts[:0]
 }
 
-// before reports whether a FIFO pool serves op before other: by its sort keys, then by start
-// time and id.
+// before reports whether a FIFO pool serves `op` before `other`: it compares their sort keys,
+// then their start times and ids.
 func (op *operation) before(other *operation) bool {
 	for _, key := range op.pool.fifo {
 		if key == pooltree.SortByStartTime && op.accepted != other.accepted {

@@ -24,8 +24,8 @@ type Result struct {
 	Utilization map[string]float64
 	Operations  Operations
 	Jobs        Jobs
-	// JobWaits are the times from when a job could have started until it did, of the jobs that
-	// started. OperationWaits are the times from the submission of an operation until its first
+	// JobWaits are the waits of the jobs that started: from when a job could have started until
+	// it did. OperationWaits are the times from the submission of an operation until its first
 	// job, or until the end of the run if no job started.
 	JobWaits, OperationWaits Waits
 	// Preempted counts jobs that were ordered to stop, by kind of preemption or reason.
@@ -73,8 +73,8 @@ type Pool struct {
 	DemandCPUSeconds, UsageCPUSeconds float64
 	// UsageShare is the mean share of the cluster that it used.
 	UsageShare float64
-	// Fulfilment is the part used of what guarantees promised, as far as it was wanted; nil if
-	// nothing was promised.
+	// Fulfilment is the part that was used of what guarantees promised and the pool wanted; nil
+	// if nothing was promised.
 	Fulfilment *float64
 	// Jobs counts the starts of the pool's own jobs. The times below, too, are only those of the
 	// pool's own operations.
@@ -85,9 +85,9 @@ type Pool struct {
 	Outcome                  Outcome
 }
 
-// Integral is what an integral guarantee gave. GrantedSeconds and VolumeSeconds are time of the
-// whole cluster, Most is the greatest share, and LastedSeconds is how long at least half of
-// Most was given.
+// Integral is what an integral guarantee gave. GrantedSeconds and VolumeSeconds are in seconds
+// of the whole cluster, Most is the greatest share, and LastedSeconds is how long at least half
+// of Most was given.
 type Integral struct {
 	GrantedSeconds, VolumeSeconds float64
 	Most                          float64

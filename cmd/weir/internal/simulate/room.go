@@ -28,10 +28,10 @@ func (w *world) hasRoom(a *account) bool {
 	return false
 }
 
-// mayLose reports whether one pool may lose a job with these resources to another, which gains
-// them, given the earlier losses in `gone`. The losing pool, and each pool above it that is not
-// above the other one, must keep what its guarantees give it, in whole jobs. If so, the job is
-// added to `gone`.
+// mayLose reports whether the pool `from` may lose a job with the resources `holds` to the pool
+// `gains`, given the earlier losses in `gone`. `from`, and each pool above it that is not above
+// `gains`, must keep what its guarantees give it, in whole jobs. If it may, mayLose adds the job
+// to `gone`.
 func (m *meter) mayLose(from, gains *account, holds resource.Amounts, gone map[*account]float64) bool {
 	if from.below(gains) {
 		return false
@@ -48,7 +48,7 @@ func (m *meter) mayLose(from, gains *account, holds resource.Amounts, gone map[*
 	return true
 }
 
-// below reports whether a is above itself, or a descendant of it.
+// below reports whether `a` is the pool `above`, or a descendant of it.
 func (a *account) below(above *account) bool {
 	for ; a != nil; a = a.parent {
 		if a == above {

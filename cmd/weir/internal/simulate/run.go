@@ -13,7 +13,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Run carries out a simulation. progress, if not nil, is called now and then with the simulated
+// Run carries out a simulation. progress, if not nil, is called repeatedly with the simulated
 // time that has passed.
 func Run(ctx context.Context, f *File, progress func(now time.Duration)) (*Result, error) {
 	begun := time.Now()

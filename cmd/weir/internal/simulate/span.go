@@ -51,7 +51,7 @@ func (w *window) ReadOption(v *option.Value) error {
 	begin, beginErr := time.Parse("15:04", strings.TrimSpace(from))
 	end, endErr := time.Parse("15:04", strings.TrimSpace(to))
 	if beginErr != nil || endErr != nil || begin.Equal(end) {
-		return fmt.Errorf("is %s: a part of the day is needed, such as 08:00-20:00", v)
+		return fmt.Errorf("is %s: must be a range of times of day, such as 08:00-20:00", v)
 	}
 	*w = window{begin.Sub(midnight), end.Sub(midnight)}
 	return nil

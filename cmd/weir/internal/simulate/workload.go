@@ -32,7 +32,7 @@ type Shape struct {
 	Lasts *Distribution[seconds] `option:"lasts" kind:"time"`
 	// Gang operations are useful only as a whole: all jobs run, or none.
 	Gang *bool `option:"gang" default:"false"`
-	// Together says that Size of its jobs start together; nil if jobs are independent.
+	// Together says that Size jobs of the operation start together; nil if jobs are independent.
 	Together *struct {
 		// Size is 0 for all.
 		Size *int64 `option:"size" min:"0" default:"0"`
@@ -56,7 +56,8 @@ type Job struct {
 	// job is then learned from the jobs before it.
 	MemoryLimit *Distribution[size] `option:"memory_limit" kind:"size"`
 	MemoryUsed  *Distribution[size] `option:"memory_used" kind:"size"`
-	// Length is how long a job runs, in seconds; nil until the operation ends.
+	// Length is how long a job runs, in seconds. nil means that it runs until the operation
+	// ends.
 	Length *Distribution[seconds] `option:"length" kind:"time"`
 	// Restart makes completed jobs run again.
 	Restart *bool `option:"restart" default:"false"`
@@ -187,8 +188,8 @@ func (s *Shape) settings() pooltree.OperationOptions {
 type source struct {
 	*Workload
 	chance *rand.Rand
-	// at holds the given times that are still to come. If no times are given, next is the time of
-	// the next operation. made counts the operations so far.
+	// `at` holds the given times that are still to come. If no times are given, `next` is the
+	// time of the next operation. `made` counts the operations so far.
 	at   []span
 	next time.Duration
 	made int

@@ -100,8 +100,8 @@ func (w *world) time() time.Time { return epoch.Add(w.now) }
 
 func (w *world) timestamp() *timestamppb.Timestamp { return timestamppb.New(w.time()) }
 
-// beginTerm proposes the first command of a leader. The limits in it keep hardly any operations and
-// jobs that have ended.
+// beginTerm proposes the first command of a leader. The limits in the command keep hardly any
+// operations and jobs that have ended.
 func (w *world) beginTerm() error {
 	w.term++
 	return w.do(&commandpb.BeginTerm{Term: w.term, Replica: replica, ClusterId: "simulation", Time: w.timestamp(), Limits: &statepb.Limits{
@@ -133,7 +133,7 @@ func (w *world) plantPools() error {
 func structOf(document map[string]any) *structpb.Struct {
 	s, err := structpb.NewStruct(document)
 	if err != nil {
-		// Invariant: options write what a message can hold.
+		// Cannot happen: options hold only what a message can hold.
 		panic(fmt.Sprintf("options: %v", err))
 	}
 	return s

@@ -14,9 +14,9 @@ type read struct {
 	ok             bool
 }
 
-// outage returns the time without a leader: between the last answer received before the leader
-// was killed, and the first answer to a read sent after that. ok is false as long as there is
-// no such answer.
+// outage returns the time without a leader: from the last answer received before the leader was
+// killed to the first answer to a read sent after the kill. `ok` is false as long as there is no
+// such answer.
 func outage(killed time.Time, reads []read) (gap time.Duration, ok bool) {
 	last := killed
 	for _, r := range reads {

@@ -14,7 +14,8 @@ type Result struct {
 	// completed.
 	Jobs      int
 	Completed int64
-	// Failed and Aborted count attempts that ended so; after each, its cookie ran again.
+	// Failed and Aborted count the failed and the aborted attempts. After each of them its
+	// cookie ran again.
 	Failed, Aborted int64
 	// State is the operation's final state. Error is its error message, if it did not complete.
 	State, Error string
@@ -28,7 +29,7 @@ type Result struct {
 	Outage, Total time.Duration
 	// Lost counts cookies without output.
 	Lost int
-	// Files and Words are the jobs' counts; DirectFiles and DirectWords are those made
+	// Files and Words are the jobs' counts; DirectFiles and DirectWords are the counts made
 	// directly.
 	Files, DirectFiles int
 	Words, DirectWords int64

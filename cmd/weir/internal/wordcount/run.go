@@ -32,7 +32,7 @@ type Cluster interface {
 type Config struct {
 	// Source is a folder; every agent sees it under this absolute path.
 	Source string
-	// Direct are its counts, made without the cluster.
+	// Direct has the counts of Source, made without the cluster.
 	Direct Counts
 	// Jobs is how many jobs share the files.
 	Jobs int
@@ -62,7 +62,8 @@ var (
 const pollPeriod = 50 * time.Millisecond
 
 // Run counts, and returns a Result, which lists what is wrong, if anything. It returns an error if
-// the run could not be finished. say shows events, progress the number of completed jobs.
+// the run could not be finished. `say` shows events. `progress` shows the number of completed
+// jobs.
 func Run(ctx context.Context, cluster Cluster, config Config, say func(line string), progress func(completed int64)) (*Result, error) {
 	r := &run{
 		cluster: cluster, config: config, say: say, progress: progress,

@@ -79,7 +79,7 @@ func note(file, what string) error {
 	return out.Close()
 }
 
-// await waits until a file exists, for patience at most.
+// await waits until a file exists, but no longer than `patience`.
 func await(file string) {
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if _, err := os.Stat(file); err == nil {
@@ -98,8 +98,8 @@ func deaf(args []string) error {
 	return nil
 }
 
-// breed starts children in sessions of their own, one of them an orphan. All pids
-// are in a file.
+// breed starts children in sessions of their own, one of them an orphan. It writes all pids to a
+// file.
 func breed(args []string) error {
 	for range 2 {
 		if err := start(args[0], "alone"); err != nil {
