@@ -30,7 +30,7 @@ func (n *nemesis) watchLeader(ctx context.Context) {
 	}
 }
 
-// leaderNow returns the leader. If there is none it waits for one, for Patience at most.
+// leaderNow returns the leader. If there is none, it waits for one, but at most for Patience.
 func (n *nemesis) leaderNow(ctx context.Context) (string, error) {
 	limited, cancel := context.WithTimeout(ctx, n.cfg.Patience)
 	defer cancel()

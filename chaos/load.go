@@ -52,8 +52,8 @@ func together[T any](list []T, do func(T) error) error {
 	return errors.Join(errs...)
 }
 
-// settle resubmits what was not answered, and waits until every operation has ended or Patience
-// is over. The final reads show any that are still open.
+// settle resubmits submissions without an answer, and waits until every operation has ended or
+// Patience is over. The final reads show any that are still open.
 func (l *load) settle(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, l.cfg.Patience)
 	defer cancel()
@@ -138,8 +138,8 @@ func (s *submitter) run(ctx context.Context) error {
 	}
 }
 
-// resubmit resends submissions that were not answered: one of them, or with insist until all
-// are answered or ctx is done.
+// resubmit resends a submission that was not answered. With `insist` it goes on until all are
+// answered or ctx is done.
 func (s *submitter) resubmit(ctx context.Context, insist bool) error {
 	for len(s.unknown) > 0 {
 		spec := s.unknown[0]

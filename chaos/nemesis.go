@@ -45,8 +45,8 @@ func newNemesis(cfg Config, cluster Cluster, journal *history.Writer, watcher Wa
 	return n
 }
 
-// run injects the schedule and returns when every fault is over. A fault that must not overlap
-// with active ones waits for them; all later faults are delayed by as much.
+// run injects the schedule and returns when every fault is over. A fault that must not overlap with
+// active ones waits for them; all later faults are delayed by the same time.
 func (n *nemesis) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, n.wake)
 	defer stop()
@@ -78,7 +78,7 @@ func (n *nemesis) run(ctx context.Context) error {
 	return cmp.Or(n.failure(), ctx.Err())
 }
 
-// failure returns, once, why a fault could not be healed.
+// failure returns why a fault could not be healed. It returns each such error only once.
 func (n *nemesis) failure() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -174,7 +174,7 @@ func (n *nemesis) aim(ctx context.Context, f fault.Fault) ([]string, error) {
 	return []string{leader, follower[0]}, nil
 }
 
-// busy are the members that an active fault hits.
+// busy returns the members that an active fault hits.
 func (n *nemesis) busy() map[string]bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -243,11 +243,11 @@ func (n *nemesis) holdBack(ctx context.Context, i *injected) error {
 	return n.cluster.Pause(ctx, leader)
 }
 
-// headStart bounds the time in which the leader of a Late fault may still send: 1/headStart of
-// the fault.
+// headStart bounds the time in which the leader of a Late fault may still send: 1/headStart of the
+// length of the fault.
 const headStart = 4
 
-// pairs are the connections that a cut drops: between two members, or between one and all
+// pairs returns the connections that a cut drops: between two members, or between one and all
 // others.
 func (n *nemesis) pairs(i *injected) [][2]string {
 	if len(i.targets) == 2 {

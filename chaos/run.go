@@ -53,8 +53,8 @@ type Config struct {
 	// Patience bounds the wait for a leader after the last fault, and then for the end of every
 	// operation.
 	Patience time.Duration
-	// Witness is the command line of a witness, without its last argument: how long it
-	// lasts.
+	// Witness is the command line of a witness, without its last argument, which says how long the
+	// witness lasts.
 	Witness []string
 }
 
@@ -75,7 +75,7 @@ type Progress struct {
 	// them. SinceLast is the time since the last of them.
 	Submitted           int
 	WorstGap, SinceLast time.Duration
-	// InProgress counts open operations, as last read; Jobs counts the nodes' jobs.
+	// InProgress counts open operations, as last read. Jobs counts the jobs on all nodes.
 	InProgress, Jobs int
 	Leader           string
 	// Leaderless says that no majority agrees on a leader.

@@ -10,13 +10,13 @@ import (
 
 // Agree checks the list `peers`, with which a replica was started, against a bootstrapped cluster
 // whose voters are `committed`. founding is the fingerprint of the list with which this replica
-// bootstrapped the cluster, "" if it did not; members are the live members.
+// bootstrapped the cluster, or "" if it did not. `members` are the live members.
 //
 // A list with the ids of `committed` is accepted. So is the list with which the cluster was
 // bootstrapped or with which another initialized member was started; reason then says that
-// `committed` is used instead. Any other list is ErrPeerListsDiffer if the cluster still consists
-// of its first members. If members were added or removed since, no list need match: `committed` is
-// used, and reason says so.
+// `committed` is used instead. For any other list Agree returns ErrPeerListsDiffer if the cluster
+// still consists of its first members. If members were added or removed since, no list need match:
+// `committed` is used, and reason says so.
 func Agree(self scheduling.ReplicaID, peers Peers, founding string, committed Peers, members []gossip.Member) (reason string, err error) {
 	ours := peers.Fingerprint()
 	if len(peers) == 0 || len(committed) == 0 || peers.sameIDs(committed) {

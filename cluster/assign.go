@@ -3,9 +3,9 @@ package cluster
 import "hash/fnv"
 
 // Assign returns the live id that key belongs to, "" if none is live. The result depends only on
-// the set of live ids, not on their order. When one dies, only its own keys move, and they spread
-// evenly over the rest. Rendezvous hashing: Thaler and Ravishankar, A Name-Based Mapping Scheme for
-// Rendezvous, 1996.
+// the set of live ids, not on their order. When an id is no longer live, only its own keys move,
+// and they spread evenly over the other ids. This is rendezvous hashing: Thaler and Ravishankar, A
+// Name-Based Mapping Scheme for Rendezvous, 1996.
 func Assign[ID ~string](key string, live []ID) ID {
 	var owner ID
 	var highest uint64
@@ -18,8 +18,8 @@ func Assign[ID ~string](key string, live []ID) ID {
 	return owner
 }
 
-// weigh returns the weight of id for key. It never changes between versions:
-// replicas of different versions must agree.
+// weigh returns the weight of id for key. The formula must never change: replicas of different
+// versions must agree.
 func weigh(key, id string) uint64 {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(id)) // A hash never returns an error.

@@ -43,17 +43,15 @@ type Decision struct {
 	Reason string
 }
 
-// Bootstrap decides how the replica called self begins. It was started with
-// the list peers; initialized says that its log is not empty; members are
-// those that gossip reports.
+// Bootstrap decides how the replica `self`, which was started with the list `peers`, begins.
+// `initialized` says that its log is not empty. `members` are the members that gossip reports.
 //
-// Replicas with equal lists and empty logs each write the same first
-// configuration, which raft allows, so that their order and number do not
-// matter. Two rules keep unequal lists from founding two clusters: a replica
-// begins only when it sees a majority of its list alive with the same list,
-// and it returns ErrPeerListsDiffer as soon as it sees a member with another.
-// A replica that has lost its disk and sees its cluster initialized does not
-// begin again: the leader brings it up to date.
+// Replicas with equal lists and empty logs each write the same first configuration, which raft
+// allows. So it does not matter in which order they start, or how many. Two rules keep unequal
+// lists from founding two clusters: a replica begins only when it sees a majority of its list alive
+// with the same list, and it returns ErrPeerListsDiffer as soon as it sees a member with another
+// list. A replica that has lost its disk and sees its cluster initialized does not begin again: the
+// leader brings it up to date.
 //
 // A replica that is not in its own list waits to be added as a voter.
 func Bootstrap(self scheduling.ReplicaID, peers Peers, initialized bool, members []gossip.Member) (Decision, error) {
@@ -99,13 +97,13 @@ func checkLists(self scheduling.ReplicaID, peers Peers, members []gossip.Member)
 
 // AwaitBootstrap calls Bootstrap again whenever the members change, until it decides to Begin or to
 // Resume, or returns an error. initialized is called each time, because a leader may fill the log
-// meanwhile. The caller announces that with Member.Initialized: the change wakes this call too.
-// Each new reason to wait is logged.
+// meanwhile. The caller announces with Member.Initialized that the log is not empty: this change
+// wakes the call too. Each new reason to wait is logged.
 func AwaitBootstrap(ctx context.Context, self scheduling.ReplicaID, peers Peers, initialized func() bool, membership Membership, log *slog.Logger) (Decision, error) {
 	changes := make(chan []gossip.Member, 1)
 	cancel := membership.Subscribe(func(members []gossip.Member) {
 		select {
-		case <-changes: // Replaced by this newer one.
+		case <-changes: // Drop the older list, which was not received.
 		default:
 		}
 		// Calls come one at a time, so there is room; but make sure not to block.

@@ -77,7 +77,8 @@ type Directory struct {
 	nextID   uint64
 }
 
-// claim says that leader leads in term, or that no leader is known if it is "".
+// claim says that the replica `leader` leads in the term `term`. If `leader` is "", no leader is
+// known.
 type claim struct {
 	leader scheduling.ReplicaID
 	term   uint64
@@ -101,9 +102,9 @@ func NewDirectory(peers Peers, membership Membership) *Directory {
 // View returns the current view.
 func (d *Directory) View() *View { return d.view.Load() }
 
-// ObserveLeader records what this replica's raft reports: that leader leads in
-// term, or that no leader is known if it is "". A term older than one observed
-// before is ignored.
+// ObserveLeader records what this replica's raft reports: that the replica `leader` leads in the
+// term `term`. If `leader` is "", no leader is known. A term older than one observed before is
+// ignored.
 func (d *Directory) ObserveLeader(leader scheduling.ReplicaID, term uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -209,7 +210,7 @@ func (d *Directory) publish() {
 	d.view.Store(view)
 	for _, watcher := range d.watchers {
 		select {
-		case <-watcher: // Replaced by this newer one. Only publish sends, so there is room now.
+		case <-watcher: // Drop the older view. Only publish sends, so there is room now.
 		default:
 		}
 		watcher <- view

@@ -30,7 +30,7 @@ func counters(o *history.Operation, say report) {
 		}
 		say := say.about("operation %s task %s: ", o.ID, t.Name)
 		if t.Total != t.Pending+t.Running+t.Completed {
-			say("%d jobs, but %d pending, %d running, %d completed", t.Total, t.Pending, t.Running, t.Completed)
+			say("counters do not add up: total %d, but pending %d, running %d, completed %d", t.Total, t.Pending, t.Running, t.Completed)
 		}
 		for _, c := range []struct {
 			what  string
@@ -51,7 +51,7 @@ func counters(o *history.Operation, say report) {
 func (x *index) done(o *history.Operation, say report) {
 	for _, t := range o.Tasks {
 		if t.Completed != t.Total {
-			say("operation %s is completed with %d of %d jobs of task %s", o.ID, t.Completed, t.Total, t.Name)
+			say("operation %s is completed, but %d of %d jobs of task %s are", o.ID, t.Completed, t.Total, t.Name)
 		}
 		for number := range int(t.Total) {
 			c := cookie{o.ID, t.Name, number}
@@ -72,8 +72,8 @@ func (x *index) done(o *history.Operation, say report) {
 	}
 }
 
-// alone checks invariant S6. Only the last tick of a killed process is known: it lived at least
-// until then.
+// alone checks invariant S6. Of a killed process only the last tick is known; it lived at least
+// until that tick.
 func alone(x *index, say report) {
 	for _, s := range x.Sights {
 		if s.What == history.Locked {

@@ -94,8 +94,8 @@ type life struct {
 type index struct {
 	*history.Run
 	operations map[string]*history.Operation
-	// lives are the records of witnesses. attempts are the grants of the cluster. Both are in
-	// order.
+	// lives are the records of witnesses, ordered by begin. attempts are the attempts that the
+	// cluster reported, ordered by number.
 	lives    map[cookie][]life
 	attempts map[cookie][]history.Job
 	// cookies are the keys of lives.
@@ -122,7 +122,7 @@ func newIndex(run *history.Run) *index {
 	return x
 }
 
-// addGrants adds what the cluster reported about its jobs, during the run and at the end.
+// addGrants adds the operations and jobs that the cluster reported, during the run and at the end.
 func (x *index) addGrants() {
 	for _, g := range x.Grants {
 		x.tokens[g.Job] = g.Token

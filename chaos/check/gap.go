@@ -25,7 +25,7 @@ type gap struct{ from, to int64 }
 
 func (g gap) length() int64 { return g.to - g.from }
 
-// gapsOf returns the gaps between the submissions among calls, in order.
+// gapsOf returns the gaps between the acknowledged submissions in `calls`, in order.
 func gapsOf(calls []history.Call) []gap {
 	var acks []int64
 	for _, c := range calls {
@@ -54,8 +54,8 @@ type strike struct {
 }
 
 // faultFigures counts faults and attributes gaps to them. A gap belongs to the last fault of
-// replicas whose time or aftermath overlaps it, or, if there is none, to the last such fault of an
-// agent.
+// replicas that overlaps it, with the aftermath counted as part of the fault. Without such a fault
+// it belongs to the last fault of an agent that overlaps it.
 func faultFigures(acts []history.Act, gaps []gap) []FaultFigures {
 	strikes := strikesOf(acts)
 	for _, g := range gaps {

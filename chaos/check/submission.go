@@ -38,10 +38,10 @@ func idempotent(x *index, say report) {
 	}
 	for _, m := range order {
 		if len(told[m]) > 1 {
-			say("submission %s was answered with operations %s", m, strings.Join(told[m], " and "))
+			say("submission %s got answers with different operations: %s", m, strings.Join(told[m], " and "))
 		}
 		if len(made[m]) > 1 {
-			say("submission %s became operations %s", m, strings.Join(made[m], " and "))
+			say("submission %s became more than one operation: %s", m, strings.Join(made[m], " and "))
 		}
 		delete(made, m)
 	}

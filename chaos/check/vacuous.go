@@ -47,8 +47,7 @@ func (f Figures) Vacuous() []string {
 	return out
 }
 
-// took counts the faults that took effect, among the kinds and scopes selected by the function
-// which.
+// took counts the faults that took effect. The function `which` selects kinds and scopes.
 func (f Figures) took(which func(FaultFigures) bool) int {
 	count := 0
 	for _, g := range f.Faults {

@@ -68,7 +68,7 @@ func TestSubmissions(t *testing.T) {
 					r.Operations = append(r.Operations, history.Operation{ID: id, Mutation: "m3", State: "aborted", Events: r.Operations[1].Events})
 				}
 			},
-			want: "S2", says: "m3 became operations o3 and o4",
+			want: "S2", says: "m3 became more than one operation: o3 and o4",
 		},
 		"a retry was answered with another operation": {
 			change: func(r *history.Run) {
@@ -110,7 +110,7 @@ func TestStates(t *testing.T) {
 // TestCounters has counters that are not the sum of the jobs.
 func TestCounters(t *testing.T) {
 	checkAll(t, map[string]checkCase{
-		"counters do not add up":   {change: func(r *history.Run) { firstOf(r).Tasks[0].Pending = 1 }, want: "S5", says: "2 jobs, but 1 pending"},
+		"counters do not add up":   {change: func(r *history.Run) { firstOf(r).Tasks[0].Pending = 1 }, want: "S5", says: "counters do not add up: total 2, but pending 1"},
 		"one attempt counts twice": {change: func(r *history.Run) { firstOf(r).Tasks[0].Aborted = 3 }, want: "S5", says: "3 attempts are counted as aborted, but there are 2"},
 		"a completion counts twice": {
 			change: func(r *history.Run) { firstOf(r).Jobs = append(firstOf(r).Jobs, firstOf(r).Jobs[0]) }, want: "S5", says: "completed by 2 attempts",

@@ -66,7 +66,7 @@ type Fault struct {
 	// At is when the fault begins, counted from the start of the faults. For is how long the
 	// fault lasts.
 	At, For time.Duration
-	// Pick chooses among candidates.
+	// Pick chooses one of several candidates.
 	Pick uint32
 }
 
@@ -80,7 +80,7 @@ type Config struct {
 	Faults           int
 	Seed             uint64
 	Replicas, Agents int
-	// Lease is how long an agent works without a leader. Faults last from well below it to
+	// Lease is how long an agent works without a leader. Faults last from well below the lease to
 	// above it.
 	Lease time.Duration
 	// Kinds are the kinds that can be injected here.
@@ -97,7 +97,7 @@ func (c Config) Validate() error {
 	case c.Replicas < 3:
 		return fmt.Errorf("replicas: %d, must be 3 or 5: fewer do not survive any fault", c.Replicas)
 	case c.Agents < 2:
-		return fmt.Errorf("agents: %d, must be at least 2: jobs of a lost one run on another", c.Agents)
+		return fmt.Errorf("agents: %d, must be at least 2: jobs of a lost agent run on another", c.Agents)
 	case c.Lease <= 0 || c.Longest < shortest:
 		return fmt.Errorf("lease %v, longest fault %v: the lease must be positive, the longest fault at least %v", c.Lease, c.Longest, shortest)
 	case len(c.Kinds) == 0:
@@ -121,7 +121,7 @@ const (
 	leastLate, mostLate = time.Second, 1400 * time.Millisecond
 )
 
-// deck lists the faults of a run. A run repeats it, shuffled each time, so that each is drawn
+// deck lists the faults of a run. A run repeats it, shuffled each time, so that each fault is drawn
 // equally often. A run that is shorter than the deck takes only its first entries, so the most
 // revealing ones come first.
 var deck = []Fault{
@@ -130,7 +130,7 @@ var deck = []Fault{
 	{Kind: Hang, Scope: Leader}, {Kind: Cut, Scope: Follower}, {Kind: Hang, Scope: Follower}, {Kind: Pause, Scope: Follower}, {Kind: Kill, Scope: Agent},
 }
 
-// Plan returns the schedule of a seed: equal input, equal schedule.
+// Plan returns the schedule of a seed. Equal input gives an equal schedule.
 func Plan(c Config) ([]Fault, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("plan faults: %w", err)

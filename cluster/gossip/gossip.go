@@ -52,9 +52,9 @@ type Config struct {
 	Peers []string
 	// Profile chooses the timings; the zero value is Local.
 	Profile Profile
-	// Handlers are the handlers by topic that get messages from the very first on.
+	// Handlers are handlers by topic. They get even the very first messages.
 	Handlers map[string]Handler
-	// Logger gets members that join and leave, and warnings; nil: nothing is logged.
+	// Logger logs members that join and leave, and warnings. If nil, nothing is logged.
 	Logger *slog.Logger
 
 	// tune changes memberlist's settings; meetPatience and rivalPatience replace the constants with
@@ -113,7 +113,7 @@ type Gossip struct {
 
 	// met is closed when every peer has been tried once.
 	met chan struct{}
-	// noticed holds one element if rivals, by address, may have new entries.
+	// noticed holds one element if the map of rivals, by address, may have new entries.
 	noticed chan struct{}
 	rivalMu sync.Mutex
 	rivals  map[netip.AddrPort]Member
@@ -156,7 +156,7 @@ func Start(config Config) (*Gossip, error) {
 		met:    make(chan struct{}), noticed: make(chan struct{}, 1), rivals: make(map[netip.AddrPort]Member),
 	}
 	g.delegate = &delegate{gossip: g}
-	meta, _ := encodeMember(config.Self) // Validate has encoded it too
+	meta, _ := encodeMember(config.Self) // No error: Validate has encoded it too.
 	g.delegate.meta.Store(&meta)
 	settings := g.settings()
 	g.messenger = newMessenger(g.self, config.Handlers, g.roster.size, settings.RetransmitMult, g.log)
@@ -268,10 +268,10 @@ func (g *Gossip) Leave(timeout time.Duration) error {
 	return nil
 }
 
-// Close ends gossip without announcing it, and closes the port's gossip
-// listener and socket. To the others it looks like a crash unless Leave was
-// called before. When Close returns, handlers and subscribers have returned,
-// except for the LocalState of an exchange under way. They must not call Close.
+// Close ends gossip without announcing it, and closes the port's gossip listener and socket. To the
+// other members this looks like a crash unless Leave was called before. When Close returns,
+// handlers and subscribers have returned, except for the LocalState of an exchange under way.
+// Handlers and subscribers must not call Close.
 func (g *Gossip) Close() error {
 	g.mu.Lock()
 	g.closed = true

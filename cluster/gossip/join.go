@@ -71,7 +71,7 @@ func (g *Gossip) join(ctx context.Context, peer string) error {
 		return nil
 	}
 	if _, err = g.list.Join([]string{endpoint.String()}); err != nil {
-		return errors.Unwrap(err) // One attempt: the list of errors holds one.
+		return errors.Unwrap(err) // After one attempt, the list holds one error.
 	}
 	return nil
 }

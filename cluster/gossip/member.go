@@ -24,8 +24,7 @@ type Member struct {
 	Leader bool
 	// Term is the latest raft term that the replica knows.
 	Term uint64
-	// Incarnation identifies a process of the replica: later ones have greater
-	// numbers.
+	// Incarnation identifies a process of the replica. Later processes have greater numbers.
 	Incarnation uint64
 	// PeerList is the fingerprint of the list of initial peers that the
 	// replica was started with; replicas of one cluster must have the same.
@@ -38,8 +37,8 @@ type Member struct {
 	Ready bool
 }
 
-// MaxMemberSize is the largest size of an encoded Member, in bytes. The limit
-// is memberlist's, so that it fits a packet with room to spare.
+// MaxMemberSize is the largest size of an encoded Member, in bytes. The limit is memberlist's: a
+// Member of this size fits a packet with room to spare.
 const MaxMemberSize = memberlist.MetaMaxSize
 
 // ErrTooLarge is returned for a Member or message that does not fit a packet.
@@ -155,7 +154,7 @@ func (m *Member) setField(tag byte, content []byte) error {
 
 var errCut = errors.New("cut off")
 
-// cutBytes splits data into the bytes whose length it begins with, and the rest.
+// cutBytes splits data, which begins with a length, into content of that length and the rest.
 func cutBytes(data []byte) (content, rest []byte, err error) {
 	length, n := binary.Uvarint(data)
 	if n <= 0 || length > uint64(len(data)-n) {

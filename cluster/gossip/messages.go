@@ -30,27 +30,26 @@ const (
 	// memberlist refuses more than 20 MiB.
 	maxStates = 16 << 20
 
-	// maxQueued bounds the messages waiting to be sent. Beyond it the oldest are
-	// dropped, and full state repairs that. 1,024 of 100 bytes take about 3 s
-	// to drain at the default profile.
+	// maxQueued bounds the messages waiting to be sent. Beyond it the oldest are dropped, and the
+	// exchange of full states repairs the loss. 1,024 messages of 100 bytes take about 3 s to drain
+	// at the default profile.
 	maxQueued = 1024
 
 	// maxSeen bounds the names whose latest version is remembered, so that
 	// repeated messages are recognized.
 	maxSeen = 8192
 
-	// maxInbox bounds the calls that wait for a slow Handler; more are dropped.
+	// maxInbox bounds the calls that wait for a slow Handler. Further calls are dropped.
 	maxInbox = 1024
 )
 
-// Handler is the receiving end of a topic. Receive and Merge of all topics
-// are called by one goroutine, so a slow one delays the others; LocalState may
-// be called at the same time as they are.
+// Handler is the receiving end of a topic. Receive and Merge of all topics are called by one
+// goroutine, so a slow call delays all others. LocalState may be called concurrently.
 type Handler struct {
 	// Receive is called with the payload of each new message.
 	Receive func(payload []byte)
-	// LocalState returns the full state of the topic, for a member that may
-	// have missed messages; nil: there is none. At most MaxStateSize bytes.
+	// LocalState returns the full state of the topic, at most MaxStateSize bytes, for a member that
+	// may have missed messages. If nil, the topic has no state.
 	LocalState func() []byte
 	// Merge is called with the result of another member's LocalState.
 	Merge func(state []byte)
@@ -195,7 +194,7 @@ func (m *messenger) enqueue(name string, encoded []byte) {
 	}
 }
 
-// receive handles a message from the network. It does not keep data.
+// receive handles a message from the network. It does not retain the slice.
 func (m *messenger) receive(data []byte) {
 	in, err := decodeMessage(data)
 	if err != nil {
@@ -211,7 +210,8 @@ func (m *messenger) receive(data []byte) {
 }
 
 // isNew returns whether a message is newer than all that were seen with its name. Messages of this
-// replica are never new; those of its earlier processes show which versions ours must exceed.
+// replica are never new, but messages of its earlier processes show which version the next ones
+// must exceed.
 func (m *messenger) isNew(in *message) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -31,8 +31,8 @@ func (p Profile) String() string {
 }
 
 // retransmissions is the number of random members to which each member passes a message on, in
-// clusters of up to nine. With memberlist's value for the loopback network, 2, a message now and
-// then misses one of five members; with 8 at most one message in a hundred thousand does.
+// clusters of up to nine. With 2, memberlist's value for the loopback network, a message now and
+// then misses one of five members. With 8, at most one message in a hundred thousand does.
 const retransmissions = 8
 
 // apply sets the timings of config, which starts out as memberlist's own for

@@ -11,8 +11,8 @@ const (
 	// maxPushed is the largest number of other members to which messages are pushed. With
 	// more members, rounds of gossip cost each of them less.
 	maxPushed = 15
-	// maxPushes is how many messages are pushed in a pushInterval: that many packets fit
-	// into the socket buffer of a member that gets no processor meanwhile.
+	// maxPushes is the maximum number of messages pushed in a pushInterval. That many packets fit
+	// into the socket buffer of a member that does not run meanwhile.
 	maxPushes    = 64
 	pushInterval = 20 * time.Millisecond
 )
@@ -21,7 +21,7 @@ const (
 // its next round, sends to a few random members, and takes seconds for hundreds of messages.
 // Pushed messages are gossiped too, which repairs lost packets.
 type pusher struct {
-	// send sends a message to all other members, if they are few.
+	// send sends a message to all other members, if there are at most maxPushed.
 	send  func(encoded []byte)
 	queue chan []byte
 }
@@ -74,8 +74,8 @@ func (p *pace) next(now time.Time) time.Duration {
 	return max(p.began.Sub(now), 0)
 }
 
-// sendToAll sends a message to all other members, if they are few. It ignores errors of the
-// socket, which gossip reports too.
+// sendToAll sends a message to all other members, if there are at most maxPushed. It ignores errors
+// of the socket, which gossip reports too.
 func sendToAll(list *memberlist.Memberlist, encoded []byte) {
 	members := list.Members()
 	if len(members) > maxPushed+1 {

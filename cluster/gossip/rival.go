@@ -21,11 +21,11 @@ const (
 	// rivalGrace is how long AwaitRival waits, after a rival with an earlier incarnation has
 	// answered, before it asks that rival again.
 	rivalGrace = 2 * time.Second
-	// rivalPings is the least number of pings before a silent rival is considered gone:
-	// some packets are lost.
+	// rivalPings is the minimum number of pings before a silent rival is considered gone: some
+	// packets are lost.
 	rivalPings = 3
-	// rivalPatience is the least time for which pings are sent: a rival may be short of processor
-	// time. A replica that has moved waits as long for its old address.
+	// rivalPatience is the minimum time for which pings are sent: a rival may be short of processor
+	// time. A replica that has moved waits equally long for its old address.
 	rivalPatience = time.Second
 )
 
@@ -46,7 +46,7 @@ func (g *Gossip) notice(other *memberlist.Node) {
 	}
 }
 
-// takeRivals returns the rivals noticed since it was called last.
+// takeRivals returns the rivals noticed since its last call.
 func (g *Gossip) takeRivals() map[netip.AddrPort]Member {
 	g.rivalMu.Lock()
 	defer g.rivalMu.Unlock()
@@ -56,8 +56,8 @@ func (g *Gossip) takeRivals() map[netip.AddrPort]Member {
 }
 
 // Alone returns once every peer has been tried, or after meetPatience. It returns an ErrRival if
-// another live process has this replica's id: then this process must not begin its work. An address
-// that does not answer counts as an old one of this replica.
+// another live process has this replica's id; in that case this process must not begin its work. An
+// address that does not answer counts as an old address of this replica.
 func (g *Gossip) Alone(ctx context.Context) error {
 	timer := time.NewTimer(g.config.meetPatience)
 	defer timer.Stop()

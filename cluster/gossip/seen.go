@@ -10,12 +10,12 @@ import (
 // name. The zero value is empty and ready to use.
 type seenVersions struct {
 	versions map[string]uint64
-	order    []string // a ring of the names, the oldest at next once full
+	order    []string // a ring of the names; once it is full, the oldest is at index next
 	next     int
 }
 
-// advance returns whether version is newer than the latest seen under name, and
-// if so remembers it.
+// advance returns whether version is newer than the latest one seen under name. If so, it remembers
+// the new version.
 func (s *seenVersions) advance(name string, version uint64) bool {
 	if s.versions == nil {
 		s.versions = make(map[string]uint64)

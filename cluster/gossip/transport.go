@@ -132,7 +132,7 @@ func (t *transport) acceptStreams() {
 	for {
 		conn, err := t.port.Gossip().Accept()
 		if err != nil {
-			return // The port has closed: it retries all other errors by itself.
+			return // The port has closed: after any other error it retries by itself.
 		}
 		tracked := t.track(conn)
 		select {

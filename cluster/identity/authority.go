@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// Names of the files in an authority's and in a credentials folder.
+// Names of the files in the folder of an authority and in a credentials folder.
 const (
 	authorityCertFile = "ca.crt"
 	authorityKeyFile  = "ca.key"
@@ -94,8 +94,8 @@ func CreateAuthority(dir, clusterID string) (*Authority, error) {
 	return OpenAuthority(dir)
 }
 
-// certify makes a key and a certificate for it. The certificate is signed by signer, which is the
-// key of parent, or self-signed if signer is nil.
+// certify makes a key and a certificate for it. The certificate is signed with signer, the key of
+// parent. If signer is nil, the certificate is self-signed.
 func certify(template, parent *x509.Certificate, signer *ecdsa.PrivateKey) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -143,9 +143,9 @@ func OpenAuthority(dir string) (*Authority, error) {
 func (a *Authority) Cluster() string { return a.cluster }
 
 // Issue writes a credentials folder for id to dir, which is created if missing. An empty id.Cluster
-// stands for the authority's own; another one is an error. hosts are the DNS names and IP addresses
-// at which the process can be reached; cluster processes do not check them, other TLS clients do.
-// An agent can serve its metrics only if it has hosts. A validity of zero stands for
+// stands for the authority's own; any other cluster is an error. `hosts` are the DNS names and IP
+// addresses at which the process can be reached. Cluster processes do not check them, but other TLS
+// clients do. An agent can serve its metrics only if it has hosts. A validity of zero stands for
 // DefaultValidity. Issue returns ErrExists rather than overwrite credentials.
 func (a *Authority) Issue(dir string, id Identity, hosts []string, validity time.Duration) error {
 	if id.Cluster == "" {

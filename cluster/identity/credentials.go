@@ -59,7 +59,7 @@ func (c *Credentials) Identity() Identity { return c.self }
 // Replica.
 func (c *Credentials) GossipKey() []byte { return bytes.Clone(c.gossipKey) }
 
-// Expires returns when the certificate expires: others reject it from then on.
+// Expires returns when the certificate expires. Other processes reject it after that time.
 func (c *Credentials) Expires() time.Time { return c.current.Load().cert.Leaf.NotAfter }
 
 // Serves reports whether the certificate is valid for a server.

@@ -34,9 +34,9 @@ func (c *Credentials) ServerConfig(allowed ...Role) *tls.Config {
 	return c.ServerConfigFor(func(string) []Role { return allowed })
 }
 
-// ServerConfigFor is ServerConfig for a server of several protocols: allowed
-// returns the roles for the protocol that ALPN chose, "" if none. The caller
-// sets NextProtos.
+// ServerConfigFor is ServerConfig for a server of several protocols: `allowed` gets the protocol
+// that ALPN chose, or "" if it chose none, and returns the roles that may speak it. The caller sets
+// NextProtos.
 func (c *Credentials) ServerConfigFor(allowed func(protocol string) []Role) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
@@ -53,9 +53,8 @@ func (c *Credentials) ServerConfigFor(allowed func(protocol string) []Role) *tls
 	}
 }
 
-// ClientConfig returns the configuration of a TLS client that accepts only
-// peers of its own cluster and of the role want. The peer's host name is not
-// checked.
+// ClientConfig returns the configuration of a TLS client that accepts only peers of its own cluster
+// with the role `want`. The peer's host name is not checked.
 func (c *Credentials) ClientConfig(want Role) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
@@ -137,9 +136,9 @@ func PeerIdentity(state tls.ConnectionState) (Identity, error) {
 	return id, nil
 }
 
-// Explain adds to err the cause that crypto/tls hides: ErrNoCertificate when a
-// client showed none to this server, ErrRefused when the peer sent an alert,
-// and a hint when the peer speaks plaintext. Other errors are returned unchanged.
+// Explain adds to err the cause that crypto/tls hides: ErrNoCertificate when a client showed no
+// certificate to this server, ErrRefused when the peer sent an alert, and a hint when the peer
+// speaks plaintext. Other errors are returned unchanged.
 func Explain(err error) error {
 	var unexpected tls.RecordHeaderError
 	var operation *net.OpError

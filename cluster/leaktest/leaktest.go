@@ -8,12 +8,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-// patience is how long goroutines may take to end after the tests: each needs a processor
-// once more, and the machine may be busy with other tests.
+// patience is how long goroutines may take to end after the tests: each has to run once more, and
+// the machine may be busy with other tests.
 const patience = time.Minute
 
-// Main runs the tests of a package from its TestMain and exits. It fails if goroutines are
-// left that do not end.
+// Main runs the tests of a package from its TestMain and exits. It fails if a goroutine does not
+// end.
 func Main(m *testing.M) { goleak.VerifyTestMain(patient{m}) }
 
 // patient waits after the tests for goroutines that are about to end.

@@ -4,7 +4,8 @@ import "fmt"
 
 // S3's limits on an object that is uploaded in parts.
 const (
-	// Each piece has at least leastPiece bytes, except the last, and at most mostPiece.
+	// A piece has at least leastPiece and at most mostPiece bytes. Only the last piece may be
+	// smaller.
 	leastPiece = 5 << 20
 	mostPiece  = 5 << 30
 	mostPieces = 10000
@@ -33,9 +34,9 @@ func (p piece) bytes() (n int64) {
 	return n
 }
 
-// compose cuts the concatenation of parts of these sizes into pieces that a store
-// accepts, so that as few bytes as possible pass through this process. The parts together
-// have at least one byte.
+// compose cuts the concatenation of parts with the given sizes into pieces that a store accepts, so
+// that as few bytes as possible pass through this process. The parts together have at least one
+// byte.
 func compose(sizes []int64) ([]piece, error) {
 	var total int64
 	for _, size := range sizes {

@@ -98,7 +98,7 @@ func (d *folder) open(name string, flags int, mode uint32) (*os.File, error) {
 	return os.NewFile(uintptr(fd), filepath.Join(d.path, name)), nil
 }
 
-// stat describes the entry with a name; a link itself, not its target.
+// stat describes the entry with a name. For a link, that is the link itself, not its target.
 func (d *folder) stat(name string) (is unix.Stat_t, err error) {
 	err = act(func() error { return unix.Fstatat(d.fd(), name, &is, unix.AT_SYMLINK_NOFOLLOW) })
 	return is, err
@@ -180,7 +180,8 @@ func (d *folder) removeAll(name string) error {
 	return d.removeFolder(name)
 }
 
-// clear removes everything in a folder. Others may do so concurrently, and remove the folder.
+// clear removes everything in a folder. Other processes may do the same concurrently, and may
+// remove the folder itself.
 func (d *folder) clear() error {
 	names, err := d.names()
 	err = gone(err)
@@ -190,7 +191,7 @@ func (d *folder) clear() error {
 	return err
 }
 
-// gone drops the error that an entry to be removed does not exist.
+// gone returns err, or nil if err says that an entry to be removed does not exist.
 func gone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -82,8 +82,8 @@ type search struct {
 	// base is the user-visible path of top.
 	base string
 	top  *folder
-	// enter reports whether a folder is to be searched; want reports whether a file is wanted. Both
-	// get the path below top, in segments.
+	// `enter` reports whether a folder is to be searched. `want` reports whether a file is wanted.
+	// Both get the path below top, in segments.
 	enter, want func([]string) bool
 	// left are the folders that are still to be searched. They are not held open, because
 	// there may be many, deeply nested.

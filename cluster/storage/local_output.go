@@ -16,7 +16,8 @@ import (
 
 // Names in a staging folder other than those of the parts.
 const (
-	// whole is the complete output file before it is published: the first one that was built.
+	// whole is the complete output file before it is published. If several were built, it is the
+	// first.
 	whole = "whole"
 	// building is the prefix of files and folders that are still being built.
 	building = "building-"
@@ -272,7 +273,7 @@ func (d *folder) release(owner *unix.Stat_t) error {
 	})
 }
 
-// keep drops the error that another process has created the file first.
+// keep returns err, or nil if err says that another process has created the file first.
 func keep(err error) error {
 	if errors.Is(err, fs.ErrExist) {
 		return nil
@@ -332,8 +333,8 @@ func (p *publication) publishFolder() error {
 }
 
 // renameNew renames a folder to a name that must be free. File systems such as NFS have no such
-// rename: there, an entry that is created just before the rename is detected too, unless it is an
-// empty folder.
+// rename. On those, an entry that is created just before the rename is detected too, unless it is
+// an empty folder.
 func renameNew(from *folder, name string, to *folder, as string, noReplace func(from *folder, name string, to *folder, as string) error) error {
 	err := noReplace(from, name, to, as)
 	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {

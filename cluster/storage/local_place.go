@@ -19,15 +19,15 @@ type local struct {
 	step func()
 }
 
-// allowed returns ErrForbidden for a path that leads, links included, outside the folders
+// allowed returns ErrForbidden for a path that leads, directly or by links, outside the folders
 // that may be used. The path need not exist.
 func (l *local) allowed(name string) error {
 	_, _, err := l.find(name)
 	return err
 }
 
-// find returns the allowed folder that name lies in, and the path below it, in which all
-// links are resolved. The path need not exist.
+// find returns the allowed folder that contains name, and the path below that folder, with all
+// links resolved. The path need not exist.
 func (l *local) find(name string) (root, below string, err error) {
 	if len(l.roots) == 0 {
 		return "", "", fmt.Errorf("%s: %w: none are allowed; start replicas with --data-root FOLDER", name, ErrForbidden)

@@ -161,7 +161,8 @@ func (s *s3) explain(err error) error {
 	}
 }
 
-// isMissing reports whether an object is missing, but not its bucket, which is a real error.
+// isMissing reports whether err says that an object is missing. A missing bucket does not count:
+// that is a real error.
 func isMissing(err error) bool {
 	var answer minio.ErrorResponse
 	return errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound && answer.Code != minio.NoSuchBucket

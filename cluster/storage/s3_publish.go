@@ -44,15 +44,15 @@ func (p place) has(ctx context.Context, key string) (bool, error) {
 	return ok, err
 }
 
-// settle drops the error that an object exists if it belongs to this operation: another
-// replica has published it, or the answer to the first request was lost.
+// settle returns err, or nil if err says that an object exists and the object belongs to this
+// operation: another replica has published it, or the answer to the first request was lost.
 func (p place) settle(ctx context.Context, key string, err error) error {
 	if !isTaken(err) {
 		return err
 	}
 	ours, err := p.has(ctx, key)
 	if err == nil && !ours {
-		// It has been removed since.
+		// The object has been removed since.
 		err = exists(fs.ErrExist)
 	}
 	return err
@@ -188,8 +188,8 @@ func (p place) read(ctx context.Context, parts []Part, extents []extent) ([]byte
 	return data.Bytes(), nil
 }
 
-// publishFolder makes an object of each part, and then the one that marks the folder as
-// complete. If another operation publishes there too, the first one gets the folder.
+// publishFolder makes an object of each part, and then the one that marks the folder as complete.
+// If another operation publishes to the same folder, the first operation gets it.
 func (p place) publishFolder(ctx context.Context, parts []Part) error {
 	last, claim := p.at.key+"/"+success, p.at.key+"/"+publishing
 	there, err := p.has(ctx, last)
@@ -211,7 +211,7 @@ func (p place) publishFolder(ctx context.Context, parts []Part) error {
 	return ignoreMissing(p.client.RemoveObject(ctx, p.at.bucket, claim, minio.RemoveObjectOptions{}))
 }
 
-// claim reserves the folder, and reports whether it is complete already.
+// claim reserves the folder, and reports whether the output is already complete.
 func (p place) claim(ctx context.Context, claim, last string) (there bool, err error) {
 	for {
 		err, ours := p.put(ctx, claim, nil), true

@@ -37,8 +37,8 @@ const (
 )
 
 // ConfigureServer prepares server, before it serves m.HTTP(), for HTTP/2 with liveness pings and
-// for IdentityOfRequest. It sets the protocols, and those timeouts and the error log that are not
-// set.
+// for IdentityOfRequest. It sets Protocols and HTTP2. It sets ReadHeaderTimeout, IdleTimeout and
+// ErrorLog only if they are not set.
 func (m *Mux) ConfigureServer(server *http.Server) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -116,10 +116,10 @@ func (d *Dialer) URL(addr string) string {
 	return "http://" + addr
 }
 
-// HTTPClient returns a client that speaks HTTP/2 with replicas. timeout bounds
-// a whole request with its answer's body; zero leaves that to the requests'
-// contexts, as streams need. Half-open connections are detected within seconds.
-// CloseIdleConnections of the client closes the connections that it keeps open.
+// HTTPClient returns a client that speaks HTTP/2 with replicas. `timeout` bounds a whole request,
+// including the body of the answer. With 0 only the context bounds a request, as streams need.
+// Half-open connections are detected within seconds. CloseIdleConnections of the client closes the
+// connections that the client keeps open.
 func (d *Dialer) HTTPClient(timeout time.Duration) *http.Client {
 	transport := &http.Transport{
 		DialContext:     d.net.DialContext,

@@ -22,7 +22,7 @@ type Config struct {
 	Address string
 	// Security is Mutual or Insecure.
 	Security Security
-	// Logger gets refused connections; nil: nothing is logged.
+	// Logger logs refused connections. If nil, nothing is logged.
 	Logger *slog.Logger
 	// HandshakeTimeout bounds the time from accepting a connection to the end of
 	// its handshake. Default 5 s: a handshake takes two round trips.
@@ -115,8 +115,7 @@ func Listen(config Config) (*Mux, error) {
 
 // openPort opens address for TCP and UDP under one port number.
 func openPort(address string) (net.Listener, net.PacketConn, error) {
-	// A port that is free for TCP may be taken for UDP. With port 0, try again
-	// with another.
+	// A port that is free for TCP may be taken for UDP. With port 0, try again with another port.
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, nil, err
@@ -151,8 +150,8 @@ func (m *Mux) Raft() net.Listener { return m.raft }
 // Gossip returns the listener of gossip connections. They come from replicas.
 func (m *Mux) Gossip() net.Listener { return m.gossip }
 
-// HTTP returns the listener of HTTP connections, for an http.Server prepared by
-// ConfigureServer. Under Mutual they are *tls.Conn whose handshake is complete.
+// HTTP returns the listener of HTTP connections, for an http.Server prepared by ConfigureServer.
+// With Mutual security they are *tls.Conn whose handshake is complete.
 func (m *Mux) HTTP() net.Listener { return m.http }
 
 // Packets returns the UDP socket under the same port number.

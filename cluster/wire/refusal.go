@@ -36,8 +36,8 @@ func (l *refusalLog) refused(peer net.Addr, stage string, cause error) {
 	l.logger.Warn("connection refused", attributes...)
 }
 
-// take returns whether a line may be logged at now, and how many were
-// suppressed since the last one.
+// take returns whether a line may be logged at the time `now`, and how many lines were suppressed
+// since the last logged one.
 func (l *refusalLog) take(now time.Time) (allowed bool, suppressed int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 	"weir/cluster/identity"
 )
 
-// ForRoles passes requests of peers with one of the roles to next, and rejects others.
+// ForRoles passes requests of peers with one of the roles to the handler `next`, and rejects all
+// others.
 func ForRoles(next http.Handler, roles ...identity.Role) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, err := IdentityOfRequest(r)
@@ -26,7 +27,7 @@ func ForRoles(next http.Handler, roles ...identity.Role) http.Handler {
 	})
 }
 
-// ListenMutual opens a port for HTTP/1.1 over mutual TLS with peers of the roles. The
+// ListenMutual opens a port for HTTP/1.1 over mutual TLS with peers that have one of the roles. The
 // certificate of credentials must be valid for a server.
 func ListenMutual(address string, credentials *identity.Credentials, roles ...identity.Role) (net.Listener, error) {
 	if !credentials.Serves() {

@@ -37,7 +37,7 @@ func main() {
 	}
 	switch err := verbs[os.Args[1]](os.Args[2:]); {
 	case errors.Is(err, playground.ErrBroken):
-		// The summary, the last line printed, has said so.
+		// The summary, the last line printed, already says so.
 		os.Exit(1)
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "clique:", err)
@@ -66,8 +66,8 @@ func serve(args []string) error {
 	return service.Serve(listener, told, service.Config{Name: job, Notice: *notice})
 }
 
-// configured returns a verb: it reads the flags and runs with the result, until run returns or
-// a signal ends it.
+// configured returns a verb that reads the flags and calls `run` with the result. A signal ends the
+// call.
 func configured[C any](configure func([]string) (C, error), run func(context.Context, C) error) func([]string) error {
 	return func(args []string) error {
 		config, err := configure(args)

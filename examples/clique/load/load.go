@@ -148,8 +148,8 @@ func (g *Generator) send(ctx, stop context.Context, loop *Count, length time.Dur
 }
 
 // request returns the failure of a request, or "" if it was answered. It is a POST, which the
-// transport never repeats: when the connection breaks, the instance may or may not have begun
-// with it.
+// transport never repeats: when the connection breaks, the instance may or may not have started the
+// request.
 func (g *Generator) request(ctx context.Context, address string, length time.Duration) (failure string) {
 	target := url.URL{Scheme: "http", Host: address, Path: "/work", RawQuery: url.Values{"for": {length.String()}}.Encode()}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), nil)

@@ -18,7 +18,7 @@ type Config struct {
 	// Agents is how many nodes the cluster has.
 	Agents int
 	Load   load.Config
-	// Requests is the least number of requests of a run: it goes on until they are sent.
+	// Requests is the minimum number of requests of a run: the run goes on until they are sent.
 	Requests int
 	// Notice is how long an instance accepts requests after its signal.
 	Notice time.Duration

@@ -20,7 +20,7 @@ import (
 // member is a process of the cluster.
 type member struct {
 	Name string
-	// Pid is 0 when it does not run.
+	// Pid is 0 when the process does not run.
 	Pid int
 	// Data is the folder of its state; that of an agent also contains the folders of its jobs.
 	Data string

@@ -70,7 +70,7 @@ func (s *Stage) MakePool(ctx context.Context, name string, options map[string]an
 	return err
 }
 
-// Begin starts the operation of a description.
+// Begin starts the operation that `description` specifies, and returns its id.
 func (s *Stage) Begin(ctx context.Context, description map[string]any) (operation string, err error) {
 	spec, err := structpb.NewStruct(description)
 	if err != nil {

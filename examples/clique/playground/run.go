@@ -12,7 +12,7 @@ import (
 	"weir/messages/apipb"
 )
 
-// Patience is how long a change may take before a run is given up: much longer than it takes
+// Patience is how long a change may take before a run is given up: much longer than a change takes
 // even on a busy machine.
 const Patience = 7 * time.Minute
 
@@ -28,7 +28,8 @@ type Run struct {
 	generator *load.Generator
 	// printing serializes output.
 	printing sync.Mutex
-	// background is the goroutines that watch and send. One that fails ends the run with Fail.
+	// background counts the goroutines that watch and send. If one fails, it ends the run with
+	// Fail.
 	background sync.WaitGroup
 	// Fail ends the run for a cause.
 	Fail context.CancelCauseFunc

@@ -39,7 +39,8 @@ func (t *Trace[T]) Note(change func(*T)) {
 	}
 }
 
-// Since returns the moments from a time on, the present one last.
+// Since returns the moments after the time `began`. The first is the state at that time, the last
+// is the present state.
 func (t *Trace[T]) Since(began time.Time) []Moment[T] {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,7 +55,7 @@ func (t *Trace[T]) Since(began time.Time) []Moment[T] {
 	return append(moments, Moment[T]{time.Since(began), moments[len(moments)-1].Is})
 }
 
-// Series turns a number of the moments into a series.
+// Series makes a series of the numbers that `of` returns for the moments.
 func Series[T any](name string, style chart.Style, color int, moments []Moment[T], of func(T) float64) chart.Series {
 	s := chart.Series{Name: name, Style: style, Color: color}
 	for _, m := range moments {

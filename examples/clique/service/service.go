@@ -96,7 +96,7 @@ func (i *instance) handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(InstanceHeader, i.Name)
 		if i.leaving.Load() {
-			// The connection ends with this answer, and the client knows.
+			// This ends the connection after the answer, and tells the client so.
 			w.Header().Set("Connection", "close")
 		}
 		mux.ServeHTTP(w, r)

@@ -9,7 +9,7 @@ import (
 	"weir/examples/clique/playground"
 )
 
-// Config is the configuration of the show. Notice is that of the ordinary run.
+// Config is the configuration of the show. Its Notice applies to the ordinary run.
 type Config struct {
 	playground.Config
 	// Alone is how long the service runs alone at first. Together is how long the heavy

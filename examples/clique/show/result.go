@@ -81,7 +81,7 @@ func (c Config) broken(ordinary, graceful *result) []string {
 	return faults
 }
 
-// summary is the last line.
+// summary returns the last line of the report.
 func summary(ordinary, graceful *result) string {
 	a, b := ordinary.tally.Total(), graceful.tally.Total()
 	return fmt.Sprintf("ordinary failed %d of %d requests; graceful failed %d of %d requests", a.Failed, a.Sent, b.Failed, b.Sent)
@@ -113,7 +113,8 @@ func instancesTable(results ...*result) string {
 	return playground.Table(table.Row{"preemption", "preempted instances", "ended by themselves", "killed", "fair share reached after"}, 1, rows...)
 }
 
-// outcome is the part of the report beside the tables: usage share against fair share.
+// outcome returns the rest of the report, apart from the tables: the chart of usage shares and fair
+// shares.
 func (r *result) outcome() playground.Outcome {
 	total := r.tally.Total()
 	return playground.Outcome{Name: names[r.mode], Picture: names[r.mode], Cut: r.tally.Cut, Chart: chart.Chart{

@@ -32,7 +32,8 @@ func DefaultConfig() Config {
 	return c
 }
 
-// leastAgents leave two nodes while one is drained and another is dead.
+// leastAgents is the minimum number of agents: two nodes remain while one is drained and another is
+// dead.
 const leastAgents = 4
 
 // Validate returns an error if c is invalid.

@@ -68,7 +68,7 @@ func (s *scene) upgrade(ctx context.Context, e happening) error {
 	return s.StartAgent(ctx, node)
 }
 
-// die kills a node, waits until discovery reports it, and starts it again.
+// die kills a node, waits until discovery reports its death, and starts it again.
 func (s *scene) die(ctx context.Context, e happening) error {
 	node := e.name
 	s.Say("%s dies", node)

@@ -16,8 +16,8 @@ var bars = [kinds]struct {
 	color int
 }{drain: {"a node is drained", 2}, rival: {"a rival runs", 1}, upgrade: {"an agent is upgraded", 5}, death: {"a node is dead", 4}}
 
-// outcome is the part of the report beside the tables: the ready instances, the events and the
-// failures.
+// outcome returns the rest of the report, apart from the tables: the ready instances, the events
+// and the failures.
 func (r *result) outcome(instances int) playground.Outcome {
 	_, _, others := r.judge()
 	c := chart.Chart{

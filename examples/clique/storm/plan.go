@@ -27,7 +27,8 @@ var words = [kinds]string{drain: "drain", rival: "preemption", upgrade: "upgrade
 type event struct {
 	kind  kind
 	pause time.Duration
-	// node is the index of its node; hold is how long it lasts after it has had its effect.
+	// node is the index of the node that the event hits. hold is how long the event lasts after it
+	// has had its effect.
 	node int
 	hold time.Duration
 	// same says that the rival is in the pool of the service.
@@ -38,8 +39,8 @@ type event struct {
 type lane struct {
 	random *rand.Rand
 	nodes  int
-	// first is the kind of its events. In the lane of upgrades, one event from deathDue on is a
-	// death.
+	// first is the kind of its events. In the lane of upgrades, one event after the time deathDue
+	// is a death.
 	first    kind
 	deathDue time.Duration
 	died     bool
@@ -60,8 +61,8 @@ func lanes(seed uint64, nodes int, duration time.Duration) []*lane {
 	return all
 }
 
-// next returns the event that follows count others at a time of the storm; false if the
-// storm is over and the lane has had an event and its death, if it has one.
+// next returns the event to begin at the time `now` of the storm, after `count` others. ok is false
+// once the storm is over and the lane has had an event, and a death if it is the lane of upgrades.
 func (l *lane) next(count int, now, duration time.Duration) (next event, ok bool) {
 	next = event{kind: l.first, pause: l.between(0, 6*time.Second), node: l.random.IntN(l.nodes), same: l.random.IntN(2) == 0}
 	switch l.first {

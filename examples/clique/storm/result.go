@@ -66,7 +66,7 @@ func (r *result) count(jobs []*apipb.Job) {
 	}
 }
 
-// least is the least number of ready instances.
+// least returns the minimum number of ready instances during the load.
 func (r *result) least() int {
 	return slices.MinFunc(r.moments, func(a, b playground.Moment[state]) int { return cmp.Compare(a.Is.ready, b.Is.ready) }).Is.ready
 }
@@ -88,8 +88,8 @@ func (r *result) judge() (ran, early int, others []load.Cut) {
 	return ran, early, others
 }
 
-// failed formats the name of the run, the number of failed requests, that of all requests, and
-// that of requests that failed on the dead node, in this order.
+// failed formats, in this order: the name of the run, the number of requests that failed elsewhere
+// than on the dead node, the number of all requests, and the number that failed on the dead node.
 func (r *result) failed(format string) string {
 	ran, early, others := r.judge()
 	return fmt.Sprintf(format, names[r.spared], len(others), r.tally.Total().Sent, ran+early)
@@ -125,7 +125,7 @@ func (c Config) broken(r *result) []string {
 	return faults
 }
 
-// summary is the last line.
+// summary returns the last line of the report.
 func summary(spared, plain *result) string {
 	const line = "%s failed %d of %d requests, and %d on the dead node"
 	return spared.failed(line) + "; " + plain.failed(line)
