@@ -211,7 +211,7 @@ func TestVerifySeesWhatARestoreCannot(t *testing.T) {
 			s.trees["default"].record.Options = optionsOf(map[string]any{"max_operation_count": 3000})
 		}, "options differ from the recorded ones"},
 		"a default tree that is none": {func(s *State) { s.defaultTree = "gone" }, `pool tree "gone" is the default, but is missing`},
-		"a node of another tree":      {func(s *State) { s.nodes["n2"].record.Tree = "" }, `node "n2": in pool tree "", but the filter of tree`},
+		"a node of another tree":      {func(s *State) { s.nodes["n2"].record.Tree = "" }, `node "n2": in pool tree "", which contradicts the filter of tree`},
 		"a volume of no pool": {func(s *State) {
 			s.trees["default"].record.Volumes = []*statepb.PoolVolume{{Pool: "gone"}}
 		}, `volume of pool "gone"`},

@@ -186,7 +186,7 @@ func TestAdvise(t *testing.T) {
 	}{
 		"too few jobs to tell":                         {task, stats(9, 100), 0, ""},
 		"far below the limit":                          {task, stats(20, 100, 200), 250 * mebi, "set memory_limit to 250MiB"},
-		"close to the limit":                           {task, stats(20, 100, 990), 1238 * mebi, "would have failed"},
+		"close to the limit":                           {task, stats(20, 100, 990), 1238 * mebi, "nearly failed"},
 		"about right":                                  {task, stats(20, 300, 800), 0, ""},
 		"a reserve far above the need":                 {Task{Limit: 1000 * mebi, Options: Default().WithReserveFactor(1)}, stats(200, append(make([]int64, 199), 800)...), 0, "lower user_job_memory_digest_lower_bound"},
 		"a reserve that tmpfs asks for":                {Task{Limit: 1000 * mebi, Tmpfs: 900 * mebi, Options: Default()}, stats(200, append(make([]int64, 199), 95)...), 1019 * mebi, "used 95MiB beside tmpfs of 900MiB, of its memory_limit of 1000MiB"},

@@ -131,7 +131,7 @@ func TestWhatIsShown(t *testing.T) {
 	if got, want := summary(spared, plain), "handed over failed 0 of 25000 requests, and 5 on the dead node; not handed over failed 2 of 25000 requests, and 3 on the dead node"; got != want {
 		t.Errorf("the last line is %q, want %q", got, want)
 	}
-	if got := requestsTable(spared, plain); !strings.Contains(got, "│ handed over     │    25000 │    24995 │      0 │                    2 │                     3 │        2s │") {
+	if got := requestsTable(spared, plain); !strings.Contains(got, "│ handed over     │    25000 │    24995 │      0 │                    2 │                               3 │                2s │") {
 		t.Errorf("got\n%s", got)
 	}
 	spared.count([]*apipb.Job{
