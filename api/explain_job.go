@@ -168,7 +168,7 @@ func leaving(job *apipb.Job, why *apipb.Interruption) *explainpb.Fact {
 		f.Code, what = factJobInterrupted, fmt.Sprintf("was asked to stop (%s)", why.GetReason())
 	}
 	if why.GetHeldUntil() != nil && job.GetFinishTime() == nil {
-		f.Text = fmt.Sprintf("it has been due to stop (%s) since %s; it will be notified when other instances can replace it, at %s at the latest", f.GetSetting(), clock(why.GetTime()), clock(why.GetHeldUntil()))
+		f.Text = fmt.Sprintf("it has been due to stop (%s) since %s; it is notified once other instances can replace it, and no later than %s", f.GetSetting(), clock(why.GetTime()), clock(why.GetHeldUntil()))
 		return f
 	}
 	f.Text = fmt.Sprintf("it %s at %s", what, clock(why.GetTime()))

@@ -55,7 +55,7 @@ func (s *server) troubles(now time.Time) []string {
 		add("has had no contact with a leader for %s: is it connected to the others?", h.Store.LastContact.Round(time.Second))
 	}
 	if worst := h.Store.Disk.RecentWorst; worst > slowWrite {
-		add("has a slow disk: a write to the log took %s in the last minutes, and every change waits for it", worst.Round(time.Millisecond))
+		add("has a slow disk: a log write took %s within the last two minutes, and every change waits for log writes", worst.Round(time.Millisecond))
 	}
 	if n := h.Store.Tally.Breaches; n > 0 {
 		add("found %d operations with inconsistent job counters: see its log, and report it", n)

@@ -36,7 +36,7 @@ func TestStatusTellsWhatIsWrong(t *testing.T) {
 		"nothing":                  {func(*Health) {}, ""},
 		"a replica that lags":      {func(h *Health) { h.Store.Applied = 100 }, "replica r1 lags: 9900 committed log entries"},
 		"a leader that is silent":  {func(h *Health) { h.Store.LastContact = time.Minute }, "replica r1 has had no contact with a leader for 1m0s"},
-		"a slow disk":              {func(h *Health) { h.Store.Disk.RecentWorst = 700 * time.Millisecond }, "replica r1 has a slow disk: a write to the log took 700ms"},
+		"a slow disk":              {func(h *Health) { h.Store.Disk.RecentWorst = 700 * time.Millisecond }, "replica r1 has a slow disk: a log write took 700ms"},
 		"counters that do not add": {func(h *Health) { h.Store.Tally.Breaches = 2 }, "replica r1 found 2 operations with inconsistent job counters"},
 		"a scheduler that hangs":   {func(h *Health) { h.SharesFound = time.Now().Add(-time.Minute) }, "replica r1 is the leader, but its scheduler has computed no fair shares for 1m"},
 		"a follower's scheduler":   {func(h *Health) { h.Leading, h.SharesFound = false, time.Now().Add(-time.Minute) }, ""},

@@ -40,7 +40,7 @@ func (n *nemesis) leaderNow(ctx context.Context) (string, error) {
 			return leader, nil
 		}
 		if sleep(limited, lookPeriod) != nil {
-			return "", errors.Join(ctx.Err(), fmt.Errorf("after %v: there is no leader", n.cfg.Patience), err)
+			return "", errors.Join(ctx.Err(), fmt.Errorf("no leader after %v", n.cfg.Patience), err)
 		}
 	}
 }

@@ -243,8 +243,8 @@ func (n *nemesis) holdBack(ctx context.Context, i *injected) error {
 	return n.cluster.Pause(ctx, leader)
 }
 
-// headStart bounds the time in which the leader of a Late fault may still send: 1/headStart of the
-// length of the fault.
+// headStart says how long the leader of a Late fault can send before it is paused: the length of
+// the fault divided by headStart.
 const headStart = 4
 
 // pairs returns the connections that a cut drops: between two members, or between one and all

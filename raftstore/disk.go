@@ -58,7 +58,7 @@ type disk struct {
 	// term is the term on disk.
 	term currentTerm
 
-	// remembering is locked while the identity is changed.
+	// remembering serializes changes of the identity.
 	remembering sync.Mutex
 
 	mu     sync.Mutex

@@ -44,7 +44,7 @@ var (
 	ErrForeign = errors.New("folder belongs to another replica or cluster")
 
 	// ErrNewerFormat is returned for a folder that a newer version wrote.
-	ErrNewerFormat = errors.New("replica's data have a newer format")
+	ErrNewerFormat = errors.New("replica's data is in a newer format")
 
 	// ErrMembership is returned when a change of the members is refused.
 	ErrMembership = errors.New("members not changed")

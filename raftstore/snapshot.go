@@ -189,7 +189,7 @@ func (r *recordReader) finish(footer *statepb.SnapshotFooter, sum uint32) error 
 	// No checksum covers the footer itself, and different encodings decode to the same numbers.
 	written, err := proto.MarshalOptions{Deterministic: true}.Marshal(footerRecord(footer.GetRecords(), footer.GetChecksum()))
 	if err != nil || !bytes.Equal(r.frame.Bytes(), written) {
-		return r.damaged("footer", errors.New("its encoding differs from the one that was written"))
+		return r.damaged("footer", errors.New("its bytes differ from what a writer would have written"))
 	}
 	if _, err := r.in.ReadByte(); err == nil {
 		return r.damaged("footer", errors.New("trailing bytes"))

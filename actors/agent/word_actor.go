@@ -30,7 +30,8 @@ func (a *jobActor) openWords() {
 	a.words.Store(watcher)
 }
 
-// closeWords stops watching. Once a job has to leave, the cluster knows that from its order.
+// closeWords stops watching the job's readiness. A job that was ordered to stop needs no watch: the
+// cluster gave the order, so it knows already that the job is leaving.
 func (a *jobActor) closeWords() {
 	if watcher := a.words.Swap(nil); watcher != nil {
 		watcher.Close()

@@ -32,7 +32,7 @@ type Limits struct {
 	RetryMillis int64
 }
 
-// DefaultLimits returns limits that fit unless measurements say otherwise.
+// DefaultLimits returns sensible limits; change them only if measurements call for it.
 func DefaultLimits() Limits {
 	return Limits{InFlight: 8192, AgentInFlight: 256, Waiting: 16384, AgentWaiting: 256, RetryMillis: 200}
 }

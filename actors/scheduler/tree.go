@@ -253,7 +253,8 @@ func (t *Tree) started(a *statepb.Allocation) error {
 	_, known := t.known[a.GetOperationId()]
 	switch {
 	case !known && planned:
-		// The operation, and the job with it, ends in a later entry.
+		// The operation is already gone from the tree: a later log entry ends it, and this job with
+		// it.
 		return t.engine.Reject(ticket)
 	case !known || !planned && !t.nodes.has(a.GetNode()):
 		return nil

@@ -56,7 +56,7 @@ func (s sink) agent(stats agent.Stats) {
 		map[string]uint64{"hit": stats.Files.Hits, "miss": stats.Files.Misses})
 	counters(s, "agent_file_cache_dropped_total", "Files removed from the cache: evicted for lack of space, or damaged.", "reason",
 		map[string]uint64{"evicted": stats.Files.Evicted, "damaged": stats.Files.Damaged})
-	counters(s, "agent_job_output_bytes_total", "Output that ended jobs wrote, by stream.", "stream",
+	counters(s, "agent_job_output_bytes_total", "Output written by jobs that have ended, by stream.", "stream",
 		map[string]int64{"stdout": stats.Output.Stdout, "stderr": stats.Output.Stderr})
 	counter(s, "agent_job_output_dropped_bytes_total", "Output of ended jobs beyond what is kept.", stats.Output.Dropped)
 	flag(s, "agent_disk_full", "1 while the agent accepts no new jobs for lack of disk space, otherwise 0.", stats.DiskFull)

@@ -18,7 +18,7 @@ func (s sink) memory(tally raftstore.Tally, of Store) {
 	counter(s, "map_skipped_records_total", "Records of map operations skipped because every job failed on them.", tally.Data.SkippedRows)
 	now := learnedOf(of)
 	gauges(s, "memory_reserved_bytes", "Memory reserved for jobs, by pool tree.", "tree", now.reserved)
-	gauge(s, "memory_limits_bytes", "Sum of memory_limit over jobs that hold resources. The lower the reserves are below it, the more they save.",
+	gauge(s, "memory_limits_bytes", "Sum of memory_limit over jobs that hold resources. The difference to memory_reserved_bytes is what reserves save.",
 		now.limits)
 	gauge(s, "memory_samples_waiting", "Memory samples that controllers have not added to their digests yet.", now.waiting)
 	gauge(s, "memory_profiles", "Memory profiles of finished operations that are kept.", now.profiles)

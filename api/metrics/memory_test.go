@@ -51,7 +51,7 @@ func TestMemory(t *testing.T) {
 # TYPE weir_map_input_bytes gauge
 weir_map_input_bytes{state="read"} 100
 weir_map_input_bytes{state="waiting"} 200
-# HELP weir_memory_limits_bytes Sum of memory_limit over jobs that hold resources. The lower the reserves are below it, the more they save.
+# HELP weir_memory_limits_bytes Sum of memory_limit over jobs that hold resources. The difference to memory_reserved_bytes is what reserves save.
 # TYPE weir_memory_limits_bytes gauge
 weir_memory_limits_bytes 5.24288e+06
 # HELP weir_memory_reserved_bytes Memory reserved for jobs, by pool tree.

@@ -34,7 +34,7 @@ type Nodes struct {
 // ReadOption implements option.Reader.
 func (n *Nodes) ReadOption(v *option.Value) error {
 	if v.Kind != option.Object && v.Kind != option.Null {
-		return errors.New("an object is needed, such as {count: 10, cpu: 32, memory: 128GiB}")
+		return errors.New("must be an object, such as {count: 10, cpu: 32, memory: 128GiB}")
 	}
 	own, rest := &option.Value{Kind: option.Object, At: v.At}, &option.Value{Kind: option.Object, At: v.At}
 	for _, f := range v.Fields {

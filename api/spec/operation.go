@@ -35,7 +35,7 @@ type Operation struct {
 	MutationID        *string            `option:"mutation_id" max:"128" unit:"bytes" help:"a start repeated with the same id returns the same operation"`
 	IsGang            *bool              `option:"is_gang" rule:"F.17.3" help:"its jobs are useful only if all of them run at the same time"`
 	PoolTrees         []treeName         `option:"pool_trees" min:"1" max:"100" unit:"trees" help:"the pool trees in which it runs (default: the default tree)"`
-	PerTree           map[string]*inTree `option:"scheduling_options_per_pool_tree" rule:"F.17.3" help:"settings that differ in a tree: its pool, and the options of an operation in a tree"`
+	PerTree           map[string]*inTree `option:"scheduling_options_per_pool_tree" rule:"F.17.3" help:"overrides for single pool trees: the pool, and any scheduling option of the operation"`
 	NoMemoryProfile   *bool              `option:"no_memory_profile" rule:"J.1" help:"it neither uses a memory profile of earlier operations, nor saves one"`
 	ProxyDigest       *proxyDigest       `option:"job_proxy_memory_digest" rule:"J.1" help:"default for tasks without a job_proxy_memory_digest of their own"`
 

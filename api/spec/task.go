@@ -64,7 +64,7 @@ type Job struct {
 
 	TmpfsPath *workspacePath `option:"tmpfs_path" kind:"path in the workspace" max:"4095" unit:"bytes" rule:"J.5.2" help:"path at which a job gets a file system in memory"`
 	TmpfsSize *int64         `option:"tmpfs_size" kind:"size" min:"4KiB" max:"64TiB" rule:"J.5.2" help:"size limit of the tmpfs (default: memory_limit)"`
-	Tmpfs     []*tmpfs       `option:"tmpfs_volumes" proto:"tmpfs" max:"20" unit:"file systems" rule:"J.5.2" help:"several file systems in memory, in place of tmpfs_path and tmpfs_size"`
+	Tmpfs     []*tmpfs       `option:"tmpfs_volumes" proto:"tmpfs" max:"20" unit:"file systems" rule:"J.5.2" help:"several tmpfs mounts, instead of tmpfs_path and tmpfs_size"`
 	Files     []*file        `option:"file_paths" proto:"files" short:"source" max:"1000" unit:"files" rule:"J.5.3" help:"files that are placed in a job's workspace; a text alone is the source"`
 
 	Isolation      *string  `option:"isolation" values:"none,default,strict" default:"default" rule:"J.5.2" help:"how strictly a job is isolated from its node and from other jobs"`

@@ -226,7 +226,7 @@ type LogLine struct {
 	Text   string `json:"text"`
 }
 
-// Run is all that is known of a run.
+// Run is everything recorded about a run.
 type Run struct {
 	Calls      []Call
 	Sights     []Sight

@@ -75,7 +75,7 @@ func (c Config) Validate() error {
 	case len(c.Key) != 0 && len(c.Key) != 32:
 		return fmt.Errorf("key: is %d bytes long, want 32", len(c.Key))
 	case c.Port == nil || c.Dialer == nil:
-		return errors.New("port and dialer: both are needed")
+		return errors.New("port and dialer are both required")
 	case c.Profile > Fast:
 		return fmt.Errorf("%v: must be local or fast", c.Profile)
 	}

@@ -324,7 +324,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"1 to 63 bytes":          func(c *gossip.Config) { c.Cluster = "" },
 		"allow insecure":         func(c *gossip.Config) { c.Insecure = false },
 		"want 32":                func(c *gossip.Config) { c.Key = []byte("short") },
-		"both are needed":        func(c *gossip.Config) { c.Port = nil },
+		"are both required":      func(c *gossip.Config) { c.Port = nil },
 		"local or fast":          func(c *gossip.Config) { c.Profile = 9 },
 		"want host:port":         func(c *gossip.Config) { c.Peers = []string{"r2"} },
 		"unreachable for others": func(c *gossip.Config) { c.Self.Address = "0.0.0.0:7000" },

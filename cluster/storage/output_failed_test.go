@@ -25,7 +25,7 @@ func TestFailedPublicationTellsWhatIsThere(t *testing.T) {
 			broken: func(r *http.Request) bool { return r.Method == http.MethodPut && r.URL.Path == "/data/out/part-00002" },
 			// The first failure calls off what is still going on.
 			before: []string{"out/part-00000", "out/part-00001"},
-			want:   "2 of 3 files are at s3://data/out/, and no _SUCCESS: the operation's objects there and in s3://data/out.weir-op-1/ are removed when it ends",
+			want:   "2 of 3 files are at s3://data/out/, and no _SUCCESS: when the operation ends, Weir removes any objects of it there and in s3://data/out.weir-op-1/, and retries",
 		},
 		"a folder without its last object": {
 			path:   "/out/",

@@ -27,7 +27,7 @@ func (p place) left(ctx context.Context, parts int) string {
 	case found == "":
 		found = fmt.Sprintf("nothing was written to %s", p.at)
 	}
-	return fmt.Sprintf("%s: the operation's objects there and in %s are removed when it ends; if that fails for a day, remove them by hand", found, p.staging())
+	return fmt.Sprintf("%s: when the operation ends, Weir removes any objects of it there and in %s, and retries for a day; remove by hand what is left after that", found, p.staging())
 }
 
 // found says what this operation has created at its output path; "" if nothing.

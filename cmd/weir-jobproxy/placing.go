@@ -27,8 +27,8 @@ type placed struct {
 	takeBack    func() error
 }
 
-// place moves a copy to its destination. If the file system supports it, the copy and an
-// existing file are exchanged atomically; the existing file is removed in the end.
+// place moves a copy to its destination. If the file system supports it, the copy and an existing
+// file are exchanged atomically; the existing file is removed afterwards.
 func (p *placing) place(aside, destination string) error {
 	err := exchange(aside, destination)
 	switch {

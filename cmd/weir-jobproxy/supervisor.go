@@ -270,8 +270,8 @@ func (s *supervisor) end(cause verdict) {
 	}
 }
 
-// hearEnd handles the end of the root process if it has ended already. Whatever is about to end
-// the job came later or at the same time, so the job's own end counts.
+// hearEnd handles the end of the root process if it has ended already. If the process has exited by
+// itself before it could be stopped, its own exit is the result.
 func (s *supervisor) hearEnd() {
 	select {
 	case e := <-s.rootEnded:

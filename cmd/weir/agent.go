@@ -95,7 +95,7 @@ func (f *agentFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.node.FileCache, "file-cache", "", "folder of the file cache for job workspaces (default: in --data)")
 	flags.StringVar(&f.fileSpace, "file-cache-size", "10GiB", "maximum size of the file cache; a job that needs a larger file fails")
 	flags.StringVar(&f.node.JobUser, "job-user", "", "user or user:group that jobs run as, unless their task names one; unless it is root, no job can run as root (default: the agent's user; only a root agent can change it)")
-	flags.DurationVar(&f.node.JobEndTimeout, "job-end-timeout", 5*time.Minute, "how long starting or finishing a job may make no progress, for example because a file system hangs; then the job is aborted and run again")
+	flags.DurationVar(&f.node.JobEndTimeout, "job-end-timeout", 5*time.Minute, "how long the start or end of a job may stall, for example on a hung file system, before the job is aborted and run again")
 	flags.StringVar(&f.onStop, "on-stop", keepJobs, "what happens to jobs on SIGTERM and Ctrl-C: keep leaves them running for the rest of the node's lease, so that a restarted agent can adopt them; end stops them")
 	flags.StringVar(&f.metricsListen, "metrics-listen", "", "host:port that serves metrics and health to clients, operators and replicas; the certificate must be issued with --hosts")
 	flags.BoolVar(&f.metricsInsecure, "metrics-insecure", false, "serve metrics in plaintext, on loopback only")

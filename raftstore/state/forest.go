@@ -99,7 +99,7 @@ func (c treeChange) checkFilter(name scheduling.TreeName, filter pooltree.Filter
 		outer, knownOuter := theirs.Within(filter)
 		if !inner && !outer && (!knownInner || !knownOuter) {
 			return refuse(CodeTreesOverlap, "set nodes_filter of tree %q to %q: trees %q and %q (filter %q) may select the same nodes: "+
-				"write shorter filters, ideally with a tag that one requires and the other excludes", name, filter, name, other, theirs)
+				"simplify the filters, for example require a tag in one and exclude it in the other", name, filter, name, other, theirs)
 		}
 		if inner || outer {
 			return refuse(CodeTreesOverlap, "set nodes_filter of tree %q to %q: trees %q and %q (filter %q) would share nodes: "+

@@ -255,7 +255,7 @@ func (w *work) verifyInput(o *operation, t *statepb.Task) error {
 	in, progress, total := o.input, t.GetInput(), t.GetCounters().GetTotal()
 	b.when((progress != nil) != o.reads(), "it has input progress: %t, but the operation is of type %q", progress != nil, o.record.GetSpec().GetType())
 	if !o.reads() || !o.state.InProgress() {
-		b.when(len(w.slices) > 0 || len(w.parts) > 0, "%d slices and %d parts of an operation that reads nothing", len(w.slices), len(w.parts))
+		b.when(len(w.slices) > 0 || len(w.parts) > 0, "%d slices and %d parts, but the operation has no input or has ended", len(w.slices), len(w.parts))
 		return b.err
 	}
 	b.when(int64(len(w.slices)) != total, "%d cookies have slices, but the task has %d", len(w.slices), total)

@@ -27,7 +27,7 @@ const (
 func checkReserve(r *statepb.JobReserve) error {
 	var b breach
 	for _, part := range []int64{r.GetUser(), r.GetProxy()} {
-		b.when(part < 0, "memory reserve: a part of %d bytes is negative", part)
+		b.when(part < 0, "memory reserve: %d bytes for the job or its proxy: must not be negative", part)
 	}
 	total := sum(r.GetUser(), r.GetProxy())
 	b.when(total <= 0 || total > resource.Infinite.Memory, "memory reserve: %d bytes in all: use 1 to %d", total, resource.Infinite.Memory)

@@ -302,7 +302,7 @@ func (c treeChange) admitOperation(what string, o *operation, m *commandpb.Admit
 		return refuse(CodeInvalidOperationState, "%s: it is %s, not running", what, o.state)
 	}
 	if len(m.GetTrees()) == 0 {
-		return refuse(CodeInvalidCommand, "%s: no tree is named", what)
+		return refuse(CodeInvalidCommand, "%s: no tree given", what)
 	}
 	before := o.record.GetTrees()
 	if refused := c.admitTrees(what, o, m.GetTrees()); refused != nil {

@@ -233,7 +233,7 @@ func TestStartsAndUpdatesInTreesAreRefused(t *testing.T) {
 
 		"run in a tree that is full": {&commandpb.AdmitOperation{OperationId: "both", Term: 1, Trees: []string{"gpu"}}, CodePoolRunningLimit, `tree "gpu": pool "default": limit of 1 operations reached`},
 		"run in another tree":        {&commandpb.AdmitOperation{OperationId: "both", Term: 1, Trees: []string{"cpu"}}, CodeUnknownTree, `not in tree "cpu"`},
-		"run in no tree":             {&commandpb.AdmitOperation{OperationId: "both", Term: 1}, CodeInvalidCommand, "no tree is named"},
+		"run in no tree":             {&commandpb.AdmitOperation{OperationId: "both", Term: 1}, CodeInvalidCommand, "no tree given"},
 		"run at another leader":      {&commandpb.AdmitOperation{OperationId: "both", Term: 2, Trees: []string{"gpu"}}, CodeStaleTerm, "term 2"},
 	})
 }

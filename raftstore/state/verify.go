@@ -329,6 +329,6 @@ func (s verifier) verifyNames() error {
 		}
 	}
 	b.when(!maps.Equal(aliases, s.aliases), "aliases %v, but kept are %v", aliases, s.aliases)
-	b.when(!maps.Equal(mutations, s.mutations), "mutation ids %v, but kept are %v", mutations, s.mutations)
+	b.when(!maps.Equal(mutations, s.mutations), "mutation ids are %v, but the index has %v", mutations, s.mutations)
 	return b.err
 }

@@ -36,7 +36,7 @@ func (w *work) clone() work {
 	}
 }
 
-// full returns the record of a task completed with its work, as in a snapshot.
+// full returns a copy of a task's record with its work filled in, as in a snapshot.
 func (w *work) full(t *statepb.Task) *statepb.Task {
 	t = shallow(t)
 	pending := w.pending.all()

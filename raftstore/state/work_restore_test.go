@@ -68,7 +68,7 @@ func TestVerifySeesWorkThatIsWrong(t *testing.T) {
 		"slices too few":               {func(s *State) { w := workOf(s, "map"); w.slices = w.slices[1:] }, "1 cookies have slices, but the task has 2"},
 		"slices of what is completed":  {func(s *State) { w := workOf(s, "written"); w.slices[0] = slicesOf() }, "cookie 0: completed: true"},
 		"a part too few":               {func(s *State) { w := workOf(s, "written"); w.parts = w.parts[1:] }, "1 parts, but 2 completed cookies"},
-		"slices of what reads nothing": {func(s *State) { workOf(s, "gang").slices = []*statepb.Slices{nil} }, "of an operation that reads nothing"},
+		"slices of what reads nothing": {func(s *State) { workOf(s, "gang").slices = []*statepb.Slices{nil} }, "the operation has no input or has ended"},
 		"the input in the record":      {func(s *State) { s.operations["map"].record.Input = &statepb.Input{} }, "its input is in the record itself"},
 		"a profile under another key":  {func(s *State) { s.profiles["q"] = s.profiles["p"] }, `memory profile "q": its record has key "p"`},
 		"too many profiles":            {func(s *State) { s.limits = proto.CloneOf(s.limits); s.limits.MemoryProfiles = 0 }, "1 memory profiles, the limit is 0"},

@@ -120,7 +120,7 @@ func TestWorkThatIsRefused(t *testing.T) {
 		"samples before a job":            {cut(func(d *commandpb.TaskDefinition) { d.Memory.SampleCount = 1 }), CodeInvalidCommand, "before any job has run"},
 		"saved before a job":              {cut(func(d *commandpb.TaskDefinition) { d.Memory.Saved = true }), CodeInvalidCommand, "nothing has been learned yet"},
 		"a reserve of nothing":            {cut(func(d *commandpb.TaskDefinition) { d.Memory.Reserve = &statepb.JobReserve{} }), CodeInvalidCommand, "0 bytes in all"},
-		"a reserve below nothing":         {cut(func(d *commandpb.TaskDefinition) { d.Memory.Reserve.User = -1 }), CodeInvalidCommand, "a part of -1 bytes is negative"},
+		"a reserve below nothing":         {cut(func(d *commandpb.TaskDefinition) { d.Memory.Reserve.User = -1 }), CodeInvalidCommand, "-1 bytes for the job or its proxy: must not be negative"},
 		"a factor that is none":           {cut(func(d *commandpb.TaskDefinition) { d.Memory.Reserve.UserFactor = math.NaN() }), CodeInvalidCommand, "factor NaN must be finite and not negative"},
 		"a digest that is a book":         {cut(func(d *commandpb.TaskDefinition) { d.Memory.UserDigest = make([]byte, maxDigest+1) }), CodeInvalidCommand, "bytes: the limit is 1048576"},
 		"reserves of no task":             {learn(&commandpb.TaskReserve{Task: "u"}), CodeUnknownTask, `no task "u"`},

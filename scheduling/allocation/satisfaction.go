@@ -185,7 +185,7 @@ func (k Kinds) And(others Kinds) Kinds {
 	return Kinds{k.some | others.some, k.all & others.all}
 }
 
-// differ reports whether no resource is dominant to all operations.
+// differ reports whether the operations share no dominant resource.
 func (k Kinds) differ() bool { return k.some != 0 && k.all == 0 }
 
 // has reports whether a resource is dominant to some operation.

@@ -45,8 +45,8 @@ type holding struct {
 	// have expired.
 	claimed bool
 	expires time.Time
-	// surplus is the number of the last update for which the holding was among the latest started
-	// jobs that its pool has beyond its fair share.
+	// surplus is the number of the last update in which this job was one of the youngest jobs that
+	// put its pool above its fair share.
 	surplus uint64
 	// rule is why the job may be preempted, as of the last selection.
 	rule explain.Rule

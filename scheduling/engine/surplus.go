@@ -159,8 +159,8 @@ func (t *selection) guaranteed(p *pool) bool {
 func (p *pool) kept() float64       { return max(p.effective.Starvation.Satisfaction, 1) }
 func (op *operation) kept() float64 { return max(op.effective.Starvation.Satisfaction, 1) }
 
-// smaller reports whether the lost job is smaller than the one that starts, and still not larger if
-// multiplied by the factor `times`.
+// smaller reports whether the lost job is smaller than the one that starts, and at most 1/times of
+// its size.
 func (t *selection) smaller(times float64) bool {
 	if t.like != t.lost {
 		t.like, t.each = t.lost, resource.Share(t.lost, t.victims.cluster.total).MaxComponent()

@@ -44,8 +44,8 @@ func (iq *inquiries) beginSurvey() *survey {
 // taken reports whether the nodes and the order are all noted.
 func (s *survey) taken() bool { return s.ordered && s.left == 0 }
 
-// proceed takes one step. It goes through the list from its end: a node that is moved to the place
-// of a removed one comes from the end, and so has already been noted.
+// proceed takes one step. It goes through the list from its end: removing a node moves the last one
+// into its place, and that one has already been noted.
 func (iq *inquiries) proceed(s *survey) {
 	if !s.ordered {
 		iq.surveyOrder(s)

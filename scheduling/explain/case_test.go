@@ -27,7 +27,7 @@ func TestCase(t *testing.T) {
 		wantText    string
 	}{
 		"no node is large enough": {node: row(3, 3, true), wantVerdict: explain.FactTooSmall, wantText: "no node is big enough: a job of task main needs 4 slots, 1 B memory, but 1 node has less user_slots even when empty: the largest, n1, has 3 slots; until"},
-		"the only node drains":    {node: row(8, 8, false), wantVerdict: explain.FactNoNodes, wantText: "no node of the tree takes jobs"},
+		"the only node drains":    {node: row(8, 8, false), wantVerdict: explain.FactNoNodes, wantText: "no node in the tree accepts jobs"},
 		"a pool is at its limit": {
 			node: row(8, 8, true), task: explain.Task{Limit: explain.JobLimit(limits, needs, false)},
 			wantVerdict: explain.FactLimit, wantText: `pool "ads"'s resource_limits are reached: it uses 2 slots of at most 5 slots`,

@@ -86,7 +86,7 @@ func (r Reason) beyond(id scheduling.OperationID) string {
 	pool := fmt.Sprintf("pool %s uses %s of all %s, its fair share is %s", r.Of, percent(r.Usage), r.Resource, percent(r.Fair))
 	switch r.Rule {
 	case ForLarger:
-		return fmt.Sprintf("its job is larger than the jobs that have to make room for it; pool %s keeps %s of all %s (threshold %.4g)", r.Of, percent(r.Kept), r.Resource, r.Threshold)
+		return fmt.Sprintf("its job is larger than the jobs preempted for it; the rest of pool %s keeps at least %s of all %s (threshold %.4g)", r.Of, percent(r.Kept), r.Resource, r.Threshold)
 	case ForGuarantee:
 		return pool + ", and what is beyond it is needed for another pool's guarantee"
 	case ForTurn:

@@ -173,7 +173,7 @@ func (q *Case) cause(a *Asked, t *Task, nodes NodeCounts) Fact {
 	case nodes.All == 0:
 		return Fact{Code: FactNoNodes, Text: "the tree has no nodes: no registered node matches its nodes_filter"}
 	case open == 0:
-		return Fact{Code: FactNoNodes, Count: int64(nodes.Closed), Of: int64(nodes.All), Text: fmt.Sprintf("no node of the tree takes jobs (%s, %d drained or offline)", counted(nodes.All, "node"), nodes.Closed)}
+		return Fact{Code: FactNoNodes, Count: int64(nodes.Closed), Of: int64(nodes.All), Text: fmt.Sprintf("no node in the tree accepts jobs (%s, %d drained or offline)", counted(nodes.All, "node"), nodes.Closed)}
 	case nodes.Unmatched == open:
 		f := nodes.UnmatchedBy[0]
 		return Fact{Code: FactNoMatch, Pool: f.Pool, Setting: "scheduling_tag_filter", Count: int64(nodes.Unmatched), Of: int64(open), Text: fmt.Sprintf("no node matches: %s%s", filtersText(nodes), noDemand)}

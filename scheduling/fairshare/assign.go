@@ -107,7 +107,7 @@ type place struct {
 	share resource.Vector
 	// after selects the limit right of x instead of the value left of it.
 	after bool
-	// jumping means that the field child is the first child at x that has not jumped.
+	// jumping means that only the children before the field child have jumped at x.
 	jumping bool
 	child   int32
 }

@@ -101,10 +101,9 @@ func (c *claimant) at(levels resource.Vector) resource.Vector {
 	return c.base.Add(levels.Scale(c.weight)).Min(c.most)
 }
 
-// levelsOf returns, for each resource, the share that a weight of 1 gets when the parameter share is
-// divided.
-// The sum over all children is concave in the level, so Newton steps along its slope approach the
-// solution and never overshoot.
+// levelsOf divides `share` among the claimants. It returns, for each resource, what a weight of 1
+// gets on top of its base. The sum over all children is concave in the level, so Newton steps along
+// its slope approach the solution and never overshoot.
 func levelsOf(all []claimant, share resource.Vector) (levels resource.Vector) {
 	for range len(all) + 1 {
 		var sum, slopes resource.Vector

@@ -4,7 +4,8 @@ import "time"
 
 // When a learned reserve is reported.
 const (
-	// tellMoved is how much the reserve must have changed, as a part of memory_limit.
+	// tellMoved is the change of the reserve at which a report is due, as a fraction of
+	// memory_limit.
 	tellMoved = 0.01
 	// tellSamples is the number of samples not in the persisted digests at which a report is due
 	// even if the reserve has changed less.

@@ -53,8 +53,8 @@ type PoolOptions struct {
 	Ephemeral       *EphemeralOptions `option:"ephemeral_subpool_config" help:"options of the ephemeral subpools of users" rule:"F.17.2"`
 
 	MaxOperationCount        *int64 `option:"max_operation_count" min:"0" unit:"operations" inherit:"own, else the tree's max_operation_count_per_pool" rule:"F.16" help:"maximum number of operations in it and below that have not ended"`
-	MaxRunningOperationCount *int64 `option:"max_running_operation_count" min:"0" unit:"operations" inherit:"own, else the tree's max_running_operation_count_per_pool" rule:"F.16" help:"maximum number of running operations in it and below"`
-	ForbidImmediate          *bool  `option:"forbid_immediate_operations" default:"false" rule:"F.17.2" help:"operations may not be directly in the pool, only in pools below it"`
+	MaxRunningOperationCount *int64 `option:"max_running_operation_count" min:"0" unit:"operations" inherit:"own, else the tree's max_running_operation_count_per_pool" rule:"F.16" help:"maximum number of running operations in the pool and its subpools"`
+	ForbidImmediate          *bool  `option:"forbid_immediate_operations" default:"false" rule:"F.17.2" help:"operations cannot run directly in the pool, only in its subpools"`
 	CreateEphemeralSubpools  *bool  `option:"create_ephemeral_subpools" default:"false" rule:"F.17.2" help:"operations go to a subpool of their user, pool$user"`
 	LightweightOperations    *bool  `option:"enable_lightweight_operations" default:"false" rule:"F.16" help:"vanilla operations of a FIFO pool do not count as running"`
 
@@ -80,7 +80,7 @@ type IntegralOptions struct {
 	BurstGuarantee       *Resources `option:"burst_guarantee_resources" rule:"F.6.4" kind:"resources" help:"resources that a burst pool can get while it has volume"`
 	RelaxedMultiplier    *float64   `option:"relaxed_share_multiplier_limit" min:"1" max:"10" inherit:"own, else the tree's" rule:"F.6.5" help:"upper bound of what a relaxed pool gets from its volume at one time, as a multiple of its resource_flow"`
 	CanAcceptFreeVolume  *bool      `option:"can_accept_free_volume" default:"true" rule:"F.6.2" help:"the pool accepts volume that overflows from other pools"`
-	DistributeFreeVolume *bool      `option:"should_distribute_free_volume_among_children" inherit:"own, else the tree's" rule:"F.6.2" help:"volume that overflows from a pool below goes to its siblings"`
+	DistributeFreeVolume *bool      `option:"should_distribute_free_volume_among_children" inherit:"own, else the tree's" rule:"F.6.2" help:"volume that overflows from a subpool goes to its siblings"`
 }
 
 // EphemeralOptions are the options of the subpools that a pool creates for its users.

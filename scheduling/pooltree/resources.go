@@ -67,7 +67,7 @@ func (r *Resources) ReadOption(value *option.Value) error {
 	for _, given := range slices.Sorted(maps.Keys(object)) {
 		name := option.Canonical(given)
 		if _, twice := numbers[name]; twice {
-			return fmt.Errorf("resource %s is set twice, written with - and with _", name)
+			return fmt.Errorf("resource %s is set twice, once with - and once with _", name)
 		}
 		switch amount := object[given].(type) {
 		case nil:

@@ -120,7 +120,7 @@ func (i *instance) work(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !i.begin() {
-		http.Error(w, "this instance takes no more requests", http.StatusServiceUnavailable)
+		http.Error(w, "this instance no longer accepts requests", http.StatusServiceUnavailable)
 		return
 	}
 	defer i.running.Done()

@@ -135,7 +135,7 @@ func StartMember(ctx context.Context, dir, name string, timeout time.Duration) (
 			m.begun(started, err)
 			return nil
 		default:
-			return fmt.Errorf("%w: no process of it is running: weir dev up restarts it", ErrNone)
+			return fmt.Errorf("%w: all of its processes have ended; weir dev up restarts it", ErrNone)
 		}
 	})
 	if err != nil {

@@ -42,7 +42,7 @@ func Judge(f *simulate.File, pools []simulate.Pool) []Breach {
 			fault("got %.2f of its fair share: %.4f of the cluster instead of %.4f; its largest job is %.4f", o.Got/o.Fair, o.Got, o.Fair, o.LargestJob)
 		}
 		if ratio, ok := guaranteeRatio(o); ok && ratio < LeastGuarantee {
-			fault("got %.3f of what it asked of its guarantees", ratio)
+			fault("got %.3f of the guaranteed share that it demanded", ratio)
 		}
 		if waits(o) && o.FirstWait > o.Patience {
 			fault("waited %v for its first job, the limit is %v; its fair share was %.4f, its largest job %.4f", o.FirstWait, o.Patience, o.FairMeanwhile, o.LargestJob)
@@ -101,8 +101,8 @@ func holdsOne(o simulate.Outcome) bool {
 	return o.Window <= 0 || o.Fair >= o.LargestJob
 }
 
-// waits reports whether the pool's fair share entitled it to a first job for which it had to
-// wait.
+// waits reports whether the pool had to wait for its first job although its fair share had room for
+// one.
 func waits(o simulate.Outcome) bool {
 	return o.Leaf && o.FirstWait > 0 && o.FairMeanwhile >= o.LargestJob
 }

@@ -20,7 +20,7 @@ type Outcome struct {
 // seedsApart is the distance between the first scenario seeds of two successive seeds.
 const seedsApart = 100_000
 
-// Seeds returns the seeds of the scenarios that a seed stands for.
+// Seeds derives from one seed the seeds of that many scenarios.
 func Seeds(seed uint64, runs int) []uint64 {
 	all := make([]uint64, runs)
 	for i := range all {

@@ -81,7 +81,7 @@ type Arrivals struct {
 	From  *span `option:"from" kind:"time" default:"0s"`
 	Until *span `option:"until" kind:"time" default:"0s"`
 	// Daily limits arrivals to these parts of the day; empty for no limit.
-	Daily []window `option:"daily" kind:"list of parts of the day" short:"*"`
+	Daily []window `option:"daily" kind:"list of daily time windows" short:"*"`
 }
 
 // workload checks and completes a workload. Without arrivals it has one operation, submitted at the

@@ -199,8 +199,8 @@ func (r *run) account(ctx context.Context) error {
 	return nil
 }
 
-// outage waits for the first answer after the kill. The operation has ended by then, so there
-// is one at once.
+// outage stores the time without a leader, once a read sent after the kill has been answered. It
+// hardly waits: the operation has ended by now, so a leader is there to answer.
 func (r *run) outage(ctx context.Context) error {
 	if r.prober == nil {
 		return nil
