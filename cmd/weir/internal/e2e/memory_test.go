@@ -282,13 +282,20 @@ func TestProxiesAreWithinTheirReserve(t *testing.T) {
 		operation := c.start(t, shape.spec)
 		_, ended := c.finishes(t, operation)
 		var most, first int64
+		var above []string
 		for _, job := range ended {
-			// Of a hundred, five may use a little more than what is learned.
 			used, reserve := job.GetStatistics().GetValues()["job_proxy/max_memory"], job.GetStatistics().GetValues()["job_proxy/memory_reserve"]
-			if used <= 0 || used > reserve+reserve/10 {
+			if used <= 0 || reserve <= 0 {
 				t.Errorf("%s: the proxy of job %d used %d bytes of %d", shape.name, job.GetCookie(), used, reserve)
 			}
+			if used > reserve {
+				above = append(above, fmt.Sprintf("job %d used %d of %d", job.GetCookie(), used, reserve))
+			}
 			most, first = max(most, used), max(first, reserve)
+		}
+		// What is learned is enough for 19 of 20, and the first estimate for all.
+		if len(above) > len(ended)/20 || most > first {
+			t.Errorf("%s: the proxies used at most %d bytes, and %d were estimated; above their reserves: %q", shape.name, most, first, above)
 		}
 		last := c.memoryOf(t, operation).GetReserve().GetProxy()
 		if last >= first {
