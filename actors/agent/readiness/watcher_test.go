@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,10 +58,12 @@ func readiness(r *statepb.Readiness) *statepb.Readiness {
 func TestWatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l listener
-		outcome := errors.New("warming up")
+		warming := errors.New("warming up")
+		var outcome atomic.Pointer[error]
+		outcome.Store(&warming)
 		w := Watch(Config{
 			Task: readiness(&statepb.Readiness{Exec: []string{"check"}}), Note: l.note, Tell: l.tell,
-			Place: Place{Exec: func(context.Context, []string, time.Duration) error { return outcome }},
+			Place: Place{Exec: func(context.Context, []string, time.Duration) error { return *outcome.Load() }},
 		})
 		defer w.Close()
 		for _, step := range []struct {
@@ -69,12 +72,12 @@ func TestWatcher(t *testing.T) {
 			after   time.Duration
 			want    string
 		}{
-			{"it is found not to be ready when it has failed twice", outcome, 150 * time.Millisecond, "1 not_ready"},
+			{"it is found not to be ready when it has failed twice", warming, 150 * time.Millisecond, "1 not_ready"},
 			{"one that is not ready is asked often, and told at once", nil, 150 * time.Millisecond, "2 ready"},
 			{"what has not changed is told again after a while, under its number", nil, 20 * time.Second, "2 ready"},
 			{"one that was ready fails", errors.New("overloaded"), 3 * time.Second, "3 not_ready"},
 		} {
-			outcome = step.outcome
+			outcome.Store(&step.outcome)
 			time.Sleep(step.after)
 			synctest.Wait()
 			// What was told before may come again meanwhile.

@@ -33,7 +33,8 @@ func TestSweep(t *testing.T) {
 }
 
 // sweep is a task of count jobs. Each reads a file of its own and leaves one, says in a file
-// that it ran, and fails the first time; one that is told to by a file fails always.
+// that it ran, and fails the first time; one that is told to by a file fails always. While there is a
+// file hold, none ends.
 func sweep(t *testing.T, dir string, count int) object {
 	t.Helper()
 	for cookie := range count {
@@ -44,6 +45,7 @@ func sweep(t *testing.T, dir string, count int) object {
 	line := strings.ReplaceAll(`before=$(ls @DIR | grep -c "^ran-$WEIR_JOB_COOKIE-"); : > @DIR/ran-$WEIR_JOB_COOKIE-$WEIR_JOB_ID
 test "$(cat in)" = "input of $WEIR_JOB_COOKIE" && test "$WEIR_TASK_JOB_COUNT" = @JOBS || exit 9
 test ! -e @DIR/broken-$WEIR_JOB_COOKIE || exit 5
+while test -e @DIR/hold; do sleep 0.1; done
 cp in out; test $before -gt 0`, "@DIR", dir)
 	return shell(count, strings.ReplaceAll(line, "@JOBS", fmt.Sprint(count))).
 		with("file_paths", []any{object{"source": dir + "/in-{cookie}", "path": "in"}, dir + "/in-{cookie}"}).
@@ -153,6 +155,8 @@ func sweepCutShort(t *testing.T, c *cluster) {
 	failed = slices.DeleteFunc(failed, func(cookie int32) bool {
 		return slices.ContainsFunc(done, func(job *apipb.Job) bool { return job.GetCookie() == cookie })
 	})
+	// The jobs of the retries run until they are aborted.
+	put(t, filepath.Join(dir, "hold"), "")
 	for which, want := range map[string]int64{"failed": int64(len(failed)), "unfinished": 6 - completed} {
 		var started apipb.RetryOperationResponse
 		c.ask(t, "OperationService/Retry", object{"operation": first, "jobs": which, "mutation_id": which + first}, &started)
