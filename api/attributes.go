@@ -160,7 +160,7 @@ func (p *path) element(st *state.State, t treeIn) (map[string]any, error) {
 	} else {
 		op, _ := st.Operation(scheduling.OperationID(p.names[4]))
 		of, err = operationAttributes(t, op)
-		if err == nil && p.asker.read(st, op, "see all") != nil {
+		if err == nil && p.asker.read(st, op, "see all of") != nil {
 			delete(of, "title")
 			delete(of, "alias")
 		}

@@ -223,7 +223,7 @@ func (f *eventFlow) cut(told []*eventpb.Event) (shown []*eventpb.Event, hidden i
 			}
 			var missing error
 			if op, ok := st.Operation(scheduling.OperationID(e.GetOperation())); ok {
-				missing = rights.Operation(who, access.Read, op, "see the events")
+				missing = rights.Operation(who, access.Read, op, "see the events of")
 			} else {
 				// It is not archived any more.
 				missing = rights.Pool(who, access.Read, scheduling.TreeName(e.GetTree()), scheduling.PoolName(e.GetPool()), "see the events")

@@ -111,7 +111,7 @@ func (s explanations) operation(ctx context.Context, m *apipb.ExplainRequest) ([
 		if err != nil {
 			return err
 		}
-		hidden = askerOf(ctx).read(st, op, "see all") != nil
+		hidden = askerOf(ctx).read(st, op, "see all of") != nil
 		id, last, running = op.GetId(), lastChange(op), op.GetState() == lifecycle.Running.String()
 		if !hidden {
 			reserves = reserveFacts(op)

@@ -36,7 +36,7 @@ func (s jobs) List(ctx context.Context, req *connect.Request[apipb.ListJobsReque
 	}
 	var all []*apipb.Job
 	err = s.read(ctx, "list jobs", func(st *state.State) error {
-		op, err := reads(ctx, st, m.GetOperation(), "see the jobs")
+		op, err := reads(ctx, st, m.GetOperation(), "see the jobs of")
 		if err != nil {
 			return err
 		}

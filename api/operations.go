@@ -94,7 +94,7 @@ func (s operations) List(ctx context.Context, req *connect.Request[apipb.ListOpe
 				past = op.GetId() == m.GetAfter()
 				continue
 			}
-			hidden := rights.Operation(who, access.Read, op, "see all")
+			hidden := rights.Operation(who, access.Read, op, "see all of")
 			if !selects(m, op, hidden == nil) {
 				continue
 			}
@@ -165,7 +165,7 @@ func (s operations) get(ctx context.Context, name string, full bool) (out *apipb
 			out, err = operationOf(op, full)
 		}
 		if err == nil {
-			if hidden := askerOf(ctx).read(st, op, "see all"); hidden != nil {
+			if hidden := askerOf(ctx).read(st, op, "see all of"); hidden != nil {
 				out, full = cut(out, hidden), false
 			}
 		}
@@ -377,7 +377,7 @@ func (s operations) Complete(ctx context.Context, req *connect.Request[apipb.Com
 func (s operations) Events(ctx context.Context, req *connect.Request[apipb.OperationEventsRequest]) (*connect.Response[apipb.OperationEventsResponse], error) {
 	out := &apipb.OperationEventsResponse{}
 	err := s.read(ctx, "operation events", func(st *state.State) error {
-		op, err := reads(ctx, st, req.Msg.GetOperation(), "see the events")
+		op, err := reads(ctx, st, req.Msg.GetOperation(), "see the events of")
 		out.Events = mapped(op.GetEvents(), func(e *statepb.OperationEvent) *apipb.OperationEvent {
 			return &apipb.OperationEvent{Time: e.GetTime(), State: e.GetState(), Note: e.GetNote(), Attributes: e.GetAttributes(), Index: e.GetIndex()}
 		})

@@ -45,7 +45,7 @@ func (s operations) Retry(ctx context.Context, req *connect.Request[apipb.RetryO
 		}
 		op, err := find(st, m.GetOperation())
 		if err == nil {
-			err = denied(askerOf(ctx).read(st, op, "retry the jobs"))
+			err = denied(askerOf(ctx).read(st, op, "retry"))
 		}
 		if err != nil {
 			return err

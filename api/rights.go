@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"connectrpc.com/connect"
 
@@ -75,30 +74,30 @@ func denied(err error) error {
 }
 
 // read returns an error unless the caller may read an operation.
-func (a *asking) read(st *state.State, op *statepb.Operation, what string) error {
+func (a *asking) read(st *state.State, op *statepb.Operation, verb string) error {
 	rights := state.RightsIn(st)
 	a.decided = true
-	return rights.Operation(rights.Who(a.subject()), access.Read, op, what+" of operation "+op.GetId())
+	return rights.Operation(rights.Who(a.subject()), access.Read, op, verb)
 }
 
 // seeJob returns an error unless the caller may read the operation of a job. If the call proposes a
 // command about the job, the caller must be allowed to manage the operation instead.
-func (a *asking) seeJob(st *state.State, op *statepb.Operation, what string) error {
+func (a *asking) seeJob(st *state.State, op *statepb.Operation, verb string) error {
 	if a.need != subjects {
-		return a.read(st, op, what)
+		return a.read(st, op, verb+" of")
 	}
 	rights := state.RightsIn(st)
-	return rights.Operation(rights.Who(a.subject()), access.Manage, op, fmt.Sprintf("%s of operation %s of user %q", what, op.GetId(), op.GetUser()))
+	return rights.Operation(rights.Who(a.subject()), access.Manage, op, verb+" of")
 }
 
 // reads returns an operation by id or alias, if the call may show the operation to its caller.
-func reads(ctx context.Context, st *state.State, name, what string) (*statepb.Operation, error) {
+func reads(ctx context.Context, st *state.State, name, verb string) (*statepb.Operation, error) {
 	op, err := find(st, name)
 	if err != nil {
 		return nil, err
 	}
 	if a := askerOf(ctx); a.need == readers {
-		err = denied(a.read(st, op, what))
+		err = denied(a.read(st, op, verb))
 	}
 	return op, err
 }

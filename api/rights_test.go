@@ -123,7 +123,7 @@ func TestRefusalsSayWhoMay(t *testing.T) {
 	s, operation := rightsSite(t)
 	for name, test := range map[string]struct{ procedure, body, want string }{
 		"start": {"OperationService/Start", startBody(1, `, "pool": "ads"`), `user "stranger" may not use pool "ads": this needs the right use on pool "ads", held by group:crew, user:ann, user:submitter: it is given by weir pool acl 'ads' --tree default --allow user:stranger=use`},
-		"abort": {"OperationService/Abort", fmt.Sprintf(`{"operation": %q}`, operation), `user "stranger" may not abort operation op-1 of user "ann": this needs the right manage on pool "ads", held by group:crew, user:ann, user:manager: it is given by weir pool acl 'ads' --tree default --allow user:stranger=manage`},
+		"abort": {"OperationService/Abort", fmt.Sprintf(`{"operation": %q}`, operation), `user "stranger" may not abort operation op-1 of user "ann": this needs the right manage on pool "ads", held by group:crew, user:manager: it is given by weir pool acl 'ads' --tree default --allow user:stranger=manage`},
 		"pool":  {"PoolService/Edit", `{"edits": [{"remove": "ads-prod"}]}`, `user "stranger" may not remove pool "ads-prod": this needs the right administer on pool "ads", held by group:crew, user:admin: it is given by weir pool acl 'ads' --tree default --allow user:stranger=administer`},
 		"drain": {"NodeService/Drain", `{"node": "n1"}`, `user "stranger" may not drain nodes: only operators may (certificates with role operator)`},
 	} {

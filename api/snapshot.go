@@ -73,7 +73,7 @@ func snapshot(out *apipb.SnapshotResponse, st *state.State, t treeIn, view *acto
 // hideTitles removes the titles of operations that the caller may not read.
 func hideTitles(by *asking, st *state.State, out *apipb.SnapshotResponse) {
 	for _, shown := range out.GetOperations() {
-		if op, _ := st.Operation(scheduling.OperationID(shown.GetId())); by.read(st, op, "see all") != nil {
+		if op, _ := st.Operation(scheduling.OperationID(shown.GetId())); by.read(st, op, "see all of") != nil {
 			shown.Title = ""
 		}
 	}

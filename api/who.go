@@ -62,7 +62,7 @@ func (s whoAndWhat) MayI(ctx context.Context, req *connect.Request[apipb.MayIReq
 			if err != nil {
 				return err
 			}
-			missing = rights.Operation(who, right, op, fmt.Sprintf("%s operation %s", right, op.GetId()))
+			missing = rights.Operation(who, right, op, string(right))
 		} else {
 			t, err := findTree(st, "may I", m.GetTree())
 			if err != nil {

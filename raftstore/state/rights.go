@@ -49,13 +49,14 @@ func (r Rights) Pool(who access.Who, right access.Right, tree scheduling.TreeNam
 }
 
 // Operation returns an error of type *access.Denied unless who started the operation, or has the
-// right on it or on its pool in one of its trees.
-func (r Rights) Operation(who access.Who, right access.Right, op *statepb.Operation, what string) error {
+// right on it or on its pool in one of its trees. The parameter `verb` says what who wants to do with
+// the operation.
+func (r Rights) Operation(who access.Who, right access.Right, op *statepb.Operation, verb string) error {
 	own := operationRights(op.GetSpec().GetAcl())
 	if who.Operator || who.User != "" && string(who.User) == op.GetUser() || own.Gives(right, who) {
 		return nil
 	}
-	denied := &access.Denied{User: who.User, What: what, Right: right}
+	denied := &access.Denied{User: who.User, What: fmt.Sprintf("%s operation %s of user %q", verb, op.GetId(), op.GetUser()), Right: right}
 	for _, in := range op.GetTrees() {
 		t := r.trees[scheduling.TreeName(in.GetTree())]
 		if t == nil {
@@ -69,7 +70,6 @@ func (r Rights) Operation(who access.Who, right access.Right, op *statepb.Operat
 		return nil
 	}
 	denied.Holders = append(denied.Holders, own.Subjects(right)...)
-	denied.Holders = append(denied.Holders, access.UserSubject(scheduling.User(op.GetUser())))
 	slices.Sort(denied.Holders)
 	denied.Holders = slices.Compact(denied.Holders)
 	return denied
@@ -147,7 +147,7 @@ func managers[M operations](verb string) func(Rights, access.Who, M) error {
 		if o == nil {
 			return nil
 		}
-		return r.Operation(who, access.Manage, o.record, fmt.Sprintf("%s operation %s of user %q", verb, o.id(), o.record.GetUser()))
+		return r.Operation(who, access.Manage, o.record, verb)
 	}
 }
 
@@ -155,7 +155,7 @@ func managers[M operations](verb string) func(Rights, access.Who, M) error {
 // needs the right to read that operation.
 func mayStart(r Rights, who access.Who, m *commandpb.StartOperation) error {
 	if o := r.operations[scheduling.OperationID(m.GetRetryOf())]; o != nil {
-		if err := r.Operation(who, access.Read, o.record, fmt.Sprintf("retry operation %s of user %q", o.id(), o.record.GetUser())); err != nil {
+		if err := r.Operation(who, access.Read, o.record, "retry"); err != nil {
 			return err
 		}
 	}

@@ -76,7 +76,7 @@ func TestRightsInApply(t *testing.T) {
 		{"eve", startAs("ads-prod", "ann"), "is in the name of user \"ann\""},
 		{"ann", &commandpb.AbortOperation{OperationId: "anns", User: "ann"}, ""},
 		{"bob", &commandpb.AbortOperation{OperationId: "anns", User: "bob"}, ""},
-		{"dan", &commandpb.AbortOperation{OperationId: "anns", User: "dan"}, `may not abort operation anns of user "ann": this needs the right manage on pool "ads", held by user:ann, user:bob`},
+		{"dan", &commandpb.AbortOperation{OperationId: "anns", User: "dan"}, `may not abort operation anns of user "ann": this needs the right manage on pool "ads", held by user:bob`},
 		{"carol", &commandpb.SuspendOperation{OperationId: "anns"}, "needs the right manage"},
 		{"ann", toPool("lab"), ""},
 		{"bob", toPool("lab"), ""},
