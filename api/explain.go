@@ -47,6 +47,7 @@ const (
 	factBeneficiary    = "preempted_for"
 	factReason         = "reason"
 	factMemoryReserve  = "memory_reserve"
+	factMayNotUse      = "may_not_use"
 )
 
 // explanations implements ExplainService.

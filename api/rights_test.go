@@ -121,6 +121,9 @@ func TestRightsOnEveryCall(t *testing.T) {
 
 func TestRefusalsSayWhoMay(t *testing.T) {
 	s, operation := rightsSite(t)
+	if got := s.post("ExplainService/Explain", `{"pool": "ads"}`, roleHeader, "user/stranger"); !strings.Contains(got.raw, `user \"stranger\" may not use pool \"ads\"`) {
+		t.Errorf("the pool is explained as %s", got.raw)
+	}
 	for name, test := range map[string]struct{ procedure, body, want string }{
 		"start": {"OperationService/Start", startBody(1, `, "pool": "ads"`), `user "stranger" may not use pool "ads": this needs the right use on pool "ads", held by group:crew, user:ann, user:submitter: it is given by weir pool acl 'ads' --tree default --allow user:stranger=use`},
 		"abort": {"OperationService/Abort", fmt.Sprintf(`{"operation": %q}`, operation), `user "stranger" may not abort operation op-1 of user "ann": this needs the right manage on pool "ads", held by group:crew, user:manager: it is given by weir pool acl 'ads' --tree default --allow user:stranger=manage`},

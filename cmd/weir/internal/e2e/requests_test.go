@@ -146,10 +146,9 @@ func badRequests(t *testing.T, c *cluster) {
 // wrongCallers get no further than the door.
 func wrongCallers(t *testing.T, c *cluster) {
 	for name, test := range map[string]struct{ folder, method, want string }{
-		"an agent at the API":     {"agent-" + c.node("n1"), "OperationService/List", "role agent"},
-		"a replica at the API":    {"replica-r1", "OperationService/List", "role replica"},
-		"a client changes pools":  {"user-ann", "PoolService/Edit", "for operators"},
-		"a client moves the lead": {"user-ann", "ClusterService/Transfer", "for operators"},
+		"an agent at the API":   {"agent-" + c.node("n1"), "OperationService/List", "role agent"},
+		"a replica at the API":  {"replica-r1", "OperationService/List", "role replica"},
+		"a user moves the lead": {"user-ann", "ClusterService/Transfer", "for operators"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			refused := c.refusedTo(t, test.folder, "r1", test.method, "{}")
