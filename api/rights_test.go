@@ -226,7 +226,7 @@ func TestGatewaySpeaksForUsers(t *testing.T) {
 		"an operator either": {[]string{roleHeader, "operator/oda", apipb.HeaderGroups, "crew"}, "is for gateways"},
 	} {
 		got := s.post("AccessService/WhoAmI", `{}`, test.headers...)
-		if text := strings.ReplaceAll(string(got.raw), " ", ""); !strings.Contains(text, strings.ReplaceAll(test.want, " ", "")) {
+		if text := strings.ReplaceAll(got.raw, " ", ""); !strings.Contains(text, strings.ReplaceAll(test.want, " ", "")) {
 			t.Errorf("%s: %d %s, want %s", name, got.status, got.raw, test.want)
 		}
 	}

@@ -152,7 +152,7 @@ func (c *checker) operation(o *Operation) *statepb.OperationSpec {
 		}
 	}
 	if o.ACL != nil {
-		c.Adopt(o.ACL, option.NewError(append(access.SubjectFaults("read", o.ACL.Read), access.SubjectFaults("manage", o.ACL.Manage)...)))
+		c.Adopt(o.ACL, option.NewError(append(access.Twice("read", o.ACL.Read), access.Twice("manage", o.ACL.Manage)...)))
 	}
 	option.Complete(o)
 	pack(op, o)

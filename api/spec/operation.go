@@ -3,6 +3,7 @@ package spec
 import (
 	"time"
 
+	"weir/scheduling/access"
 	"weir/scheduling/option"
 	"weir/scheduling/pooltree"
 )
@@ -46,8 +47,8 @@ type Operation struct {
 
 // rights are rights on an operation, as user:NAME, group:NAME or * for everyone.
 type rights struct {
-	Read   []string `option:"read" max:"256" help:"who may see its specification, output, statistics and events: user:NAME, group:NAME or * for everyone"`
-	Manage []string `option:"manage" max:"256" help:"who may abort, suspend, resume, complete and update it, and interrupt and abort its jobs"`
+	Read   []access.Subject `option:"read" max:"256" help:"who may see its specification, output, statistics and events: user:NAME, group:NAME or * for everyone"`
+	Manage []access.Subject `option:"manage" max:"256" help:"who may abort, suspend, resume, complete and update it, and interrupt and abort its jobs"`
 }
 
 // inTree are the options of an operation in one pool tree.

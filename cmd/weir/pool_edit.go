@@ -114,13 +114,14 @@ func registerUnset(cmd *cobra.Command, unset *[]string, schema any) {
 type grants []string
 
 // each calls visit for each subject and right.
-func (g grants) each(flag string, visit func(subject string, right access.Right)) error {
+func (g grants) each(flag string, visit func(subject access.Subject, right access.Right)) error {
 	for _, grant := range g {
-		subject, rights, ok := strings.Cut(grant, "=")
+		name, rights, ok := strings.Cut(grant, "=")
 		if !ok {
 			return fmt.Errorf("--%s %q: must be SUBJECT=RIGHT, such as user:ann=use", flag, grant)
 		}
-		if err := access.CheckSubject(subject); err != nil {
+		subject, err := access.ParseSubject(name)
+		if err != nil {
 			return fmt.Errorf("--%s %q: %w", flag, grant, err)
 		}
 		for name := range strings.SplitSeq(rights, ",") {
@@ -159,7 +160,7 @@ too (acl.use and so on), in pool files and in weir pool set.`,
 	cmd.Flags().StringArrayVar(&allow, "allow", nil, "give rights: SUBJECT=RIGHT[,RIGHT...]; can be repeated")
 	cmd.Flags().StringArrayVar(&revoke, "revoke", nil, "take rights away: SUBJECT=RIGHT[,RIGHT...]; can be repeated")
 	checked(cmd, func([]string) error {
-		check := func(string, access.Right) {}
+		check := func(access.Subject, access.Right) {}
 		return errors.Join(grants(allow).each("allow", check), grants(revoke).each("revoke", check))
 	})
 	cmd.RunE = f.verb(func(ctx context.Context, s *session, args []string) error {
@@ -179,49 +180,25 @@ too (acl.use and so on), in pool files and in weir pool set.`,
 			list := rightsOn(tree, pool)
 			return s.show(view{message: list, rows: true, text: func(time.Time) string { return rightsText(list) }})
 		}
-		return f.give(ctx, s, now, tree.Rights(pool), pool, allow, revoke)
+		acl, err := changedRights(tree.Rights(pool), pool, allow, revoke)
+		if err != nil {
+			return err
+		}
+		return f.give(ctx, s, now, pool, acl)
 	})
 	return cmd
 }
 
-// give changes the rights that a pool gives.
-func (f *poolFlags) give(ctx context.Context, s *session, now *apipb.ListPoolsResponse, rights *access.List, pool scheduling.PoolName, allow, revoke grants) error {
-	given := make(map[access.Right][]string)
-	for _, right := range access.Rights() {
-		given[right] = slices.Clone(rights.Subjects(right))
+// give changes the rights that a pool gives, unless somebody else changes its tree meanwhile.
+func (p *poolFlags) give(ctx context.Context, s *session, now *apipb.ListPoolsResponse, pool scheduling.PoolName, acl map[string]any) error {
+	options, err := structpb.NewStruct(map[string]any{"acl": nil})
+	if acl != nil {
+		options, err = structpb.NewStruct(map[string]any{"acl": acl})
 	}
-	var missing error
-	err := revoke.each("revoke", func(subject string, right access.Right) {
-		i := slices.Index(given[right], subject)
-		if i < 0 {
-			missing = fmt.Errorf("pool %q does not give the right %s to %s (weir pool acl shows which pool does)", pool, right, subject)
-			return
-		}
-		given[right] = slices.Delete(given[right], i, i+1)
-	})
-	if err = cmp.Or(err, missing); err != nil {
-		return err
-	}
-	err = allow.each("allow", func(subject string, right access.Right) {
-		if !slices.Contains(given[right], subject) {
-			given[right] = append(given[right], subject)
-		}
-	})
 	if err != nil {
 		return err
 	}
-	acl := make(map[string]any)
-	for _, right := range access.Rights() {
-		if len(given[right]) > 0 || pool == scheduling.RootPool {
-			acl[string(right)] = anys(given[right])
-		}
-	}
-	options, err := structpb.NewStruct(map[string]any{"acl": acl})
-	if err != nil {
-		return err
-	}
-	// Rights that somebody else has changed meanwhile are not overwritten.
-	revision := cmp.Or(f.revision, now.GetRevision())
+	revision := cmp.Or(p.revision, now.GetRevision())
 	if pool == scheduling.RootPool {
 		revision, err = s.SetTree(ctx, &apipb.SetTreeRequest{Tree: now.GetTree(), Options: options, ExpectedRevision: revision})
 	} else {
@@ -233,10 +210,47 @@ func (f *poolFlags) give(ctx context.Context, s *session, now *apipb.ListPoolsRe
 	return s.said(err, &apipb.EditTreeResponse{Tree: now.GetTree(), Revision: revision}, "changed the rights on pool %s (tree %s, revision %d)", pool, now.GetTree(), revision)
 }
 
-func anys(texts []string) []any {
-	out := make([]any, len(texts))
-	for i, text := range texts {
-		out[i] = text
+// changedRights returns the rights on a pool after some are taken away and some are given; nil if none
+// are left.
+func changedRights(rights *access.List, pool scheduling.PoolName, allow, revoke grants) (acl map[string]any, err error) {
+	given := make(map[access.Right][]access.Subject)
+	for _, right := range access.Rights() {
+		given[right] = slices.Clone(rights.Subjects(right))
+	}
+	var missing error
+	err = revoke.each("revoke", func(subject access.Subject, right access.Right) {
+		i := slices.Index(given[right], subject)
+		if i < 0 {
+			missing = fmt.Errorf("pool %q does not give the right %s to %s (weir pool acl shows which pool does)", pool, right, subject)
+			return
+		}
+		given[right] = slices.Delete(given[right], i, i+1)
+	})
+	if err = cmp.Or(err, missing); err != nil {
+		return nil, err
+	}
+	err = allow.each("allow", func(subject access.Subject, right access.Right) {
+		if !slices.Contains(given[right], subject) {
+			given[right] = append(given[right], subject)
+		}
+	})
+	acl = make(map[string]any)
+	for right, subjects := range given {
+		// An empty list takes away what the root gives by default.
+		if len(subjects) > 0 || pool == scheduling.RootPool && right == access.Use {
+			acl[string(right)] = anys(subjects)
+		}
+	}
+	if len(acl) == 0 {
+		return nil, err
+	}
+	return acl, err
+}
+
+func anys(subjects []access.Subject) []any {
+	out := make([]any, len(subjects))
+	for i, subject := range subjects {
+		out[i] = string(subject)
 	}
 	return out
 }
@@ -248,7 +262,7 @@ func rightsOn(tree pooltree.Tree, pool scheduling.PoolName) *apipb.PoolACL {
 	for _, giver := range path {
 		for _, right := range access.Rights() {
 			for _, subject := range tree.Rights(giver).Subjects(right) {
-				list.Rights = append(list.Rights, &apipb.SubjectRight{Subject: subject, Right: string(right), Pool: string(giver)})
+				list.Rights = append(list.Rights, &apipb.SubjectRight{Subject: string(subject), Right: string(right), Pool: string(giver)})
 			}
 		}
 	}

@@ -91,7 +91,14 @@ func rightsOf(pools pooltree.Tree) iter.Seq2[scheduling.PoolName, *access.List] 
 
 // operationRights returns the rights on an operation as a list.
 func operationRights(rights *statepb.OperationRights) *access.List {
-	return &access.List{Read: rights.GetRead(), Manage: rights.GetManage()}
+	return &access.List{Read: subjects(rights.GetRead()), Manage: subjects(rights.GetManage())}
+}
+
+func subjects(names []string) (all []access.Subject) {
+	for _, name := range names {
+		all = append(all, access.Subject(name))
+	}
+	return all
 }
 
 // Command returns an error of type *access.Denied unless a subject has the right to a command. A

@@ -41,8 +41,11 @@ func ParseRight(name string) (Right, error) {
 	return "", fmt.Errorf("right %q: must be one of read, use, manage, administer", name)
 }
 
+// Subject is who can have rights: user:NAME, group:NAME or Everyone.
+type Subject string
+
 // Everyone is the subject that each identity of the cluster is.
-const Everyone = "*"
+const Everyone Subject = "*"
 
 // The kinds of the other subjects, in front of a name.
 const (
@@ -62,25 +65,42 @@ func CheckName(what, value string) error {
 	return nil
 }
 
-// CheckSubject returns an error unless the text is *, user:NAME or group:NAME.
-func CheckSubject(subject string) error {
+// ParseSubject returns the subject that a text names.
+func ParseSubject(text string) (Subject, error) {
+	subject := Subject(text)
 	if subject == Everyone {
-		return nil
+		return subject, nil
 	}
-	if user, ok := strings.CutPrefix(subject, userPrefix); ok {
-		return CheckName("user", user)
+	if user, ok := strings.CutPrefix(text, userPrefix); ok {
+		return subject, CheckName("user", user)
 	}
-	if group, ok := GroupOf(subject); ok {
-		return CheckName("group", group)
+	if group, ok := subject.Group(); ok {
+		return subject, CheckName("group", group)
 	}
-	return fmt.Errorf("subject %q: must be user:NAME, group:NAME or * (everyone)", subject)
+	return "", fmt.Errorf("subject %q: must be user:NAME, group:NAME or * (everyone)", text)
 }
 
-// GroupOf returns the name of the group that is the subject; false if it is not a group.
-func GroupOf(subject string) (string, bool) { return strings.CutPrefix(subject, groupPrefix) }
+// ReadOption implements option.Reader. An object with a user or a group is a subject too, because
+// parsers of YAML take user:ann for one within braces.
+func (s *Subject) ReadOption(v *option.Value) error {
+	text := v.Text
+	if v.Kind == option.Object && len(v.Fields) == 1 && v.Fields[0].Value.Kind == option.Text {
+		text = v.Fields[0].Name + ":" + v.Fields[0].Value.Text
+	} else if v.Kind != option.Text {
+		return fmt.Errorf("is %s, but must be user:NAME, group:NAME or * (everyone)", v)
+	}
+	subject, err := ParseSubject(text)
+	if err == nil {
+		*s = subject
+	}
+	return err
+}
+
+// Group returns the name of the group that is the subject; false if it is not a group.
+func (s Subject) Group() (string, bool) { return strings.CutPrefix(string(s), groupPrefix) }
 
 // UserSubject returns a user as a subject.
-func UserSubject(user scheduling.User) string { return userPrefix + string(user) }
+func UserSubject(user scheduling.User) Subject { return userPrefix + Subject(user) }
 
 // Who is somebody who asks for something. The zero Who is nobody, who has only the rights of
 // everyone.
@@ -93,8 +113,8 @@ type Who struct {
 }
 
 // Is reports whether the subject stands for who.
-func (w Who) Is(subject string) bool {
-	if group, ok := GroupOf(subject); ok {
+func (w Who) Is(subject Subject) bool {
+	if group, ok := subject.Group(); ok {
 		return slices.Contains(w.Groups, group)
 	}
 	return subject == Everyone || w.User != "" && subject == UserSubject(w.User)
@@ -103,17 +123,17 @@ func (w Who) Is(subject string) bool {
 // List holds the rights that are given on one pool, or on the root of a pool tree. A nil List gives
 // no rights.
 type List struct {
-	Read       []string `option:"read" max:"256" help:"who may see specifications, output, statistics and events of operations in the pool"`
-	Use        []string `option:"use" max:"256" help:"who may start operations in the pool, and move operations into it"`
-	Manage     []string `option:"manage" max:"256" help:"who may abort, suspend, resume, complete and update operations of others in the pool, and interrupt and abort their jobs"`
-	Administer []string `option:"administer" max:"256" help:"who may create, change, move and remove pools below the pool, and give rights on these"`
+	Read       []Subject `option:"read" max:"256" help:"who may see specifications, output, statistics and events of operations in the pool"`
+	Use        []Subject `option:"use" max:"256" help:"who may start operations in the pool, and move operations into it"`
+	Manage     []Subject `option:"manage" max:"256" help:"who may abort, suspend, resume, complete and update operations of others in the pool, and interrupt and abort their jobs"`
+	Administer []Subject `option:"administer" max:"256" help:"who may create, change, move and remove pools below the pool, and give rights on these"`
 }
 
 // Initial returns the rights on the root of a tree that sets none: everyone may use its pools.
-func Initial() *List { return &List{Use: []string{Everyone}} }
+func Initial() *List { return &List{Use: []Subject{Everyone}} }
 
 // Subjects returns the subjects that have a right.
-func (l *List) Subjects(right Right) []string {
+func (l *List) Subjects(right Right) []Subject {
 	if l == nil {
 		return nil
 	}
@@ -139,7 +159,7 @@ func (l *List) Gives(right Right, who Who) bool {
 func (l *List) Groups() (all []string) {
 	for _, right := range Rights() {
 		for _, subject := range l.Subjects(right) {
-			if group, ok := GroupOf(subject); ok {
+			if group, ok := subject.Group(); ok {
 				all = append(all, group)
 			}
 		}
@@ -148,23 +168,20 @@ func (l *List) Groups() (all []string) {
 	return slices.Compact(all)
 }
 
-// Faults returns a fault for each subject that is malformed or named twice. The parameter `path` is
-// the path of the list's options.
+// Faults returns a fault for each subject that is named twice. The parameter `path` is the path of the
+// list's options.
 func (l *List) Faults(path string) (faults []option.Fault) {
 	for _, right := range Rights() {
-		faults = append(faults, SubjectFaults(path+"/"+string(right), l.Subjects(right))...)
+		faults = append(faults, Twice(path+"/"+string(right), l.Subjects(right))...)
 	}
 	return faults
 }
 
-// SubjectFaults returns a fault for each subject of an option that is malformed or named twice.
-func SubjectFaults(path string, subjects []string) (faults []option.Fault) {
+// Twice returns a fault for each subject of an option that is named twice.
+func Twice(path string, subjects []Subject) (faults []option.Fault) {
 	for i, subject := range subjects {
-		if err := CheckSubject(subject); err != nil {
-			faults = append(faults, option.Fault{Path: path, Problem: err.Error()})
-		}
 		if slices.Index(subjects, subject) < i {
-			faults = append(faults, option.Fault{Path: path, Problem: subject + " is named twice"})
+			faults = append(faults, option.Fault{Path: path, Problem: string(subject) + " is named twice"})
 		}
 	}
 	return faults

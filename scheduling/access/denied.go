@@ -18,7 +18,7 @@ type Denied struct {
 	Tree scheduling.TreeName
 	Pool scheduling.PoolName
 	// Holders are the subjects that have the right.
-	Holders []string
+	Holders []Subject
 }
 
 // maxHolders bounds the subjects that an error names.
@@ -31,7 +31,11 @@ func (d *Denied) Error() string {
 		return text + "only operators may (certificates with role operator)"
 	}
 	text += fmt.Sprintf("this needs the right %s on pool %q", d.Right, d.Pool)
-	switch holders := d.Holders; {
+	holders := make([]string, len(d.Holders))
+	for i, holder := range d.Holders {
+		holders[i] = string(holder)
+	}
+	switch {
 	case len(holders) == 0:
 		text += ", which only operators have"
 	case len(holders) > maxHolders:

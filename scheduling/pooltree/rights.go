@@ -17,12 +17,17 @@ func (t Tree) Rights(name scheduling.PoolName) *access.List {
 	return p.Options.ACL
 }
 
-// Rights returns the rights that are given on the root of the tree.
+// Rights returns the rights that are given on the root of the tree. Everyone may use its pools unless
+// the option acl/use is set.
 func (o TreeOptions) Rights() *access.List {
 	if o.ACL == nil {
 		return access.Initial()
 	}
-	return o.ACL
+	list := *o.ACL
+	if list.Use == nil {
+		list.Use = access.Initial().Use
+	}
+	return &list
 }
 
 // Gives reports whether who has a right on a pool or the root: the pool, or one above it, gives it.
@@ -32,7 +37,7 @@ func (t Tree) Gives(right access.Right, who access.Who, pool scheduling.PoolName
 }
 
 // Holders returns the subjects that have a right on a pool or the root, sorted.
-func (t Tree) Holders(right access.Right, pool scheduling.PoolName) (all []string) {
+func (t Tree) Holders(right access.Right, pool scheduling.PoolName) (all []access.Subject) {
 	for _, p := range t.rightsPath(pool) {
 		all = append(all, t.Rights(p).Subjects(right)...)
 	}

@@ -16,7 +16,7 @@ type TreeOptions struct {
 	NodesFilter  *Filter `option:"nodes_filter" rule:"F.17.1" alias:"node_tag_filter" kind:"filter" help:"which nodes belong to the tree: an expression of tags with & | ! and parentheses"`
 	MainResource *string `option:"main_resource" default:"cpu" rule:"F.5.1" values:"user_slots,cpu,gpu,memory,network" help:"resource from which guarantees of resources that a pool does not name are inferred"`
 
-	ACL *access.List `option:"acl" rule:"T1" help:"who may do what in the whole tree (default: everyone may use its pools); see the options of pools"`
+	ACL *access.List `option:"acl" rule:"T1" help:"who may do what in the whole tree; everyone may use its pools unless acl/use is set"`
 
 	MaxOperationCount               *int64  `option:"max_operation_count" min:"0" unit:"operations" rule:"F.16" help:"maximum number of operations in the tree that have not ended (default: 50,000, or max_running_operation_count if that is greater)"`
 	MaxRunningOperationCount        *int64  `option:"max_running_operation_count" min:"0" unit:"operations" rule:"F.16" help:"maximum number of running operations in the tree (default: 2000, or max_operation_count if that is less)"`
