@@ -49,6 +49,9 @@ func (r *Replica) ahead(now time.Time, commands []*commandpb.Command) (signals [
 			continue
 		}
 		r.store.View(func(s *state.State) {
+			if by := c.GetSubject(); by != nil && state.RightsIn(s).Command(by, msg) != nil {
+				return
+			}
 			for _, a := range s.Ahead(now, msg) {
 				if op, ok := s.Operation(scheduling.OperationID(a.GetOperationId())); ok {
 					signal := controller.Signal(now, op, a)

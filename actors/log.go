@@ -89,6 +89,21 @@ func (r *Replica) Propose(ctx context.Context, messages ...proto.Message) ([]*co
 	return proposed.GetResults(), err
 }
 
+// ProposeBy is like Propose, for a command that a subject asked for: it is refused unless the subject
+// has the right to it when it is applied.
+func (r *Replica) ProposeBy(ctx context.Context, by *commandpb.Subject, msg proto.Message) (*commandpb.Result, error) {
+	cmd, err := command.New(msg)
+	if err != nil {
+		return nil, err
+	}
+	cmd.Subject = by
+	proposed, err := askLeader[*actorpb.Proposed](ctx, r, &actorpb.Propose{Commands: []*commandpb.Command{cmd}})
+	if err != nil {
+		return nil, err
+	}
+	return proposed.GetResults()[0], nil
+}
+
 // ReadBarrier returns when this replica's state includes every write that was acknowledged before
 // the call.
 func (r *Replica) ReadBarrier(ctx context.Context) error {

@@ -1,9 +1,12 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -11,30 +14,102 @@ import (
 	"weir/cluster/identity"
 	"weir/messages/apipb"
 	"weir/messages/apipb/apipbconnect"
+	"weir/messages/commandpb"
+	"weir/scheduling/access"
 )
 
-// operatorOnly are the calls that affect all users.
-var operatorOnly = map[string]bool{
-	apipbconnect.PoolServiceEditProcedure:        true,
-	apipbconnect.TreeServiceCreateProcedure:      true,
-	apipbconnect.TreeServiceSetProcedure:         true,
-	apipbconnect.TreeServiceRemoveProcedure:      true,
-	apipbconnect.TreeServiceSetDefaultProcedure:  true,
-	apipbconnect.NodeServiceDrainProcedure:       true,
-	apipbconnect.NodeServiceUndrainProcedure:     true,
-	apipbconnect.NodeServiceRemoveProcedure:      true,
-	apipbconnect.MemoryServiceForgetProcedure:    true,
-	apipbconnect.ClusterServiceTransferProcedure: true,
-	apipbconnect.ClusterServiceAddProcedure:      true,
-	apipbconnect.ClusterServiceRemoveProcedure:   true,
-	apipbconnect.ClusterServicePromoteProcedure:  true,
-	apipbconnect.ClusterServiceDemoteProcedure:   true,
-	// A backup holds the data of all users.
-	apipbconnect.ClusterServiceBackupProcedure: true,
+// need says who may make a call.
+type need uint8
+
+const (
+	// everyone: any user of the cluster. What the answer shows of operations of others depends on
+	// the right read.
+	everyone need = iota + 1
+	// readers: the owner of the operation that the call names, and those with the right read on it.
+	readers
+	// subjects: those who have the right to the command that the call proposes. Package state knows
+	// it.
+	subjects
+	// operators only: the call affects all users, or its answer holds the data of all users.
+	operatorsOnly
+	// replicas only.
+	replicasOnly
+)
+
+// needs says for each call who may make it. A replica does not start if a call is missing.
+var needs = map[string]need{
+	apipbconnect.OperationServiceStartProcedure:          subjects,
+	apipbconnect.OperationServiceRetryProcedure:          subjects,
+	apipbconnect.OperationServiceListProcedure:           everyone,
+	apipbconnect.OperationServiceGetProcedure:            everyone,
+	apipbconnect.OperationServiceWaitProcedure:           everyone,
+	apipbconnect.OperationServiceWatchProcedure:          everyone,
+	apipbconnect.OperationServiceAbortProcedure:          subjects,
+	apipbconnect.OperationServiceSuspendProcedure:        subjects,
+	apipbconnect.OperationServiceResumeProcedure:         subjects,
+	apipbconnect.OperationServiceCompleteProcedure:       subjects,
+	apipbconnect.OperationServiceUpdateProcedure:         subjects,
+	apipbconnect.OperationServiceEventsProcedure:         readers,
+	apipbconnect.OperationServiceInstancesProcedure:      readers,
+	apipbconnect.OperationServiceWatchInstancesProcedure: readers,
+	apipbconnect.OperationServiceStatisticsProcedure:     readers,
+
+	apipbconnect.JobServiceListProcedure:       readers,
+	apipbconnect.JobServiceGetProcedure:        readers,
+	apipbconnect.JobServiceOutputProcedure:     readers,
+	apipbconnect.JobServiceStatisticsProcedure: readers,
+	apipbconnect.JobServiceAbortProcedure:      subjects,
+	apipbconnect.JobServiceInterruptProcedure:  subjects,
+
+	apipbconnect.MemoryServiceProfilesProcedure: everyone,
+	apipbconnect.MemoryServiceForgetProcedure:   operatorsOnly,
+	apipbconnect.PoolServiceListProcedure:       everyone,
+	apipbconnect.PoolServiceGetProcedure:        everyone,
+	apipbconnect.PoolServiceHistoryProcedure:    everyone,
+	apipbconnect.PoolServiceLedgerProcedure:     everyone,
+	apipbconnect.PoolServiceEditProcedure:       subjects,
+	apipbconnect.TreeServiceListProcedure:       everyone,
+	apipbconnect.TreeServiceGetProcedure:        everyone,
+	apipbconnect.TreeServiceSnapshotProcedure:   everyone,
+	apipbconnect.TreeServiceCreateProcedure:     subjects,
+	apipbconnect.TreeServiceSetProcedure:        subjects,
+	apipbconnect.TreeServiceRemoveProcedure:     subjects,
+	apipbconnect.TreeServiceSetDefaultProcedure: subjects,
+	apipbconnect.AttributeServiceGetProcedure:   everyone,
+	apipbconnect.NodeServiceListProcedure:       everyone,
+	apipbconnect.NodeServiceGetProcedure:        everyone,
+	apipbconnect.NodeServiceDrainProcedure:      subjects,
+	apipbconnect.NodeServiceUndrainProcedure:    subjects,
+	apipbconnect.NodeServiceRemoveProcedure:     subjects,
+
+	apipbconnect.ClusterServiceMembersProcedure:  everyone,
+	apipbconnect.ClusterServiceStatusProcedure:   everyone,
+	apipbconnect.ClusterServiceTransferProcedure: operatorsOnly,
+	apipbconnect.ClusterServiceAddProcedure:      operatorsOnly,
+	apipbconnect.ClusterServiceRemoveProcedure:   operatorsOnly,
+	apipbconnect.ClusterServicePromoteProcedure:  operatorsOnly,
+	apipbconnect.ClusterServiceDemoteProcedure:   operatorsOnly,
+	apipbconnect.ClusterServiceBackupProcedure:   operatorsOnly,
+	apipbconnect.ClusterServiceJoinProcedure:     replicasOnly,
+
+	apipbconnect.AccessServiceWhoAmIProcedure:    everyone,
+	apipbconnect.AccessServiceMayIProcedure:      everyone,
+	apipbconnect.AccessServiceGroupsProcedure:    everyone,
+	apipbconnect.AccessServiceEditGroupProcedure: subjects,
+	apipbconnect.EventServiceReadProcedure:       everyone,
+	apipbconnect.ExplainServiceExplainProcedure:  everyone,
 }
 
-// replicaOnly are the calls that only replicas may make.
-var replicaOnly = map[string]bool{apipbconnect.ClusterServiceJoinProcedure: true}
+// unlisted returns the calls that needs does not have.
+func unlisted() (missing []string) {
+	for procedure := range knownProcedures() {
+		if needs[procedure] == 0 {
+			missing = append(missing, procedure)
+		}
+	}
+	slices.Sort(missing)
+	return missing
+}
 
 // waits are the calls that may last as long as an operation; Limits.Watches bounds their number.
 var waits = map[string]bool{
@@ -45,32 +120,96 @@ var waits = map[string]bool{
 	apipbconnect.OperationServiceWatchInstancesProcedure: true,
 }
 
-// permit returns an error unless the role may make the call. The role alone decides: any client
-// may abort, update or suspend the operation of any user.
+// caller is who makes a call.
+type caller struct {
+	identity.Identity
+	// groups are those that the gateway tells which the user came through.
+	groups []string
+	// gateway is the name of this gateway; empty if the user has a certificate.
+	gateway string
+}
+
+// callerOf returns who makes a request. A gateway makes requests for a user, whom it names.
+func callerOf(who identity.Identity, r *http.Request) (caller, *connect.Error) {
+	user, groups := r.Header.Get(apipb.HeaderOnBehalfOf), r.Header.Values(apipb.HeaderGroups)
+	if who.Role != identity.Gateway {
+		if user != "" || len(groups) > 0 {
+			return caller{}, fail(connect.CodePermissionDenied, apipb.CodePermissionDenied,
+				"the header %s is for gateways: the certificate of %q has role %s", apipb.HeaderOnBehalfOf, who.Name, who.Role)
+		}
+		return caller{Identity: who}, nil
+	}
+	c := caller{Identity: identity.Identity{Cluster: who.Cluster, Role: identity.User, Name: user}, gateway: who.Name}
+	if user == "" {
+		return c, fail(connect.CodePermissionDenied, apipb.CodePermissionDenied,
+			"gateway %q does not say for whom it asks: the header %s is missing", who.Name, apipb.HeaderOnBehalfOf)
+	}
+	err := access.CheckName("user", user)
+	for _, list := range groups {
+		for group := range strings.SplitSeq(list, ",") {
+			group = strings.TrimSpace(group)
+			err = cmp.Or(err, access.CheckName("group", group))
+			c.groups = append(c.groups, group)
+		}
+	}
+	if len(c.groups) > maxGroupsTold {
+		err = cmp.Or(err, fmt.Errorf("%d groups, the limit is %d", len(c.groups), maxGroupsTold))
+	}
+	if err != nil {
+		return c, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, "gateway %q: %v", who.Name, err)
+	}
+	return c, nil
+}
+
+// maxGroupsTold bounds the groups that a gateway tells of a user: they go into the log with each
+// command of the user.
+const maxGroupsTold = 200
+
+// subject returns the caller as the subject of commands.
+func (c caller) subject() *commandpb.Subject {
+	return &commandpb.Subject{User: c.Name, Operator: c.Role == identity.Operator, Groups: c.groups}
+}
+
+// permit returns an error unless the role may make the call at all. What a user may do beyond this
+// is decided where the state is known.
 func permit(who identity.Identity, procedure string) *connect.Error {
+	wanted := needs[procedure]
 	switch {
-	case replicaOnly[procedure] && who.Role == identity.Replica:
+	case wanted == replicasOnly && who.Role == identity.Replica:
 		return nil
-	case replicaOnly[procedure]:
+	case wanted == replicasOnly:
 		return fail(connect.CodePermissionDenied, apipb.CodePermissionDenied,
 			"%s is for replicas: the certificate of %q has role %s", procedure, who.Name, who.Role)
-	case who.Role == identity.Operator || who.Role == identity.Client && !operatorOnly[procedure]:
+	case who.Role == identity.Operator || who.Role == identity.User && wanted != operatorsOnly:
 		return nil
-	case who.Role == identity.Client:
-		return fail(connect.CodePermissionDenied, apipb.CodePermissionDenied, "%s is for operators: the certificate of %q has role client", procedure, who.Name)
+	case who.Role == identity.User:
+		return fail(connect.CodePermissionDenied, apipb.CodePermissionDenied, "%s is for operators: the certificate of %q has role %s", procedure, who.Name, who.Role)
 	default:
 		return fail(connect.CodePermissionDenied, apipb.CodePermissionDenied,
-			"the API is for clients and operators: the certificate of %q has role %s", who.Name, who.Role)
+			"the API is for users and operators: the certificate of %q has role %s", who.Name, who.Role)
 	}
 }
 
-type callerKey struct{}
-
-// caller returns the identity of the client that makes the call.
-func caller(ctx context.Context) identity.Identity {
-	who, _ := ctx.Value(callerKey{}).(identity.Identity)
-	return who
+// asking is a call in progress.
+type asking struct {
+	caller
+	need need
+	// decided says that the right of the caller to see the answer has been checked.
+	decided bool
 }
+
+type askingKey struct{}
+
+// askerOf returns who makes the call, and what the call needs.
+func askerOf(ctx context.Context) *asking {
+	if a, ok := ctx.Value(askingKey{}).(*asking); ok {
+		return a
+	}
+	return &asking{}
+}
+
+// userOf returns the name of the user who makes the call.
+func userOf(ctx context.Context) string { return askerOf(ctx).Name }
 
 // Handler serves the public API of a replica. It admits a call if its caller has the
 // permission and the limits on calls in flight leave room. It rejects other calls before it
@@ -103,7 +242,11 @@ func (h *Handler) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 		h.turnAway(w, r, began, fail(connect.CodeUnauthenticated, apipb.CodeUnauthenticated, "unauthenticated: %v", err))
 		return
 	}
-	if denied := permit(who, r.URL.Path); denied != nil {
+	by, denied := callerOf(who, r)
+	if denied == nil {
+		denied = permit(by.Identity, r.URL.Path)
+	}
+	if denied != nil {
 		h.turnAway(w, r, began, denied)
 		return
 	}
@@ -119,7 +262,7 @@ func (h *Handler) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 			cap(places), kind, h.server.cfg.Replica)))
 		return
 	}
-	r = r.WithContext(context.WithValue(r.Context(), callerKey{}, who))
+	r = r.WithContext(context.WithValue(r.Context(), askingKey{}, &asking{caller: by, need: needs[r.URL.Path]}))
 	r.Body = w.body(r.Body, began)
 	h.next.ServeHTTP(w, r)
 }

@@ -36,7 +36,7 @@ const (
 // Get returns the value at a path.
 func (s attributes) Get(ctx context.Context, req *connect.Request[apipb.GetAttributeRequest]) (*connect.Response[apipb.GetAttributeResponse], error) {
 	names := strings.FieldsFunc(req.Msg.GetPath(), func(r rune) bool { return r == '/' })
-	p := path{server: s.server, names: names}
+	p := path{server: s.server, asker: askerOf(ctx), names: names}
 	if err := p.ask(ctx); err != nil {
 		return nil, err
 	}
@@ -58,6 +58,7 @@ func (s attributes) Get(ctx context.Context, req *connect.Request[apipb.GetAttri
 // path is a path in the tree of attributes, and the data needed to resolve it.
 type path struct {
 	*server
+	asker *asking
 	names []string
 	// view is what the leader's scheduler reported about the pool or operation, or about the tree
 	// of the node; nil if the scheduler was not asked or did not answer.
@@ -159,6 +160,10 @@ func (p *path) element(st *state.State, t treeIn) (map[string]any, error) {
 	} else {
 		op, _ := st.Operation(scheduling.OperationID(p.names[4]))
 		of, err = operationAttributes(t, op)
+		if err == nil && p.asker.read(st, op, "see all of") != nil {
+			delete(of, "title")
+			delete(of, "alias")
+		}
 	}
 	if err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ type Store interface {
 
 // Log reaches the leader from any replica.
 type Log interface {
-	Propose(ctx context.Context, commands ...proto.Message) ([]*commandpb.Result, error)
+	ProposeBy(ctx context.Context, by *commandpb.Subject, command proto.Message) (*commandpb.Result, error)
 	ReadBarrier(ctx context.Context) error
 }
 

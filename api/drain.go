@@ -18,7 +18,7 @@ func (s nodes) Drain(ctx context.Context, req *connect.Request[apipb.DrainNodeRe
 		return nil, err
 	}
 	_, err := s.propose(ctx, "drain node", &commandpb.DrainNode{
-		Node: req.Msg.GetNode(), User: caller(ctx).Name, Reason: req.Msg.GetReason(), Time: timestamppb.New(s.cfg.Now()),
+		Node: req.Msg.GetNode(), User: userOf(ctx), Reason: req.Msg.GetReason(), Time: timestamppb.New(s.cfg.Now()),
 		InterruptMillis: req.Msg.GetInterruptTimeoutMillis(),
 	})
 	return answer(&apipb.DrainNodeResponse{}, err)
@@ -26,14 +26,14 @@ func (s nodes) Drain(ctx context.Context, req *connect.Request[apipb.DrainNodeRe
 
 // Undrain allows new jobs on a node again.
 func (s nodes) Undrain(ctx context.Context, req *connect.Request[apipb.UndrainNodeRequest]) (*connect.Response[apipb.UndrainNodeResponse], error) {
-	_, err := s.propose(ctx, "undrain node", &commandpb.UndrainNode{Node: req.Msg.GetNode(), User: caller(ctx).Name, Time: timestamppb.New(s.cfg.Now())})
+	_, err := s.propose(ctx, "undrain node", &commandpb.UndrainNode{Node: req.Msg.GetNode(), User: userOf(ctx), Time: timestamppb.New(s.cfg.Now())})
 	return answer(&apipb.UndrainNodeResponse{}, err)
 }
 
 // Remove deletes the record of a node that will not return.
 func (s nodes) Remove(ctx context.Context, req *connect.Request[apipb.RemoveNodeRequest]) (*connect.Response[apipb.RemoveNodeResponse], error) {
 	_, err := s.propose(ctx, "remove node", &commandpb.RemoveNode{
-		Node: req.Msg.GetNode(), User: caller(ctx).Name, Force: req.Msg.GetForce(), Time: timestamppb.New(s.cfg.Now()),
+		Node: req.Msg.GetNode(), User: userOf(ctx), Force: req.Msg.GetForce(), Time: timestamppb.New(s.cfg.Now()),
 	})
 	return answer(&apipb.RemoveNodeResponse{}, err)
 }

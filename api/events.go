@@ -14,6 +14,8 @@ import (
 	"weir/messages/eventpb"
 	"weir/raftstore/events"
 	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/access"
 )
 
 // Events is the event log of this replica.
@@ -57,7 +59,7 @@ func (s eventLog) Read(ctx context.Context, req *connect.Request[apipb.ReadEvent
 		return s.eventsFailed(what, err)
 	}
 	defer reader.Close()
-	f := &eventFlow{server: s.server, reader: reader, wanted: wanted, send: stream.Send}
+	f := &eventFlow{server: s.server, asker: askerOf(ctx), reader: reader, wanted: wanted, send: stream.Send}
 	if !req.Msg.GetFollow() {
 		f.until = now
 	}
@@ -109,6 +111,7 @@ func (s eventLog) eventsFailed(what string, err error) error {
 // eventFlow sends events to one reader.
 type eventFlow struct {
 	*server
+	asker  *asking
 	reader *events.Reader
 	wanted eventFilter
 	send   func(*apipb.ReadEventsResponse) error
@@ -193,7 +196,9 @@ func (f *eventFlow) flush(end bool) error {
 		if len(rest) > 0 {
 			next = rest[0].GetIndex()
 		}
-		if err := f.send(&apipb.ReadEventsResponse{Events: f.gathered[:n], NextIndex: next, Replica: f.cfg.Replica, End: end && len(rest) == 0}); err != nil {
+		shown, hidden := f.cut(f.gathered[:n])
+		part := &apipb.ReadEventsResponse{Events: shown, Hidden: hidden, NextIndex: next, Replica: f.cfg.Replica, End: end && len(rest) == 0}
+		if err := f.send(part); err != nil {
 			return fmt.Errorf("the client has not read events for %v or is gone; it can continue from index %d: %w", f.cfg.Limits.Stall, next, err)
 		}
 		f.gathered = rest
@@ -203,6 +208,42 @@ func (f *eventFlow) flush(end bool) error {
 	}
 	f.gathered, f.sent, f.told = nil, time.Now(), f.next
 	return nil
+}
+
+// cut returns events as the caller may see them, and how many are not shown in full: events of
+// operations that the caller may not read.
+func (f *eventFlow) cut(told []*eventpb.Event) (shown []*eventpb.Event, hidden int32) {
+	readable := make(map[string]bool)
+	f.cfg.Store.View(func(st *state.State) {
+		rights := state.RightsIn(st)
+		who := rights.Who(f.asker.subject())
+		for _, e := range told {
+			if _, known := readable[e.GetOperation()]; known || e.GetOperation() == "" {
+				continue
+			}
+			var missing error
+			if op, ok := st.Operation(scheduling.OperationID(e.GetOperation())); ok {
+				missing = rights.Operation(who, access.Read, op, "see the events of")
+			} else {
+				// It is not archived any more.
+				missing = rights.Pool(who, access.Read, scheduling.TreeName(e.GetTree()), scheduling.PoolName(e.GetPool()), "see the events")
+			}
+			readable[e.GetOperation()] = missing == nil
+		}
+	})
+	shown = slices.Clone(told)
+	for i, e := range shown {
+		if e.GetOperation() != "" && !readable[e.GetOperation()] {
+			hidden++
+			shown[i] = &eventpb.Event{
+				Index: e.GetIndex(), Position: e.GetPosition(), Time: e.GetTime(), Kind: e.GetKind(), Operation: e.GetOperation(), Tree: e.GetTree(), Pool: e.GetPool(),
+				Places: e.GetPlaces(), Node: e.GetNode(), Job: e.GetJob(), Resources: e.GetResources(), From: e.GetFrom(), To: e.GetTo(), Reason: e.GetReason(),
+				User: e.GetUser(), Interruption: e.GetInterruption(), Preemption: e.GetPreemption(), PreemptedFor: e.GetPreemptedFor(), RunSeconds: e.GetRunSeconds(),
+				Replica: e.GetReplica(), Term: e.GetTerm(), Epoch: e.GetEpoch(),
+			}
+		}
+	}
+	return shown, hidden
 }
 
 // eventFilter selects events; an empty field matches all.

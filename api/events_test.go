@@ -169,7 +169,7 @@ func TestEventsThatAreGone(t *testing.T) {
 func TestReaderThatTakesNothing(t *testing.T) {
 	s := newSite(t)
 	s.run(1)
-	flow := &eventFlow{server: s.handler.server, reader: s.events.Read(1, 0), send: func(*apipb.ReadEventsResponse) error {
+	flow := &eventFlow{server: s.handler.server, asker: &asking{}, reader: s.events.Read(1, 0), send: func(*apipb.ReadEventsResponse) error {
 		return os.ErrDeadlineExceeded
 	}}
 	defer flow.reader.Close()

@@ -47,6 +47,7 @@ const (
 	factBeneficiary    = "preempted_for"
 	factReason         = "reason"
 	factMemoryReserve  = "memory_reserve"
+	factMayNotUse      = "may_not_use"
 )
 
 // explanations implements ExplainService.
@@ -104,18 +105,21 @@ func under(x, said *explainpb.Explanation) {
 func (s explanations) operation(ctx context.Context, m *apipb.ExplainRequest) ([]*explainpb.Explanation, error) {
 	var all []*explainpb.Explanation
 	var last *explainpb.Fact
-	id, running := "", false
+	id, running, hidden := "", false, false
 	var reserves map[string]*explainpb.Fact
 	err := s.read(ctx, "explain operation", func(st *state.State) error {
 		op, err := find(st, m.GetOperation())
 		if err != nil {
 			return err
 		}
+		hidden = askerOf(ctx).read(st, op, "see all of") != nil
 		id, last, running = op.GetId(), lastChange(op), op.GetState() == lifecycle.Running.String()
-		reserves = reserveFacts(op)
+		if !hidden {
+			reserves = reserveFacts(op)
+		}
 		for _, in := range op.GetTrees() {
 			if m.GetTree() == "" || m.GetTree() == in.GetTree() {
-				all = append(all, s.operationIn(st, op, in))
+				all = append(all, s.operationIn(st, op, in, hidden))
 			}
 		}
 		if len(all) == 0 {
@@ -193,16 +197,21 @@ func finishingText(op *statepb.Operation, jobs int) string {
 }
 
 // operationIn explains, from the state alone, why an operation does not run in a tree.
-func (s explanations) operationIn(st *state.State, op *statepb.Operation, in *statepb.OperationTree) *explainpb.Explanation {
+// If `hidden` is set, it leaves out what only those may see who may read the operation.
+func (s explanations) operationIn(st *state.State, op *statepb.Operation, in *statepb.OperationTree, hidden bool) *explainpb.Explanation {
 	x := &explainpb.Explanation{
 		Subject: "operation", Id: op.GetId(), Tree: in.GetTree(), Pool: in.GetPool(), State: op.GetState(), Time: timestamppb.New(s.cfg.Now()),
 	}
 	now, err := lifecycle.ParseState(op.GetState())
 	jobs := st.AllocationCount(scheduling.OperationID(op.GetId()))
+	result := op.GetResult().GetMessage()
+	if hidden {
+		result = ""
+	}
 	switch {
 	case err != nil:
 	case now.Terminal():
-		tell(x, &explainpb.Fact{Code: factEnded, Setting: op.GetState(), Time: op.GetFinishTime(), Text: "it is " + op.GetState() + put(": ", op.GetResult().GetMessage())})
+		tell(x, &explainpb.Fact{Code: factEnded, Setting: op.GetState(), Time: op.GetFinishTime(), Text: "it is " + op.GetState() + put(": ", result)})
 	case now.Finishing():
 		tell(x, &explainpb.Fact{Code: factFinishing, Setting: op.GetState(), Count: int64(jobs), Text: finishingText(op, jobs)})
 	case now == lifecycle.Pending:

@@ -16,6 +16,7 @@ import (
 	"weir/messages/statepb"
 	"weir/raftstore/state"
 	"weir/scheduling"
+	"weir/scheduling/access"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/pooltree"
 )
@@ -24,6 +25,7 @@ import (
 // state. Its share, and what its running operations wait for, come from the scheduler.
 func (s explanations) pool(ctx context.Context, m *apipb.ExplainRequest) ([]*explainpb.Explanation, error) {
 	x := &explainpb.Explanation{Subject: "pool", Id: m.GetPool(), Pool: m.GetPool(), Time: timestamppb.New(s.cfg.Now())}
+	var missing error
 	err := s.read(ctx, "explain pool", func(st *state.State) error {
 		t, err := findTree(st, "explain pool", m.GetTree())
 		if err != nil {
@@ -42,6 +44,8 @@ func (s explanations) pool(ctx context.Context, m *apipb.ExplainRequest) ([]*exp
 			tell(x, limitFact(factRunningLimit, limit, m.GetPool()))
 		}
 		x.Waits = waitsBelow(st, t, name)
+		rights := state.RightsIn(st)
+		missing = rights.Pool(rights.Who(askerOf(ctx).subject()), access.Use, t.name, name, fmt.Sprintf("use pool %q", name))
 		return nil
 	})
 	if err != nil {
@@ -50,6 +54,9 @@ func (s explanations) pool(ctx context.Context, m *apipb.ExplainRequest) ([]*exp
 	all := []*explainpb.Explanation{x}
 	if err := s.addScheduler(ctx, all, &actorpb.SchedulerViewRequest{Tree: x.GetTree(), Pool: x.GetPool()}); err != nil {
 		return nil, err
+	}
+	if missing != nil {
+		tell(x, &explainpb.Fact{Code: factMayNotUse, Pool: x.GetPool(), Text: missing.Error()})
 	}
 	slices.SortStableFunc(x.GetWaits(), func(a, b *explainpb.Wait) int { return cmp.Compare(b.GetOperations(), a.GetOperations()) })
 	return all, nil

@@ -143,13 +143,13 @@ func TestEveryCallIsObserved(t *testing.T) {
 	s := newSite(t)
 	s.get("ClusterService/Status", "{}")
 	s.post("OperationService/Get", `{"operation": "none"}`)
-	s.post("PoolService/Edit", "{}", roleHeader, "client/ann")
+	s.post("ClusterService/Transfer", "{}", roleHeader, "user/ann")
 	s.post("NoService/None", "{}", roleHeader, "agent/n1")
 	for call, want := range map[[2]string]int{
-		{"/weir.api.v1.ClusterService/Status", "ok"}:           1,
-		{"/weir.api.v1.OperationService/Get", "not_found"}:     1,
-		{"/weir.api.v1.PoolService/Edit", "permission_denied"}: 1,
-		{"unknown", "permission_denied"}:                       1,
+		{"/weir.api.v1.ClusterService/Status", "ok"}:                  1,
+		{"/weir.api.v1.OperationService/Get", "not_found"}:            1,
+		{"/weir.api.v1.ClusterService/Transfer", "permission_denied"}: 1,
+		{"unknown", "permission_denied"}:                              1,
 	} {
 		eventually(t, func() bool { return s.ended.of(call[0], call[1]) >= want })
 		if got := s.ended.of(call[0], call[1]); got != want {

@@ -60,7 +60,7 @@ func (s operations) WatchInstances(ctx context.Context, req *connect.Request[api
 func (s operations) known(ctx context.Context, what, name string) (id string, err error) {
 	s.cfg.Store.View(func(st *state.State) {
 		var op *statepb.Operation
-		op, err = find(st, name)
+		op, err = reads(ctx, st, name, "see the instances of")
 		id = op.GetId()
 	})
 	if err == nil || connect.CodeOf(err) != connect.CodeNotFound {

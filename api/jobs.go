@@ -36,7 +36,7 @@ func (s jobs) List(ctx context.Context, req *connect.Request[apipb.ListJobsReque
 	}
 	var all []*apipb.Job
 	err = s.read(ctx, "list jobs", func(st *state.State) error {
-		op, err := find(st, m.GetOperation())
+		op, err := reads(ctx, st, m.GetOperation(), "see the jobs of")
 		if err != nil {
 			return err
 		}
@@ -126,17 +126,19 @@ func addHeld(job *apipb.Job, held *actorpb.HeldJob) {
 	}
 }
 
-// locate returns a job by id, running or finished.
+// locate returns a job by id, running or finished. It returns an error if the caller may not see the
+// job or, if the call proposes a command about it, may not manage it.
 func (s jobs) locate(ctx context.Context, what, id string) (job *apipb.Job, err error) {
 	if id == "" {
 		return nil, invalid("%s: a job's id is needed", what)
 	}
+	may := func(st *state.State, op *statepb.Operation) error { return denied(askerOf(ctx).seeJob(st, op, what)) }
 	var operations []scheduling.OperationID
 	err = s.read(ctx, what, func(st *state.State) error {
 		if a, ok := st.Allocation(scheduling.JobID(id)); ok {
 			op, _ := st.Operation(scheduling.OperationID(a.GetOperationId()))
 			job = s.running(st, op, a)
-			return nil
+			return may(st, op)
 		}
 		for op := range st.Operations() {
 			operations = append(operations, scheduling.OperationID(op.GetId()))
@@ -149,8 +151,8 @@ func (s jobs) locate(ctx context.Context, what, id string) (job *apipb.Job, err 
 	// View blocks changes to the state, so search in small chunks.
 	slices.Reverse(operations)
 	for some := range slices.Chunk(operations, operationsSearched) {
-		if job = s.searchFinished(some, id); job != nil {
-			return job, nil
+		if job, err = s.searchFinished(some, id, may); job != nil {
+			return job, err
 		}
 	}
 	return nil, fail(connect.CodeNotFound, apipb.CodeNoSuchJob, "%s: job %q not found: never granted, or no longer archived", what, id)
@@ -159,20 +161,21 @@ func (s jobs) locate(ctx context.Context, what, id string) (job *apipb.Job, err 
 // operationsSearched is how many operations one View searches for a job.
 const operationsSearched = 64
 
-// searchFinished returns a finished job; nil if none of the operations has it.
-func (s jobs) searchFinished(operations []scheduling.OperationID, id string) (job *apipb.Job) {
+// searchFinished returns a finished job, and an error if the caller may not see it; nil if none of
+// the operations has it.
+func (s jobs) searchFinished(operations []scheduling.OperationID, id string, may func(*state.State, *statepb.Operation) error) (job *apipb.Job, err error) {
 	s.cfg.Store.View(func(st *state.State) {
 		for _, name := range operations {
 			op, _ := st.Operation(name)
 			for _, finished := range op.GetFinishedJobs() {
 				if finished.GetJobId() == id {
-					job = finishedJob(st, op, finished)
+					job, err = finishedJob(st, op, finished), may(st, op)
 					return
 				}
 			}
 		}
 	})
-	return job
+	return job, err
 }
 
 // Get shows one job.
@@ -209,7 +212,7 @@ func (s jobs) unfinished(ctx context.Context, what, id string) (*apipb.Job, erro
 func (s jobs) stop(ctx context.Context, what string, job *apipb.Job, order *statepb.StopOrder) error {
 	order.Time = timestamppb.New(s.cfg.Now())
 	result, err := s.propose(ctx, what, &commandpb.StopJobs{
-		OperationId: job.GetOperationId(), JobIds: []string{job.GetId()}, User: caller(ctx).Name, Order: order,
+		OperationId: job.GetOperationId(), JobIds: []string{job.GetId()}, User: userOf(ctx), Order: order,
 	})
 	for _, stopped := range result.GetFinishJobs().GetJobs() {
 		if err == nil && stopped.GetRefusal() != "" {
@@ -222,5 +225,5 @@ func (s jobs) stop(ctx context.Context, what string, job *apipb.Job, order *stat
 
 // saying returns a message that says which user ended a job, and why.
 func saying(ctx context.Context, ended, reason string) string {
-	return fmt.Sprintf("%s by user %s%s", ended, caller(ctx).Name, put(": ", reason))
+	return fmt.Sprintf("%s by user %s%s", ended, userOf(ctx), put(": ", reason))
 }

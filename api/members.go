@@ -74,7 +74,7 @@ func (s clusters) Demote(ctx context.Context, req *connect.Request[apipb.DemoteR
 // Join admits a replica that starts, and answers with its suffrage and the members.
 func (s clusters) Join(ctx context.Context, req *connect.Request[apipb.JoinRequest]) (*connect.Response[apipb.JoinResponse], error) {
 	m := req.Msg
-	if who := caller(ctx).Name; who != m.GetId() {
+	if who := userOf(ctx); who != m.GetId() {
 		return nil, fail(connect.CodePermissionDenied, apipb.CodePermissionDenied, "join: replica %q cannot act for %q", who, m.GetId())
 	}
 	suffrage, err := s.cfg.Store.Admit(ctx, raftstore.Applicant{ID: m.GetId(), Address: m.GetAddress(), Empty: m.GetEmpty(), Votes: m.GetVotes()})

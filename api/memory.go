@@ -14,13 +14,16 @@ import (
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/access"
 	"weir/scheduling/memory"
 )
 
 // memories implements MemoryService.
 type memories struct{ *server }
 
-// Profiles shows memory profiles of finished operations, latest update first.
+// Profiles shows memory profiles of finished operations, latest update first. It shows commands to
+// those who may read all operations of the default tree.
 func (s memories) Profiles(ctx context.Context, req *connect.Request[apipb.MemoryProfilesRequest]) (*connect.Response[apipb.MemoryProfilesResponse], error) {
 	const what = "list memory profiles"
 	limit, err := page(req.Msg.GetLimit(), what)
@@ -28,7 +31,10 @@ func (s memories) Profiles(ctx context.Context, req *connect.Request[apipb.Memor
 		return nil, err
 	}
 	var all []*statepb.MemoryProfile
+	hidden := false
 	err = s.read(ctx, what, func(st *state.State) error {
+		rights := state.RightsIn(st)
+		hidden = rights.Pool(rights.Who(askerOf(ctx).subject()), access.Read, "", scheduling.RootPool, what) != nil
 		if key := req.Msg.GetKey(); key != "" {
 			p, ok := st.Profile(key)
 			if !ok {
@@ -51,6 +57,9 @@ func (s memories) Profiles(ctx context.Context, req *connect.Request[apipb.Memor
 		shown, err := profileOf(p)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", what, err)
+		}
+		if hidden {
+			shown.Command = ""
 		}
 		out.Profiles = append(out.Profiles, shown)
 	}
@@ -93,7 +102,7 @@ func (s memories) Forget(ctx context.Context, req *connect.Request[apipb.ForgetM
 			return answer(&apipb.ForgetMemoryProfilesResponse{}, err)
 		}
 	}
-	_, err := s.propose(ctx, what, &commandpb.RemoveMemoryProfiles{Keys: keys, User: caller(ctx).Name, Time: timestamppb.New(s.cfg.Now())})
+	_, err := s.propose(ctx, what, &commandpb.RemoveMemoryProfiles{Keys: keys, User: userOf(ctx), Time: timestamppb.New(s.cfg.Now())})
 	return answer(&apipb.ForgetMemoryProfilesResponse{Forgotten: int32(forgotten)}, err)
 }
 

@@ -18,6 +18,7 @@ import (
 	"weir/messages/statepb"
 	"weir/raftstore/state"
 	"weir/scheduling"
+	"weir/scheduling/access"
 	"weir/scheduling/lifecycle"
 )
 
@@ -31,7 +32,7 @@ func (s operations) Start(ctx context.Context, req *connect.Request[apipb.StartR
 		return nil, fail(connect.CodeInvalidArgument, state.CodeInvalidSpec, "start operation: %v", err)
 	}
 	result, err := s.propose(ctx, "start operation", &commandpb.StartOperation{
-		OperationId: s.cfg.NewID(), User: caller(ctx).Name, MutationId: mutation, Spec: described, CountFailures: true,
+		OperationId: s.cfg.NewID(), User: userOf(ctx), MutationId: mutation, Spec: described, CountFailures: true,
 		Time: timestamppb.New(s.cfg.Now()),
 	})
 	if err != nil {
@@ -86,12 +87,15 @@ func (s operations) List(ctx context.Context, req *connect.Request[apipb.ListOpe
 	out := &apipb.ListOperationsResponse{}
 	err = s.read(ctx, "list operations", func(st *state.State) error {
 		past := m.GetAfter() == ""
+		rights := state.RightsIn(st)
+		who := rights.Who(askerOf(ctx).subject())
 		for _, op := range slices.Backward(slices.Collect(st.Operations())) {
 			if !past {
 				past = op.GetId() == m.GetAfter()
 				continue
 			}
-			if !selects(m, op) {
+			hidden := rights.Operation(who, access.Read, op, "see all of")
+			if !selects(m, op, hidden == nil) {
 				continue
 			}
 			if len(out.Operations) == limit {
@@ -101,6 +105,9 @@ func (s operations) List(ctx context.Context, req *connect.Request[apipb.ListOpe
 			shown, err := operationOf(op, false)
 			if err != nil {
 				return err
+			}
+			if hidden != nil {
+				shown = cut(shown, hidden)
 			}
 			out.Operations = append(out.Operations, shown)
 		}
@@ -116,8 +123,9 @@ func (s operations) List(ctx context.Context, req *connect.Request[apipb.ListOpe
 	return answer(out, err)
 }
 
-// selects reports whether an operation matches the filters of a list request.
-func selects(m *apipb.ListOperationsRequest, op *statepb.Operation) bool {
+// selects reports whether an operation matches the filters of a list request. Of an operation that
+// the caller may not read, the text of the filter is compared with the id only.
+func selects(m *apipb.ListOperationsRequest, op *statepb.Operation, readable bool) bool {
 	now, err := lifecycle.ParseState(op.GetState())
 	switch {
 	case m.GetState() != "" && m.GetState() != op.GetState(),
@@ -128,8 +136,8 @@ func selects(m *apipb.ListOperationsRequest, op *statepb.Operation) bool {
 	case m.GetFilter() == "":
 		return true
 	default:
-		return strings.Contains(op.GetId(), m.GetFilter()) || strings.Contains(op.GetSpec().GetTitle(), m.GetFilter()) ||
-			strings.Contains(op.GetSpec().GetAlias(), m.GetFilter())
+		return strings.Contains(op.GetId(), m.GetFilter()) ||
+			readable && (strings.Contains(op.GetSpec().GetTitle(), m.GetFilter()) || strings.Contains(op.GetSpec().GetAlias(), m.GetFilter()))
 	}
 }
 
@@ -147,13 +155,19 @@ func find(st *state.State, name string) (*statepb.Operation, error) {
 	return nil, fail(connect.CodeNotFound, state.CodeUnknownOperation, "operation %q not found: never submitted, or no longer archived", name)
 }
 
-// get returns an operation from this replica's state, without a read barrier.
-func (s operations) get(name string, full bool) (out *apipb.Operation, err error) {
+// get returns what the caller may see of an operation, from this replica's state, without a read
+// barrier.
+func (s operations) get(ctx context.Context, name string, full bool) (out *apipb.Operation, err error) {
 	var described *statepb.OperationSpec
 	s.cfg.Store.View(func(st *state.State) {
 		var op *statepb.Operation
 		if op, err = find(st, name); err == nil {
 			out, err = operationOf(op, full)
+		}
+		if err == nil {
+			if hidden := askerOf(ctx).read(st, op, "see all of"); hidden != nil {
+				out, full = cut(out, hidden), false
+			}
 		}
 		if full && err == nil {
 			out.Preempted = preempted(st, op)
@@ -181,7 +195,7 @@ func (s operations) Get(ctx context.Context, req *connect.Request[apipb.GetOpera
 	if err := s.cfg.Log.ReadBarrier(ctx); err != nil {
 		return nil, s.unavailable("get operation", err)
 	}
-	op, err := s.get(req.Msg.GetOperation(), true)
+	op, err := s.get(ctx, req.Msg.GetOperation(), true)
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +263,7 @@ const changesTogether = 20 * time.Millisecond
 // follow shows an operation now, after each change, and after KeepAlive without
 // one, until it has ended or ctx is done.
 func (s operations) follow(ctx context.Context, name string, show func(op *apipb.Operation, ended bool) error) error {
-	op, err := s.get(name, false)
+	op, err := s.get(ctx, name, false)
 	if err != nil {
 		return err
 	}
@@ -261,7 +275,7 @@ func (s operations) follow(ctx context.Context, name string, show func(op *apipb
 	var shown time.Time
 	for {
 		changed := followed.next()
-		if op, err = s.get(name, false); err != nil {
+		if op, err = s.get(ctx, name, false); err != nil {
 			return err
 		}
 		now, err := lifecycle.ParseState(op.GetState())
@@ -306,7 +320,7 @@ func (s operations) pause(ctx context.Context, happened <-chan struct{}, longest
 // resolve returns the id of an operation named by id or alias.
 func (s operations) resolve(ctx context.Context, what, name string) (id string, err error) {
 	err = s.read(ctx, what, func(st *state.State) error {
-		op, err := find(st, name)
+		op, err := reads(ctx, st, name, what)
 		id = op.GetId()
 		return err
 	})
@@ -330,7 +344,7 @@ func (s operations) Abort(ctx context.Context, req *connect.Request[apipb.AbortO
 	}
 	return answer(&apipb.AbortOperationResponse{}, s.steer(ctx, "abort operation", req.Msg.GetOperation(), func(id string) proto.Message {
 		return &commandpb.AbortOperation{
-			OperationId: id, User: caller(ctx).Name, Reason: req.Msg.GetReason(), Time: timestamppb.New(s.cfg.Now()),
+			OperationId: id, User: userOf(ctx), Reason: req.Msg.GetReason(), Time: timestamppb.New(s.cfg.Now()),
 			InterruptMillis: req.Msg.GetInterruptTimeoutMillis(),
 		}
 	}))
@@ -340,7 +354,7 @@ func (s operations) Abort(ctx context.Context, req *connect.Request[apipb.AbortO
 func (s operations) Suspend(ctx context.Context, req *connect.Request[apipb.SuspendOperationRequest]) (*connect.Response[apipb.SuspendOperationResponse], error) {
 	return answer(&apipb.SuspendOperationResponse{}, s.steer(ctx, "suspend operation", req.Msg.GetOperation(), func(id string) proto.Message {
 		return &commandpb.SuspendOperation{
-			OperationId: id, User: caller(ctx).Name, AbortRunningJobs: req.Msg.GetAbortRunningJobs(), Time: timestamppb.New(s.cfg.Now()),
+			OperationId: id, User: userOf(ctx), AbortRunningJobs: req.Msg.GetAbortRunningJobs(), Time: timestamppb.New(s.cfg.Now()),
 		}
 	}))
 }
@@ -348,14 +362,14 @@ func (s operations) Suspend(ctx context.Context, req *connect.Request[apipb.Susp
 // Resume lets a suspended operation start jobs again.
 func (s operations) Resume(ctx context.Context, req *connect.Request[apipb.ResumeOperationRequest]) (*connect.Response[apipb.ResumeOperationResponse], error) {
 	return answer(&apipb.ResumeOperationResponse{}, s.steer(ctx, "resume operation", req.Msg.GetOperation(), func(id string) proto.Message {
-		return &commandpb.ResumeOperation{OperationId: id, User: caller(ctx).Name, Time: timestamppb.New(s.cfg.Now())}
+		return &commandpb.ResumeOperation{OperationId: id, User: userOf(ctx), Time: timestamppb.New(s.cfg.Now())}
 	}))
 }
 
 // Complete ends an operation as completed, although some of its jobs have not completed.
 func (s operations) Complete(ctx context.Context, req *connect.Request[apipb.CompleteOperationRequest]) (*connect.Response[apipb.CompleteOperationResponse], error) {
 	return answer(&apipb.CompleteOperationResponse{}, s.steer(ctx, "complete operation", req.Msg.GetOperation(), func(id string) proto.Message {
-		return &commandpb.CompleteOperation{OperationId: id, User: caller(ctx).Name, Time: timestamppb.New(s.cfg.Now())}
+		return &commandpb.CompleteOperation{OperationId: id, User: userOf(ctx), Time: timestamppb.New(s.cfg.Now())}
 	}))
 }
 
@@ -363,7 +377,7 @@ func (s operations) Complete(ctx context.Context, req *connect.Request[apipb.Com
 func (s operations) Events(ctx context.Context, req *connect.Request[apipb.OperationEventsRequest]) (*connect.Response[apipb.OperationEventsResponse], error) {
 	out := &apipb.OperationEventsResponse{}
 	err := s.read(ctx, "operation events", func(st *state.State) error {
-		op, err := find(st, req.Msg.GetOperation())
+		op, err := reads(ctx, st, req.Msg.GetOperation(), "see the events of")
 		out.Events = mapped(op.GetEvents(), func(e *statepb.OperationEvent) *apipb.OperationEvent {
 			return &apipb.OperationEvent{Time: e.GetTime(), State: e.GetState(), Note: e.GetNote(), Attributes: e.GetAttributes(), Index: e.GetIndex()}
 		})

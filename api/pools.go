@@ -161,7 +161,7 @@ func (s pools) Get(ctx context.Context, req *connect.Request[apipb.GetPoolReques
 func (s pools) Edit(ctx context.Context, req *connect.Request[apipb.EditTreeRequest]) (*connect.Response[apipb.EditTreeResponse], error) {
 	m := req.Msg
 	command := &commandpb.EditTree{
-		Tree: m.GetTree(), ExpectedRevision: m.GetExpectedRevision(), User: caller(ctx).Name, Time: timestamppb.New(s.cfg.Now()),
+		Tree: m.GetTree(), ExpectedRevision: m.GetExpectedRevision(), User: userOf(ctx), Time: timestamppb.New(s.cfg.Now()),
 	}
 	for _, e := range m.GetEdits() {
 		if err := checkEdit(e); err != nil {

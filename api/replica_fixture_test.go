@@ -97,7 +97,10 @@ func (r *replicaFake) lead(id string) {
 // clock of the machine.
 var begin = time.Now().UTC().Add(-24 * time.Hour).Truncate(time.Hour)
 
-func (r *replicaFake) apply(msg proto.Message) *commandpb.Result {
+// apply applies a command of the system.
+func (r *replicaFake) apply(msg proto.Message) *commandpb.Result { return r.applyBy(nil, msg) }
+
+func (r *replicaFake) applyBy(by *commandpb.Subject, msg proto.Message) *commandpb.Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.index++
@@ -105,7 +108,7 @@ func (r *replicaFake) apply(msg proto.Message) *commandpb.Result {
 	if field := m.Descriptor().Fields().ByName("time"); field != nil && !m.Has(field) {
 		m.Set(field, protoreflect.ValueOfMessage(timestamppb.New(begin.Add(time.Duration(r.index)*time.Second)).ProtoReflect()))
 	}
-	result, caused := r.state.Apply(r.index, msg)
+	result, caused := state.ApplyBy(r.state, r.index, by, msg)
 	var told []*eventpb.Event
 	if result.GetRefusal() == nil {
 		told = r.teller.Tell(nil, r.index, msg, caused, r.state)
@@ -175,7 +178,7 @@ func (r *replicaFake) Transfer(_ context.Context, to string) error {
 	return nil
 }
 
-func (r *replicaFake) Propose(ctx context.Context, commands ...proto.Message) ([]*commandpb.Result, error) {
+func (r *replicaFake) ProposeBy(ctx context.Context, by *commandpb.Subject, command proto.Message) (*commandpb.Result, error) {
 	if err := r.ReadBarrier(ctx); err != nil {
 		return nil, err
 	}
@@ -185,14 +188,11 @@ func (r *replicaFake) Propose(ctx context.Context, commands ...proto.Message) ([
 	if before := r.before.Load(); before != nil {
 		(*before)()
 	}
-	var results []*commandpb.Result
-	for _, command := range commands {
-		results = append(results, r.apply(command))
-	}
+	result := r.applyBy(by, command)
 	if after := r.after.Load(); after != nil {
 		(*after)()
 	}
-	return results, nil
+	return result, nil
 }
 
 func (r *replicaFake) ReadBarrier(ctx context.Context) error {

@@ -38,12 +38,15 @@ func (s operations) Retry(ctx context.Context, req *connect.Request[apipb.RetryO
 	out := &apipb.RetryOperationResponse{}
 	err := s.read(ctx, what, func(st *state.State) error {
 		// Look up a repeated request first: the retry may have taken over the alias.
-		if started, ok := st.OperationByMutation(scheduling.User(caller(ctx).Name), m.GetMutationId()); ok {
+		if started, ok := st.OperationByMutation(scheduling.User(userOf(ctx)), m.GetMutationId()); ok {
 			out.OperationId, out.RetryOf, out.Repeated = started.GetId(), started.GetRetryOf(), true
 			again, bounded = started.GetSpec(), st.Bounded(started)
 			return nil
 		}
 		op, err := find(st, m.GetOperation())
+		if err == nil {
+			err = denied(askerOf(ctx).read(st, op, "retry"))
+		}
 		if err != nil {
 			return err
 		}
@@ -56,7 +59,7 @@ func (s operations) Retry(ctx context.Context, req *connect.Request[apipb.RetryO
 	}
 	if !out.GetRepeated() {
 		result, err := s.propose(ctx, what, &commandpb.StartOperation{
-			OperationId: s.cfg.NewID(), User: caller(ctx).Name, MutationId: m.GetMutationId(), Spec: again, RetryOf: out.GetRetryOf(), CountFailures: true,
+			OperationId: s.cfg.NewID(), User: userOf(ctx), MutationId: m.GetMutationId(), Spec: again, RetryOf: out.GetRetryOf(), CountFailures: true,
 			Time: timestamppb.New(s.cfg.Now()),
 		})
 		if err != nil {

@@ -2,8 +2,10 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,12 +47,15 @@ func NewHandler(cfg Config) (*Handler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if missing := unlisted(); len(missing) > 0 {
+		return nil, fmt.Errorf("api: who may call %s is not in the table of access", strings.Join(missing, ", "))
+	}
 	s := &server{cfg: cfg, changes: newChanges(), procedures: knownProcedures()}
 	var cancel context.CancelFunc
 	s.closing, cancel = context.WithCancel(context.Background())
 	go s.changes.read(s.closing, cfg.Store, cfg.Store.Applied()+1)
 	options := []connect.HandlerOption{
-		connect.WithInterceptors(bounds{s}),
+		connect.WithInterceptors(bounds{s}, decisions{}),
 		connect.WithReadMaxBytes(cfg.Limits.MessageBytes),
 		connect.WithCodec(strictJSON{jsonName}),
 		connect.WithCodec(strictJSON{jsonCharsetName}),
@@ -67,6 +72,7 @@ func NewHandler(cfg Config) (*Handler, error) {
 	routes.Handle(apipbconnect.NewClusterServiceHandler(clusters{s}, options...))
 	routes.Handle(apipbconnect.NewEventServiceHandler(eventLog{s}, options...))
 	routes.Handle(apipbconnect.NewExplainServiceHandler(explanations{s}, options...))
+	routes.Handle(apipbconnect.NewAccessServiceHandler(whoAndWhat{s}, options...))
 	byLine := lines{next: routes, streams: s.procedures, errors: connect.NewErrorWriter(options...), limit: cfg.Limits.MessageBytes}
 	return &Handler{
 		server: s, next: byLine, errors: connect.NewErrorWriter(options...), close: cancel,
@@ -80,16 +86,23 @@ func (s *server) recovered(_ context.Context, spec connect.Spec, _ http.Header, 
 	return fail(connect.CodeInternal, apipb.CodeInternal, "%s: internal error on replica %s; see its log", spec.Procedure, s.cfg.Replica)
 }
 
-// propose proposes one command and returns its result, or an error if it was refused.
+// propose proposes a command of the caller and returns its result, or an error if it was refused. A
+// command to which the caller has no right does not even enter the log.
 func (s *server) propose(ctx context.Context, what string, command proto.Message) (*commandpb.Result, error) {
-	results, err := s.cfg.Log.Propose(ctx, command)
+	by := askerOf(ctx).subject()
+	var missing error
+	s.cfg.Store.View(func(st *state.State) { missing = state.RightsIn(st).Command(by, command) })
+	if missing != nil {
+		return nil, denied(missing)
+	}
+	result, err := s.cfg.Log.ProposeBy(ctx, by, command)
 	if err != nil {
 		return nil, s.unavailable(what, err)
 	}
-	if err := refused(results[0]); err != nil {
+	if err := refused(result); err != nil {
 		return nil, err
 	}
-	return results[0], nil
+	return result, nil
 }
 
 // read lets f read a state that shows every write answered before the call.

@@ -30,6 +30,7 @@ func (s trees) Snapshot(ctx context.Context, req *connect.Request[apipb.Snapshot
 			return err
 		}
 		snapshot(out, st, t, view)
+		hideTitles(askerOf(ctx), st, out)
 		return nil
 	})
 	return answer(out, err)
@@ -65,6 +66,15 @@ func snapshot(out *apipb.SnapshotResponse, st *state.State, t treeIn, view *acto
 	for _, n := range st.Nodes() {
 		if n.GetTree() == out.GetTree() && n.GetState() == statepb.NodeOnline && n.GetDrain() == nil {
 			out.Nodes = append(out.Nodes, &apipb.SnapshotNode{Id: n.GetId(), Resources: resourcesOf(n.GetResources().Amounts()), Tags: n.GetTags()})
+		}
+	}
+}
+
+// hideTitles removes the titles of operations that the caller may not read.
+func hideTitles(by *asking, st *state.State, out *apipb.SnapshotResponse) {
+	for _, shown := range out.GetOperations() {
+		if op, _ := st.Operation(scheduling.OperationID(shown.GetId())); by.read(st, op, "see all of") != nil {
+			shown.Title = ""
 		}
 	}
 }

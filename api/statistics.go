@@ -26,7 +26,7 @@ func (s operations) Statistics(ctx context.Context, req *connect.Request[apipb.O
 	}
 	out := &apipb.OperationStatisticsResponse{}
 	err := s.read(ctx, what, func(st *state.State) error {
-		op, err := find(st, m.GetOperation())
+		op, err := reads(ctx, st, m.GetOperation(), "see the statistics of")
 		if err != nil {
 			return err
 		}

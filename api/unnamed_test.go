@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	asUna = "client/una"
-	asBob = "client/bob"
+	asUna = "user/una"
+	asBob = "user/bob"
 )
 
 // start starts an operation as somebody, and returns its id.

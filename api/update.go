@@ -26,6 +26,6 @@ func (s operations) Update(ctx context.Context, req *connect.Request[apipb.Updat
 	if err != nil {
 		return nil, err
 	}
-	result, err := s.propose(ctx, what, &commandpb.UpdateOperation{OperationId: id, User: caller(ctx).Name, Changes: wanted, Time: timestamppb.New(s.cfg.Now())})
+	result, err := s.propose(ctx, what, &commandpb.UpdateOperation{OperationId: id, User: userOf(ctx), Changes: wanted, Time: timestamppb.New(s.cfg.Now())})
 	return answer(&apipb.UpdateOperationResponse{Warnings: result.GetUpdateOperation().GetWarnings()}, err)
 }

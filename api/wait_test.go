@@ -121,7 +121,7 @@ func TestWatchIsGuarded(t *testing.T) {
 	s := newSite(t)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	for role, want := range map[string]connect.Code{"agent": connect.CodePermissionDenied, "replica": connect.CodePermissionDenied, "client": connect.CodeNotFound} {
+	for role, want := range map[string]connect.Code{"agent": connect.CodePermissionDenied, "replica": connect.CodePermissionDenied, "user": connect.CodeNotFound} {
 		req := connect.NewRequest(&apipb.WatchOperationRequest{Operation: "nope"})
 		req.Header().Set(roleHeader, role+"/x")
 		stream, err := watcher(s).Watch(ctx, req)

@@ -17,10 +17,10 @@ import (
 type call struct {
 	commands int
 	// entry holds the commands as an encoded log entry. Encoded entries can be concatenated into
-	// one. messages are the decoded commands.
-	entry    []byte
-	messages []proto.Message
-	outcome  chan outcome
+	// one. decoded are the same commands.
+	entry   []byte
+	decoded []command.Decoded
+	outcome chan outcome
 }
 
 type outcome struct {
@@ -175,11 +175,11 @@ func (b *batcher) send() {
 			return
 		}
 		b.sizes.count(calls)
-		entry, messages := calls[0].entry, calls[0].messages
+		entry, decoded := calls[0].entry, calls[0].decoded
 		for _, c := range calls[1:] {
-			entry, messages = append(entry, c.entry...), append(messages, c.messages...)
+			entry, decoded = append(entry, c.entry...), append(decoded, c.decoded...)
 		}
-		b.proposed.add(entry, messages)
+		b.proposed.add(entry, decoded)
 		b.flights <- flight{future: b.append(entry), entry: entry, calls: calls}
 	}
 }
@@ -238,13 +238,9 @@ func (b *batcher) wait(ctx context.Context, c *call, stopped <-chan struct{}) ([
 // newCall encodes commands, which must fit into maxBytes. A command that cannot be decoded is
 // rejected here, because in the log it would stop every replica.
 func newCall(commands []*commandpb.Command, maxBytes int) (*call, error) {
-	messages := make([]proto.Message, len(commands))
-	for i, cmd := range commands {
-		msg, err := command.Decode(cmd)
-		if err != nil {
-			return nil, fmt.Errorf("command %d of %d: %w", i+1, len(commands), err)
-		}
-		messages[i] = msg
+	decoded, err := command.DecodeAll(commands)
+	if err != nil {
+		return nil, err
 	}
 	entry := &commandpb.Entry{Commands: commands}
 	if size := proto.Size(entry); size > maxBytes {
@@ -254,5 +250,5 @@ func newCall(commands []*commandpb.Command, maxBytes int) (*call, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode %d commands: %w", len(commands), err)
 	}
-	return &call{commands: len(commands), entry: data, messages: messages, outcome: make(chan outcome, 1)}, nil
+	return &call{commands: len(commands), entry: data, decoded: decoded, outcome: make(chan outcome, 1)}, nil
 }

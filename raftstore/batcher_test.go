@@ -43,14 +43,14 @@ func (l *fakeLog) append(entry []byte) raft.ApplyFuture {
 
 // commit answers the oldest entry: each result's index counts from base.
 func (l *fakeLog) commit(t interface{ Fatal(...any) }, base uint64) []string {
-	messages, err := command.DecodeEntry(<-l.entries)
+	commands, err := command.DecodeEntry(<-l.entries)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := <-l.futures
 	var names []string
-	for i, msg := range messages {
-		names = append(names, msg.(*commandpb.RemoveTree).GetTree())
+	for i, cmd := range commands {
+		names = append(names, cmd.Message.(*commandpb.RemoveTree).GetTree())
 		f.results = append(f.results, &commandpb.Result{Index: base + uint64(i)})
 	}
 	close(f.answered)
@@ -260,11 +260,11 @@ func TestErrorsOfTheLogReachEveryCall(t *testing.T) {
 	lost := errors.New("lost")
 	for answered := 0; answered < 2; {
 		f := <-log.futures
-		messages, err := command.DecodeEntry(<-log.entries)
+		commands, err := command.DecodeEntry(<-log.entries)
 		if err != nil {
 			t.Fatal(err)
 		}
-		answered += len(messages)
+		answered += len(commands)
 		f.err = lost
 		close(f.answered)
 	}

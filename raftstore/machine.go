@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	"google.golang.org/protobuf/proto"
 
 	"weir/messages/commandpb"
 	"weir/messages/eventpb"
+	"weir/raftstore/command"
 	"weir/raftstore/events"
 	"weir/raftstore/state"
 )
@@ -55,18 +55,18 @@ func newMachine(cfg Config) *machine {
 // written by a newer version; skipping it would make this replica diverge from the
 // others, so the process stops.
 func (m *machine) apply(entries []*raft.Log) []any {
-	decoded := make([][]proto.Message, len(entries))
+	decoded := make([][]command.Decoded, len(entries))
 	for i, entry := range entries {
 		if entry.Type != raft.LogCommand {
 			continue
 		}
-		messages, err := m.proposed.take(entry.Data)
+		commands, err := m.proposed.take(entry.Data)
 		if err != nil {
 			panic(fmt.Sprintf("apply log entry at index %d of term %d, %d bytes: %v: replica stopped, because "+
 				"it would diverge from the others; run a version that knows the entry, or rebuild the replica",
 				entry.Index, entry.Term, len(entry.Data), err))
 		}
-		decoded[i] = messages
+		decoded[i] = commands
 	}
 	answers := make([]any, len(entries))
 	m.mu.Lock()
@@ -81,12 +81,13 @@ func (m *machine) apply(entries []*raft.Log) []any {
 	return answers
 }
 
-func (m *machine) applyEntry(index uint64, messages []proto.Message) []*commandpb.Result {
-	results := make([]*commandpb.Result, len(messages))
+func (m *machine) applyEntry(index uint64, commands []command.Decoded) []*commandpb.Result {
+	results := make([]*commandpb.Result, len(commands))
 	var changes []state.Event
 	var told []*eventpb.Event
-	for i, msg := range messages {
-		result, caused := m.state.Apply(index, msg)
+	for i, cmd := range commands {
+		msg := cmd.Message
+		result, caused := state.ApplyBy(m.state, index, cmd.By, msg)
 		result.Index = index
 		results[i] = result
 		changes = append(changes, caused...)

@@ -3,8 +3,6 @@ package raftstore
 import (
 	"sync"
 
-	"google.golang.org/protobuf/proto"
-
 	"weir/raftstore/command"
 )
 
@@ -14,15 +12,15 @@ import (
 type proposed struct {
 	mu sync.Mutex
 	// entries are keyed by the address of their first byte, which is stable while in flight.
-	entries map[*byte][]proto.Message
+	entries map[*byte][]command.Decoded
 }
 
 // add keeps the commands of an entry until take or forget is called for the entry.
-func (p *proposed) add(entry []byte, commands []proto.Message) {
+func (p *proposed) add(entry []byte, commands []command.Decoded) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.entries == nil {
-		p.entries = make(map[*byte][]proto.Message)
+		p.entries = make(map[*byte][]command.Decoded)
 	}
 	p.entries[&entry[0]] = commands
 }
@@ -35,7 +33,7 @@ func (p *proposed) forget(entry []byte) {
 }
 
 // take removes and returns the commands of an entry; it decodes those that are not held.
-func (p *proposed) take(entry []byte) ([]proto.Message, error) {
+func (p *proposed) take(entry []byte) ([]command.Decoded, error) {
 	if len(entry) > 0 {
 		p.mu.Lock()
 		commands, ok := p.entries[&entry[0]]

@@ -16,19 +16,19 @@ func TestProposedCommandsAreDecodedOnce(t *testing.T) {
 	same := func(story string, entry []byte, want bool) {
 		t.Helper()
 		got, err := p.take(entry)
-		if err != nil || len(got) != 2 || !proto.Equal(got[0], c.messages[0]) || !proto.Equal(got[1], c.messages[1]) {
+		if err != nil || len(got) != 2 || !proto.Equal(got[0].Message, c.decoded[0].Message) || !proto.Equal(got[1].Message, c.decoded[1].Message) {
 			t.Fatalf("%s: got %v, %v", story, got, err)
 		}
-		if (got[0] == c.messages[0]) != want {
+		if (got[0] == c.decoded[0]) != want {
 			t.Errorf("%s: taken as it was proposed: %t, want %t", story, !want, want)
 		}
 	}
 	same("before it is proposed", c.entry, false)
-	p.add(c.entry, c.messages)
+	p.add(c.entry, c.decoded)
 	same("the same bytes elsewhere", slices.Clone(c.entry), false)
 	same("what was proposed", c.entry, true)
 	same("once more", c.entry, false)
-	p.add(c.entry, c.messages)
+	p.add(c.entry, c.decoded)
 	p.forget(c.entry)
 	same("what was forgotten", c.entry, false)
 	if len(p.entries) != 0 {

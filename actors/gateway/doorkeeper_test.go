@@ -37,7 +37,7 @@ func TestWhoMaySayWhat(t *testing.T) {
 		"a replica asks what pools were":            {replica, &actorpb.PoolHistoryRequest{}, ""},
 		"a replica asks what the scheduler sees":    {replica, &actorpb.SchedulerViewRequest{}, ""},
 		"a replica speaks for an agent":             {replica, &actorpb.Heartbeat{Node: "n1"}, "not for replicas"},
-		"a client has no business with actors":      {of(identity.Client, "ann"), &actorpb.Propose{}, "can only use the API"},
+		"a client has no business with actors":      {of(identity.User, "ann"), &actorpb.Propose{}, "can only use the API"},
 		"an operator has no business with actors":   {of(identity.Operator, "ops"), &actorpb.ReadIndexRequest{}, "can only use the API"},
 		"an agent sends what only leaders send":     {agent, &actorpb.NodePlan{}, "not for agents"},
 		"a replica sends what only leaders send":    {replica, &actorpb.NodePlan{}, "not for replicas"},

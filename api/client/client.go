@@ -82,6 +82,7 @@ func (c *caller) at(address string) replica {
 		apipbconnect.NewJobServiceClient(client, url, limit),
 		apipbconnect.NewMemoryServiceClient(client, url, limit),
 		apipbconnect.NewPoolServiceClient(client, url, limit),
+		apipbconnect.NewAccessServiceClient(client, url, limit),
 		apipbconnect.NewTreeServiceClient(client, url, limit),
 		apipbconnect.NewAttributeServiceClient(client, url, limit),
 		apipbconnect.NewNodeServiceClient(client, url, limit),

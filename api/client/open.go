@@ -52,8 +52,8 @@ func (s Settings) security() (wire.Security, error) {
 		return nil, fmt.Errorf("credentials in %s are for cluster %q, the settings say %q: use the credentials of that cluster",
 			s.Credentials, self.Cluster, s.Cluster)
 	}
-	if self.Role != identity.Client && self.Role != identity.Operator {
-		return nil, fmt.Errorf("credentials in %s are for role %s: the API is for clients and operators", s.Credentials, self.Role)
+	if self.Role != identity.User && self.Role != identity.Operator {
+		return nil, fmt.Errorf("credentials in %s are for role %s: the API is for users and operators", s.Credentials, self.Role)
 	}
 	return wire.Mutual{Credentials: credentials}, nil
 }

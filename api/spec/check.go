@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"weir/messages/statepb"
+	"weir/scheduling/access"
 	"weir/scheduling/memory"
 	"weir/scheduling/option"
 	"weir/scheduling/pooltree"
@@ -149,6 +150,9 @@ func (c *checker) operation(o *Operation) *statepb.OperationSpec {
 		if s := structOf(document); s != nil {
 			setPerTree(op, name, s)
 		}
+	}
+	if o.ACL != nil {
+		c.Adopt(o.ACL, option.NewError(append(access.Twice("read", o.ACL.Read), access.Twice("manage", o.ACL.Manage)...)))
 	}
 	option.Complete(o)
 	pack(op, o)

@@ -3,6 +3,7 @@ package spec
 import (
 	"time"
 
+	"weir/scheduling/access"
 	"weir/scheduling/option"
 	"weir/scheduling/pooltree"
 )
@@ -39,7 +40,15 @@ type Operation struct {
 	NoMemoryProfile   *bool              `option:"no_memory_profile" rule:"J.1" help:"it neither uses a memory profile of earlier operations, nor saves one"`
 	ProxyDigest       *proxyDigest       `option:"job_proxy_memory_digest" rule:"J.1" help:"default for tasks without a job_proxy_memory_digest of their own"`
 
+	ACL *rights `option:"acl" rule:"T1" help:"who may do what with this operation, beside its owner and those to whom its pools give rights"`
+
 	pooltree.OperationOptions
+}
+
+// rights are rights on an operation, as user:NAME, group:NAME or * for everyone.
+type rights struct {
+	Read   []access.Subject `option:"read" max:"256" help:"who may see its specification, output, statistics and events: user:NAME, group:NAME or * for everyone"`
+	Manage []access.Subject `option:"manage" max:"256" help:"who may abort, suspend, resume, complete and update it, and interrupt and abort its jobs"`
 }
 
 // inTree are the options of an operation in one pool tree.

@@ -21,6 +21,7 @@ pool: ads
 weight: 2.5
 title: 1.2.3
 alias: "*nightly"
+acl: {read: [group:ads, user:bob], manage: ['*']}
 annotations: {team: ads, levels: [1, 2.5, true, null]}
 time-limit: 2h
 max_failed_job_count: 3
@@ -76,6 +77,7 @@ func TestParseFull(t *testing.T) {
 	environment := map[string]string{"LANG": "C", "EMPTY": ""}
 	want := &statepb.OperationSpec{
 		Type: "vanilla", Pool: "ads", Options: structOf(map[string]any{"weight": 2.5}), Title: "1.2.3", Alias: "*nightly",
+		Acl:             &statepb.OperationRights{Read: []string{"group:ads", "user:bob"}, Manage: []string{"*"}},
 		AnnotationsJson: `{"levels":[1,2.5,true,null],"team":"ads"}`,
 		TimeLimit:       durationpb.New(2 * time.Hour), MaxFailedJobCount: 3,
 		Tasks: []*statepb.TaskSpec{

@@ -53,7 +53,7 @@ func TestSecretsAreForTheOwnerOnly(t *testing.T) {
 			t.Errorf("%s: mode %v, want 0600", path, info.Mode())
 		}
 	}
-	for _, role := range []string{"agent", "client", "operator"} {
+	for _, role := range []string{"agent", "user", "operator", "gateway"} {
 		if _, err := os.Stat(filepath.Join(root, role, "gossip.key")); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s has the key of gossip: %v", role, err)
 		}

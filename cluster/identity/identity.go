@@ -17,21 +17,24 @@ const (
 	Replica Role = iota + 1
 	// Agent runs jobs on one node, and acts for that node only.
 	Agent
-	// Client submits operations and reads their state.
-	Client
-	// Operator is a client that may also change pools, nodes and membership.
+	// User submits operations and reads their state, and does what else pools give rights to.
+	User
+	// Operator is a user who may do everything.
 	Operator
+	// Gateway makes calls for users who have signed in there, and whom it names.
+	Gateway
 )
 
 var roleNames = map[Role]string{
 	Replica:  "replica",
 	Agent:    "agent",
-	Client:   "client",
+	User:     "user",
 	Operator: "operator",
+	Gateway:  "gateway",
 }
 
 // Roles returns every role, in the order of declaration.
-func Roles() []Role { return []Role{Replica, Agent, Client, Operator} }
+func Roles() []Role { return []Role{Replica, Agent, User, Operator, Gateway} }
 
 // String returns the role's name as used in certificates.
 func (r Role) String() string {
@@ -48,7 +51,21 @@ func ParseRole(name string) (Role, error) {
 			return role, nil
 		}
 	}
-	return 0, fmt.Errorf("parse role %q: must be one of replica, agent, client, operator", name)
+	if name == formerUser {
+		return User, nil
+	}
+	return 0, fmt.Errorf("parse role %q: must be one of %s", name, roleList())
+}
+
+// formerUser is the name of the role User in certificates of earlier versions.
+const formerUser = "client"
+
+func roleList() string {
+	var names []string
+	for _, role := range Roles() {
+		names = append(names, role.String())
+	}
+	return strings.Join(names, ", ")
 }
 
 // Identity names one process of one cluster.
@@ -75,7 +92,7 @@ func (id Identity) Validate() error {
 	case !wellFormed.MatchString(id.Cluster):
 		return malformed("cluster id", id.Cluster)
 	case roleNames[id.Role] == "":
-		return fmt.Errorf("identity: %v: must be one of replica, agent, client, operator", id.Role)
+		return fmt.Errorf("identity: %v: must be one of %s", id.Role, roleList())
 	case !wellFormed.MatchString(id.Name):
 		return malformed(id.Role.String()+" name", id.Name)
 	}

@@ -104,7 +104,7 @@ func strangers(t *testing.T, ours *identitytest.Cluster) map[string]stranger {
 		"TLS 1.2":         {config: speaks(tls.VersionTLS12), wantLog: "version"},
 		"plaintext bytes": {wantLog: "peer sent plaintext instead of TLS"},
 	}
-	for _, role := range []identity.Role{identity.Agent, identity.Operator, identity.Client} {
+	for _, role := range []identity.Role{identity.Agent, identity.Operator, identity.User} {
 		all[role.String()] = stranger{config: shows(ours.Certificate(t, id("c1", role), hour(-1), hour(1))), wantLog: "wrong role", role: role}
 	}
 	return all

@@ -25,13 +25,13 @@ func TestListenMutualLetsRolesIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := wire.ListenMutual("127.0.0.1:0", agent, identity.Client, identity.Operator)
+	listener, err := wire.ListenMutual("127.0.0.1:0", agent, identity.User, identity.Operator)
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := &http.Server{ReadHeaderTimeout: deadline, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), Handler: wire.ForRoles(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "figures")
-	}), identity.Client)}
+	}), identity.User)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -43,7 +43,7 @@ func TestListenMutualLetsRolesIn(t *testing.T) {
 	}()
 	for name, stranger := range strangers(t, cluster) {
 		for _, alpn := range []string{"", "http/1.1", "h2"} {
-			if stranger.role == identity.Client || stranger.role == identity.Operator {
+			if stranger.role == identity.User || stranger.role == identity.Operator {
 				continue
 			}
 			t.Run(name+" "+alpn, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestListenMutualLetsRolesIn(t *testing.T) {
 		role   identity.Role
 		status int // 0: no connection.
 	}{
-		"a client":                           {identity.Client, http.StatusOK},
+		"a client":                           {identity.User, http.StatusOK},
 		"a role that the handler is not for": {identity.Operator, http.StatusForbidden},
 		"a role that the port is not for":    {identity.Agent, 0},
 	}
@@ -99,7 +99,7 @@ func TestListenRefuses(t *testing.T) {
 		listen func() (net.Listener, error)
 		want   string
 	}{
-		"a certificate for clients":    {func() (net.Listener, error) { return wire.ListenMutual("127.0.0.1:0", agent, identity.Client) }, "reissue it with --hosts"},
+		"a certificate for clients":    {func() (net.Listener, error) { return wire.ListenMutual("127.0.0.1:0", agent, identity.User) }, "reissue it with --hosts"},
 		"plaintext for other machines": {func() (net.Listener, error) { return wire.ListenLoopback("0.0.0.0:0") }, "use 127.0.0.1"},
 		"plaintext on every address":   {func() (net.Listener, error) { return wire.ListenLoopback(":0") }, "use 127.0.0.1"},
 		"no address":                   {func() (net.Listener, error) { return wire.ListenLoopback("x") }, "want host:port"},

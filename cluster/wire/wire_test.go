@@ -87,9 +87,9 @@ func TestAllProtocolsOfOnePort(t *testing.T) {
 		"mutual": {
 			server:      mutual(t, cluster, identity.Replica, "r1"),
 			replica:     mutual(t, cluster, identity.Replica, "r2"),
-			client:      mutual(t, cluster, identity.Client, "ann"),
+			client:      mutual(t, cluster, identity.User, "ann"),
 			wantReplica: "HTTP/2.0 weir://c1/replica/r2",
-			wantClient:  "HTTP/2.0 weir://c1/client/ann",
+			wantClient:  "HTTP/2.0 weir://c1/user/ann",
 		},
 		"insecure": {
 			server:      wire.Insecure{},
@@ -201,7 +201,7 @@ func TestDialersLearnWhy(t *testing.T) {
 		})
 	}
 	mux, _ := listen(t, replica)
-	if _, err := get(t, dialer(t, mutual(t, foreign, identity.Client, "eve")), mux.Addr().String()); !errors.Is(err, identity.ErrForeignAuthority) {
+	if _, err := get(t, dialer(t, mutual(t, foreign, identity.User, "eve")), mux.Addr().String()); !errors.Is(err, identity.ErrForeignAuthority) {
 		t.Errorf("HTTP with a foreign certificate: %v", err)
 	}
 }

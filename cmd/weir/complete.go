@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/messages/apipb"
+	"weir/scheduling/access"
 	"weir/scheduling/lifecycle"
 )
 
@@ -24,9 +25,9 @@ type lister func(ctx context.Context, s *session) ([]cobra.Completion, error)
 // unless the verb sets its own. nil means no suggestions: only the user knows the value.
 var listers = map[string]lister{
 	"OPERATION": operationNames(false), "JOB": jobNames(false), "NODE": nodeNames("", (*apipb.Node).GetState), "POOL": poolNamesOfTree, "[POOL]": poolNamesOfTree,
-	"TREE": treeNames, "[TREE]": treeNames, "REPLICA": replicaNames, "[REPLICA]": replicaNames, "[KEY]": profileKeys,
+	"TREE": treeNames, "[TREE]": treeNames, "REPLICA": replicaNames, "GROUP": groupNames, "[REPLICA]": replicaNames, "[KEY]": profileKeys,
 	"operation": operationNames(false), "task": taskNames, "user": userNames, "node": nodeNames("", (*apipb.Node).GetState), "pool": poolNames, "parent": poolNamesOfTree,
-	"tree": treeNames, "forget": profileKeys, "remove-pool": poolNames, "remove-operation": operationNames(true),
+	"tree": treeNames, "forget": profileKeys, "allow": grantNames, "revoke": grantNames, "remove-pool": poolNames, "remove-operation": operationNames(true),
 	"addresses": nil, "reason": nil, "filter": nil, "after": nil, "since": nil, "set": nil, "add-pool": nil, "add-operation": nil, "nodes": nil,
 }
 
@@ -102,6 +103,9 @@ func jobNames(inProgress bool) lister {
 		page, err := s.ListOperations(ctx, &apipb.ListOperationsRequest{InProgress: inProgress, Limit: operations})
 		var out []cobra.Completion
 		for _, op := range page.GetOperations() {
+			if op.GetHidden() != "" {
+				continue
+			}
 			found, err := s.ListJobs(ctx, &apipb.ListJobsRequest{Operation: op.GetId(), Limit: jobs})
 			if err != nil {
 				return out, err
@@ -191,6 +195,24 @@ func replicaNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
 func profileKeys(ctx context.Context, s *session) ([]cobra.Completion, error) {
 	page, err := s.MemoryProfiles(ctx, &apipb.MemoryProfilesRequest{Limit: 1000})
 	return described(page.GetProfiles(), (*apipb.MemoryProfile).GetKey, (*apipb.MemoryProfile).GetTask), err
+}
+
+// groupNames suggests the names of groups.
+func groupNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
+	all, err := s.Groups(ctx, "")
+	return named(all), err
+}
+
+// grantNames suggests each right of each group.
+func grantNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
+	all, err := s.Groups(ctx, "")
+	var out []cobra.Completion
+	for _, group := range all {
+		for _, right := range access.Rights() {
+			out = append(out, "group:"+group.GetName()+"="+string(right))
+		}
+	}
+	return out, err
 }
 
 // named suggests things by their names.

@@ -66,6 +66,8 @@ func TestSuggestions(t *testing.T) {
 		"explain pool":               "ads,gpus",
 		"pool get --tree gpu":        "gpus",
 		"pool list --tree":           "default,gpu",
+		"group add":                  "ads",
+		"pool acl ads --allow":       "group:ads=read,group:ads=use,group:ads=manage,group:ads=administer",
 		"op get op1":                 "",
 		"job get op1-done --timeout": "",
 		"whatif --remove-operation":  "*nightly\trunning sort,op1\trunning sort",
@@ -114,6 +116,7 @@ func answering(t *testing.T) (address string) {
 	routes.Handle(apipbconnect.NewJobServiceHandler(someJobs{}))
 	routes.Handle(apipbconnect.NewPoolServiceHandler(somePools{}))
 	routes.Handle(apipbconnect.NewTreeServiceHandler(someTrees{}))
+	routes.Handle(apipbconnect.NewAccessServiceHandler(someGroups{}))
 	server := &http.Server{Handler: routes}
 	mux.ConfigureServer(server)
 	var serving sync.WaitGroup
@@ -145,6 +148,14 @@ func (someOperations) Get(_ context.Context, req *connect.Request[apipb.GetOpera
 	return connect.NewResponse(&apipb.GetOperationResponse{Operation: &apipb.Operation{
 		Id: "op1", Tasks: []*apipb.TaskProgress{{Name: "map", Completed: 1, Total: 2}, {Name: "merge", Total: 1}},
 	}}), nil
+}
+
+type someGroups struct {
+	apipbconnect.UnimplementedAccessServiceHandler
+}
+
+func (someGroups) Groups(context.Context, *connect.Request[apipb.GroupsRequest]) (*connect.Response[apipb.GroupsResponse], error) {
+	return connect.NewResponse(&apipb.GroupsResponse{Groups: []*apipb.Group{{Name: "ads"}}}), nil
 }
 
 type someJobs struct {

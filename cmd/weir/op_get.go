@@ -97,6 +97,7 @@ func operationText(op *apipb.Operation, now time.Time) string {
 	page.add("operation", op.GetId())
 	page.add("type", op.GetType())
 	page.add("retry of", op.GetRetryOf())
+	page.add("not shown", op.GetHidden())
 	page.add("title", op.GetTitle())
 	page.add("alias", op.GetAlias())
 	page.add("state", stateText(op))

@@ -32,11 +32,11 @@ func newPoolCommand(f *clientFlags) *cobra.Command {
 		Long: `Show and change pools.
 
 Pools form a tree that divides the cluster: the children of a pool divide its
-share by weight, after guarantees. Changes need operator credentials
-and take effect at once.`,
+share by weight, after guarantees. Who administers a pool changes the pools
+below it; operators change all (weir pool acl). Changes take effect at once.`,
 		Example: "  weir pool tree\n  weir pool create ads weight=2\n  weir pool apply -f pools.yaml --dry-run",
 	}, newPoolListCommand(p), newPoolTreeCommand(p), newPoolGetCommand(p), newPoolHistoryCommand(p), newPoolLedgerCommand(p),
-		newPoolCreateCommand(p), newPoolSetCommand(p), newPoolApplyCommand(p), newPoolExportCommand(p), p.edits(&cobra.Command{
+		newPoolCreateCommand(p), newPoolSetCommand(p), newPoolApplyCommand(p), newPoolExportCommand(p), newPoolACLCommand(p), p.edits(&cobra.Command{
 			Use:               "move POOL PARENT",
 			Short:             "Move a pool and all pools below it to another parent",
 			Long:              "Move a pool and all pools below it to another parent; '<Root>' is the root of the tree.",

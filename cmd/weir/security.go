@@ -93,11 +93,11 @@ agent, a client or an operator. Every port requires one.`,
 
 func newTLSInitCommand() *cobra.Command {
 	var dir, cluster string
-	var replicas, agents, clients, operators, hosts []string
+	var replicas, agents, users, operators, hosts []string
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Create a cluster's authority and the certificates of its first processes",
-		Example: `  weir tls init --dir certs --replica r1,r2,r3 --agent n1,n2 --operator admin --client ann
+		Example: `  weir tls init --dir certs --replica r1,r2,r3 --agent n1,n2 --operator admin --user ann
   # certs/authority stays with you; certs/replica-r1 goes to replica r1, and so on`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			authority, err := identity.CreateAuthority(filepath.Join(dir, "authority"), cluster)
@@ -109,7 +109,7 @@ func newTLSInitCommand() *cobra.Command {
 				role  identity.Role
 				names []string
 				hosts []string
-			}{{identity.Replica, replicas, hosts}, {identity.Agent, agents, nil}, {identity.Client, clients, nil}, {identity.Operator, operators, nil}} {
+			}{{identity.Replica, replicas, hosts}, {identity.Agent, agents, nil}, {identity.User, users, nil}, {identity.Operator, operators, nil}} {
 				for _, name := range list.names {
 					if err := issue(cmd, authority, dir, list.role, name, list.hosts, identity.DefaultValidity); err != nil {
 						return err
@@ -124,8 +124,8 @@ func newTLSInitCommand() *cobra.Command {
 	flags.StringVar(&cluster, "cluster-id", "", "id of the cluster (default: random)")
 	flags.StringSliceVar(&replicas, "replica", nil, "names of replicas")
 	flags.StringSliceVar(&agents, "agent", nil, "names of agents: their nodes' names")
-	flags.StringSliceVar(&clients, "client", nil, "names of users")
-	flags.StringSliceVar(&operators, "operator", nil, "names of operators: users who may also change pools and move leadership")
+	flags.StringSliceVar(&users, "user", nil, "names of users")
+	flags.StringSliceVar(&operators, "operator", nil, "names of operators: users who may do everything")
 	flags.StringSliceVar(&hosts, "hosts", []string{"localhost", "127.0.0.1"}, "DNS names and addresses of replicas, for clients like curl that check them")
 	return cmd
 }
@@ -153,15 +153,15 @@ func newTLSIssueCommand() *cobra.Command {
 			if parsed != identity.Replica && !cmd.Flags().Changed("hosts") {
 				hosts = nil
 			}
-			if len(hosts) > 0 && (parsed == identity.Client || parsed == identity.Operator) {
-				return &exitError{exitUsage, fmt.Errorf("--hosts: a %s does not listen on a port", parsed)}
+			if len(hosts) > 0 && (parsed == identity.User || parsed == identity.Operator || parsed == identity.Gateway) {
+				return &exitError{exitUsage, fmt.Errorf("--hosts: the role %s does not listen on a port", parsed)}
 			}
 			return issue(cmd, authority, dir, parsed, name, hosts, validity)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&dir, "dir", "certs", "folder that weir tls init made")
-	flags.StringVar(&role, "role", "", "replica, agent, client or operator")
+	flags.StringVar(&role, "role", "", "replica, agent, user, operator or gateway")
 	flags.StringVar(&name, "name", "", "name of the replica, node or user")
 	flags.StringSliceVar(&hosts, "hosts", []string{"localhost", "127.0.0.1"}, "DNS names and addresses in the certificate, for clients that verify them, such as curl: those of the replica, or of the agent's machine if the agent serves metrics")
 	flags.DurationVar(&validity, "validity", identity.DefaultValidity, "how long the certificate is valid")

@@ -205,7 +205,7 @@ func (s *server) close() error {
 }
 
 // watchers are the roles that may read metrics and health.
-var watchers = []identity.Role{identity.Replica, identity.Client, identity.Operator}
+var watchers = []identity.Role{identity.Replica, identity.User, identity.Operator}
 
 // newAPIHandler returns the handler of a replica's public API, metrics and health. `stop` ends
 // the calls that wait.

@@ -880,7 +880,10 @@ type Operation struct {
 	// Of a map operation: what it has written, once it is published.
 	Output *OperationOutput `protobuf:"bytes,29,opt,name=output,proto3" json:"output,omitempty"`
 	// The operation of which it runs jobs again; empty: none.
-	RetryOf       string `protobuf:"bytes,30,opt,name=retry_of,json=retryOf,proto3" json:"retry_of,omitempty"`
+	RetryOf string `protobuf:"bytes,30,opt,name=retry_of,json=retryOf,proto3" json:"retry_of,omitempty"`
+	// Not empty: the caller may not read the operation, and is shown only what everyone is. It says
+	// which right is missing, and who has it.
+	Hidden        string `protobuf:"bytes,31,opt,name=hidden,proto3" json:"hidden,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1121,6 +1124,13 @@ func (x *Operation) GetOutput() *OperationOutput {
 func (x *Operation) GetRetryOf() string {
 	if x != nil {
 		return x.RetryOf
+	}
+	return ""
+}
+
+func (x *Operation) GetHidden() string {
+	if x != nil {
+		return x.Hidden
 	}
 	return ""
 }
@@ -9825,6 +9835,671 @@ func (x *JoinResponse) GetMembers() []*Member {
 	return nil
 }
 
+type WhoAmIRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhoAmIRequest) Reset() {
+	*x = WhoAmIRequest{}
+	mi := &file_apipb_api_proto_msgTypes[144]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhoAmIRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhoAmIRequest) ProtoMessage() {}
+
+func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[144]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
+func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{144}
+}
+
+type WhoAmIResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	User  string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	// user or operator.
+	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	// Those that the cluster has, and those that the gateway tells of.
+	Groups []string `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
+	// The gateway that the caller came through; empty: the caller has a certificate.
+	Gateway string `protobuf:"bytes,4,opt,name=gateway,proto3" json:"gateway,omitempty"`
+	// Rights on pools, by tree and pool: those that a pool itself gives, to the caller or to
+	// everyone. The pools below it give them too.
+	Rights        []*PoolRights `protobuf:"bytes,5,rep,name=rights,proto3" json:"rights,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhoAmIResponse) Reset() {
+	*x = WhoAmIResponse{}
+	mi := &file_apipb_api_proto_msgTypes[145]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhoAmIResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhoAmIResponse) ProtoMessage() {}
+
+func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[145]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
+func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{145}
+}
+
+func (x *WhoAmIResponse) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *WhoAmIResponse) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *WhoAmIResponse) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *WhoAmIResponse) GetGateway() string {
+	if x != nil {
+		return x.Gateway
+	}
+	return ""
+}
+
+func (x *WhoAmIResponse) GetRights() []*PoolRights {
+	if x != nil {
+		return x.Rights
+	}
+	return nil
+}
+
+type PoolRights struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Tree  string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	Pool  string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	// read, use, manage, administer.
+	Rights        []string `protobuf:"bytes,3,rep,name=rights,proto3" json:"rights,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PoolRights) Reset() {
+	*x = PoolRights{}
+	mi := &file_apipb_api_proto_msgTypes[146]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PoolRights) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PoolRights) ProtoMessage() {}
+
+func (x *PoolRights) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[146]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PoolRights.ProtoReflect.Descriptor instead.
+func (*PoolRights) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{146}
+}
+
+func (x *PoolRights) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *PoolRights) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *PoolRights) GetRights() []string {
+	if x != nil {
+		return x.Rights
+	}
+	return nil
+}
+
+type MayIRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// read, use, manage or administer.
+	Right string `protobuf:"bytes,1,opt,name=right,proto3" json:"right,omitempty"`
+	// On what: one of both. The pool is of this tree; empty: of the default tree.
+	Pool string `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	Tree string `protobuf:"bytes,3,opt,name=tree,proto3" json:"tree,omitempty"`
+	// An id or an alias.
+	Operation     string `protobuf:"bytes,4,opt,name=operation,proto3" json:"operation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MayIRequest) Reset() {
+	*x = MayIRequest{}
+	mi := &file_apipb_api_proto_msgTypes[147]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MayIRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MayIRequest) ProtoMessage() {}
+
+func (x *MayIRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[147]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MayIRequest.ProtoReflect.Descriptor instead.
+func (*MayIRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{147}
+}
+
+func (x *MayIRequest) GetRight() string {
+	if x != nil {
+		return x.Right
+	}
+	return ""
+}
+
+func (x *MayIRequest) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *MayIRequest) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *MayIRequest) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+type MayIResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Allowed bool                   `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	// If not: which right is missing, who has it, and how it is given.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MayIResponse) Reset() {
+	*x = MayIResponse{}
+	mi := &file_apipb_api_proto_msgTypes[148]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MayIResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MayIResponse) ProtoMessage() {}
+
+func (x *MayIResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[148]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MayIResponse.ProtoReflect.Descriptor instead.
+func (*MayIResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{148}
+}
+
+func (x *MayIResponse) GetAllowed() bool {
+	if x != nil {
+		return x.Allowed
+	}
+	return false
+}
+
+func (x *MayIResponse) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// PoolACL is the rights that a pool and the pools above it give.
+type PoolACL struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rights        []*SubjectRight        `protobuf:"bytes,1,rep,name=rights,proto3" json:"rights,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PoolACL) Reset() {
+	*x = PoolACL{}
+	mi := &file_apipb_api_proto_msgTypes[149]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PoolACL) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PoolACL) ProtoMessage() {}
+
+func (x *PoolACL) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[149]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PoolACL.ProtoReflect.Descriptor instead.
+func (*PoolACL) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{149}
+}
+
+func (x *PoolACL) GetRights() []*SubjectRight {
+	if x != nil {
+		return x.Rights
+	}
+	return nil
+}
+
+type SubjectRight struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// user:NAME, group:NAME or *.
+	Subject string `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
+	Right   string `protobuf:"bytes,2,opt,name=right,proto3" json:"right,omitempty"`
+	// The pool that gives it.
+	Pool          string `protobuf:"bytes,3,opt,name=pool,proto3" json:"pool,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SubjectRight) Reset() {
+	*x = SubjectRight{}
+	mi := &file_apipb_api_proto_msgTypes[150]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubjectRight) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubjectRight) ProtoMessage() {}
+
+func (x *SubjectRight) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[150]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubjectRight.ProtoReflect.Descriptor instead.
+func (*SubjectRight) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{150}
+}
+
+func (x *SubjectRight) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *SubjectRight) GetRight() string {
+	if x != nil {
+		return x.Right
+	}
+	return ""
+}
+
+func (x *SubjectRight) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+type GroupsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: all groups.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GroupsRequest) Reset() {
+	*x = GroupsRequest{}
+	mi := &file_apipb_api_proto_msgTypes[151]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GroupsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GroupsRequest) ProtoMessage() {}
+
+func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[151]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GroupsRequest.ProtoReflect.Descriptor instead.
+func (*GroupsRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{151}
+}
+
+func (x *GroupsRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type GroupsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Groups        []*Group               `protobuf:"bytes,1,rep,name=groups,proto3" json:"groups,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GroupsResponse) Reset() {
+	*x = GroupsResponse{}
+	mi := &file_apipb_api_proto_msgTypes[152]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GroupsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GroupsResponse) ProtoMessage() {}
+
+func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[152]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GroupsResponse.ProtoReflect.Descriptor instead.
+func (*GroupsResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{152}
+}
+
+func (x *GroupsResponse) GetGroups() []*Group {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+// Group is users who have rights together.
+type Group struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Users         []string               `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
+	ModifiedTime  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=modified_time,json=modifiedTime,proto3" json:"modified_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Group) Reset() {
+	*x = Group{}
+	mi := &file_apipb_api_proto_msgTypes[153]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Group) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Group) ProtoMessage() {}
+
+func (x *Group) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[153]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Group.ProtoReflect.Descriptor instead.
+func (*Group) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{153}
+}
+
+func (x *Group) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Group) GetUsers() []string {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+func (x *Group) GetModifiedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ModifiedTime
+	}
+	return nil
+}
+
+type EditGroupRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Group string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	// Users who come and go. A group that is not there yet is made.
+	Add    []string `protobuf:"bytes,2,rep,name=add,proto3" json:"add,omitempty"`
+	Remove []string `protobuf:"bytes,3,rep,name=remove,proto3" json:"remove,omitempty"`
+	// The group is removed, with all users.
+	Delete        bool `protobuf:"varint,4,opt,name=delete,proto3" json:"delete,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EditGroupRequest) Reset() {
+	*x = EditGroupRequest{}
+	mi := &file_apipb_api_proto_msgTypes[154]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditGroupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditGroupRequest) ProtoMessage() {}
+
+func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[154]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditGroupRequest.ProtoReflect.Descriptor instead.
+func (*EditGroupRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{154}
+}
+
+func (x *EditGroupRequest) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *EditGroupRequest) GetAdd() []string {
+	if x != nil {
+		return x.Add
+	}
+	return nil
+}
+
+func (x *EditGroupRequest) GetRemove() []string {
+	if x != nil {
+		return x.Remove
+	}
+	return nil
+}
+
+func (x *EditGroupRequest) GetDelete() bool {
+	if x != nil {
+		return x.Delete
+	}
+	return false
+}
+
+type EditGroupResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EditGroupResponse) Reset() {
+	*x = EditGroupResponse{}
+	mi := &file_apipb_api_proto_msgTypes[155]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditGroupResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditGroupResponse) ProtoMessage() {}
+
+func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[155]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditGroupResponse.ProtoReflect.Descriptor instead.
+func (*EditGroupResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{155}
+}
+
 var File_apipb_api_proto protoreflect.FileDescriptor
 
 const file_apipb_api_proto_rawDesc = "" +
@@ -9906,7 +10581,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\brepeated\x18\x02 \x01(\bR\brepeated\x12\x1a\n" +
 	"\bwarnings\x18\x03 \x03(\tR\bwarnings\x12\x19\n" +
 	"\bretry_of\x18\x04 \x01(\tR\aretryOf\x12\x1b\n" +
-	"\tjob_count\x18\x05 \x01(\x03R\bjobCount\"\xb5\n" +
+	"\tjob_count\x18\x05 \x01(\x03R\bjobCount\"\xcd\n" +
 	"\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
@@ -9945,7 +10620,8 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x06alerts\x18\x1b \x03(\v2\x12.weir.api.v1.AlertR\x06alerts\x121\n" +
 	"\x05input\x18\x1c \x01(\v2\x1b.weir.api.v1.OperationInputR\x05input\x124\n" +
 	"\x06output\x18\x1d \x01(\v2\x1c.weir.api.v1.OperationOutputR\x06output\x12\x19\n" +
-	"\bretry_of\x18\x1e \x01(\tR\aretryOf\x1aB\n" +
+	"\bretry_of\x18\x1e \x01(\tR\aretryOf\x12\x16\n" +
+	"\x06hidden\x18\x1f \x01(\tR\x06hidden\x1aB\n" +
 	"\x14PreemptedOthersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\r\n" +
@@ -10626,7 +11302,47 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\fJoinResponse\x12\x1a\n" +
 	"\bsuffrage\x18\x01 \x01(\tR\bsuffrage\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12-\n" +
-	"\amembers\x18\x03 \x03(\v2\x13.weir.api.v1.MemberR\amembers2\xf2\t\n" +
+	"\amembers\x18\x03 \x03(\v2\x13.weir.api.v1.MemberR\amembers\"\x0f\n" +
+	"\rWhoAmIRequest\"\x9b\x01\n" +
+	"\x0eWhoAmIResponse\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x16\n" +
+	"\x06groups\x18\x03 \x03(\tR\x06groups\x12\x18\n" +
+	"\agateway\x18\x04 \x01(\tR\agateway\x12/\n" +
+	"\x06rights\x18\x05 \x03(\v2\x17.weir.api.v1.PoolRightsR\x06rights\"L\n" +
+	"\n" +
+	"PoolRights\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x16\n" +
+	"\x06rights\x18\x03 \x03(\tR\x06rights\"i\n" +
+	"\vMayIRequest\x12\x14\n" +
+	"\x05right\x18\x01 \x01(\tR\x05right\x12\x12\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x12\n" +
+	"\x04tree\x18\x03 \x01(\tR\x04tree\x12\x1c\n" +
+	"\toperation\x18\x04 \x01(\tR\toperation\"@\n" +
+	"\fMayIResponse\x12\x18\n" +
+	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"<\n" +
+	"\aPoolACL\x121\n" +
+	"\x06rights\x18\x01 \x03(\v2\x19.weir.api.v1.SubjectRightR\x06rights\"R\n" +
+	"\fSubjectRight\x12\x18\n" +
+	"\asubject\x18\x01 \x01(\tR\asubject\x12\x14\n" +
+	"\x05right\x18\x02 \x01(\tR\x05right\x12\x12\n" +
+	"\x04pool\x18\x03 \x01(\tR\x04pool\"#\n" +
+	"\rGroupsRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"<\n" +
+	"\x0eGroupsResponse\x12*\n" +
+	"\x06groups\x18\x01 \x03(\v2\x12.weir.api.v1.GroupR\x06groups\"r\n" +
+	"\x05Group\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05users\x18\x02 \x03(\tR\x05users\x12?\n" +
+	"\rmodified_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\"j\n" +
+	"\x10EditGroupRequest\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\tR\x05group\x12\x10\n" +
+	"\x03add\x18\x02 \x03(\tR\x03add\x12\x16\n" +
+	"\x06remove\x18\x03 \x03(\tR\x06remove\x12\x16\n" +
+	"\x06delete\x18\x04 \x01(\bR\x06delete\"\x13\n" +
+	"\x11EditGroupResponse2\xf2\t\n" +
 	"\x10OperationService\x12>\n" +
 	"\x05Start\x12\x19.weir.api.v1.StartRequest\x1a\x1a.weir.api.v1.StartResponse\x12P\n" +
 	"\x05Retry\x12\".weir.api.v1.RetryOperationRequest\x1a#.weir.api.v1.RetryOperationResponse\x12O\n" +
@@ -10688,7 +11404,12 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\aPromote\x12\".weir.api.v1.PromoteReplicaRequest\x1a#.weir.api.v1.PromoteReplicaResponse\x12O\n" +
 	"\x06Demote\x12!.weir.api.v1.DemoteReplicaRequest\x1a\".weir.api.v1.DemoteReplicaResponse\x12?\n" +
 	"\x06Backup\x12\x1a.weir.api.v1.BackupRequest\x1a\x17.weir.api.v1.BackupPart0\x01\x12;\n" +
-	"\x04Join\x12\x18.weir.api.v1.JoinRequest\x1a\x19.weir.api.v1.JoinResponseB\x15Z\x13weir/messages/apipbb\x06proto3"
+	"\x04Join\x12\x18.weir.api.v1.JoinRequest\x1a\x19.weir.api.v1.JoinResponse2\x9e\x02\n" +
+	"\rAccessService\x12A\n" +
+	"\x06WhoAmI\x12\x1a.weir.api.v1.WhoAmIRequest\x1a\x1b.weir.api.v1.WhoAmIResponse\x12;\n" +
+	"\x04MayI\x12\x18.weir.api.v1.MayIRequest\x1a\x19.weir.api.v1.MayIResponse\x12A\n" +
+	"\x06Groups\x12\x1a.weir.api.v1.GroupsRequest\x1a\x1b.weir.api.v1.GroupsResponse\x12J\n" +
+	"\tEditGroup\x12\x1d.weir.api.v1.EditGroupRequest\x1a\x1e.weir.api.v1.EditGroupResponseB\x15Z\x13weir/messages/apipbb\x06proto3"
 
 var (
 	file_apipb_api_proto_rawDescOnce sync.Once
@@ -10702,7 +11423,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 149)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 161)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                    // 0: weir.api.v1.Resources
 	(*Error)(nil),                        // 1: weir.api.v1.Error
@@ -10848,38 +11569,50 @@ var file_apipb_api_proto_goTypes = []any{
 	(*BackupPart)(nil),                   // 141: weir.api.v1.BackupPart
 	(*JoinRequest)(nil),                  // 142: weir.api.v1.JoinRequest
 	(*JoinResponse)(nil),                 // 143: weir.api.v1.JoinResponse
-	nil,                                  // 144: weir.api.v1.Error.AttributesEntry
-	nil,                                  // 145: weir.api.v1.Operation.PreemptedOthersEntry
-	nil,                                  // 146: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                                  // 147: weir.api.v1.OperationEvent.AttributesEntry
-	nil,                                  // 148: weir.api.v1.JobStatistics.ValuesEntry
-	(*structpb.Struct)(nil),              // 149: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),        // 150: google.protobuf.Timestamp
-	(*structpb.Value)(nil),               // 151: google.protobuf.Value
+	(*WhoAmIRequest)(nil),                // 144: weir.api.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),               // 145: weir.api.v1.WhoAmIResponse
+	(*PoolRights)(nil),                   // 146: weir.api.v1.PoolRights
+	(*MayIRequest)(nil),                  // 147: weir.api.v1.MayIRequest
+	(*MayIResponse)(nil),                 // 148: weir.api.v1.MayIResponse
+	(*PoolACL)(nil),                      // 149: weir.api.v1.PoolACL
+	(*SubjectRight)(nil),                 // 150: weir.api.v1.SubjectRight
+	(*GroupsRequest)(nil),                // 151: weir.api.v1.GroupsRequest
+	(*GroupsResponse)(nil),               // 152: weir.api.v1.GroupsResponse
+	(*Group)(nil),                        // 153: weir.api.v1.Group
+	(*EditGroupRequest)(nil),             // 154: weir.api.v1.EditGroupRequest
+	(*EditGroupResponse)(nil),            // 155: weir.api.v1.EditGroupResponse
+	nil,                                  // 156: weir.api.v1.Error.AttributesEntry
+	nil,                                  // 157: weir.api.v1.Operation.PreemptedOthersEntry
+	nil,                                  // 158: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                                  // 159: weir.api.v1.OperationEvent.AttributesEntry
+	nil,                                  // 160: weir.api.v1.JobStatistics.ValuesEntry
+	(*structpb.Struct)(nil),              // 161: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),        // 162: google.protobuf.Timestamp
+	(*structpb.Value)(nil),               // 163: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	144, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	156, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
 	4,   // 2: weir.api.v1.OperationStatisticsResponse.statistics:type_name -> weir.api.v1.Statistic
 	5,   // 3: weir.api.v1.OperationStatisticsResponse.advice:type_name -> weir.api.v1.MemoryAdvice
-	149, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	150, // 5: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	150, // 6: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	161, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	162, // 5: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	162, // 6: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	16,  // 7: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	16,  // 8: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 9: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	149, // 10: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	149, // 11: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	161, // 10: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	161, // 11: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
 	15,  // 12: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
 	14,  // 13: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
 	76,  // 14: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
-	145, // 15: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
+	157, // 15: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
 	11,  // 16: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
 	12,  // 17: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
 	13,  // 18: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
-	150, // 19: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
-	149, // 20: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	146, // 21: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	162, // 19: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
+	161, // 20: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	158, // 21: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
 	0,   // 22: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
 	18,  // 23: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
 	20,  // 24: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
@@ -10893,17 +11626,17 @@ var file_apipb_api_proto_depIdxs = []int32{
 	10,  // 32: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
 	37,  // 33: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
 	37,  // 34: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	150, // 35: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	150, // 36: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	162, // 35: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	162, // 36: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
 	45,  // 37: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	149, // 38: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	150, // 39: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	147, // 40: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	161, // 38: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	162, // 39: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	159, // 40: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
 	48,  // 41: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
 	52,  // 42: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
 	1,   // 43: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	150, // 44: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	150, // 45: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	162, // 44: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	162, // 45: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
 	0,   // 46: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
 	58,  // 47: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
 	57,  // 48: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
@@ -10911,61 +11644,61 @@ var file_apipb_api_proto_depIdxs = []int32{
 	54,  // 50: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
 	56,  // 51: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
 	55,  // 52: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
-	150, // 53: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	150, // 54: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	150, // 55: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
-	148, // 56: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
+	162, // 53: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	162, // 54: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	162, // 55: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
+	160, // 56: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
 	53,  // 57: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
 	53,  // 58: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	150, // 59: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	162, // 59: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
 	71,  // 60: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
-	150, // 61: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	162, // 61: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
 	76,  // 62: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	150, // 63: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	150, // 64: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	162, // 63: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	162, // 64: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
 	79,  // 65: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	150, // 66: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	162, // 66: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
 	0,   // 67: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
 	0,   // 68: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	149, // 69: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	149, // 70: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	161, // 69: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	161, // 70: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
 	0,   // 71: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
 	80,  // 72: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	149, // 73: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	161, // 73: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
 	80,  // 74: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
 	86,  // 75: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	149, // 76: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	161, // 76: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
 	80,  // 77: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
 	87,  // 78: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
 	88,  // 79: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	149, // 80: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	149, // 81: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	149, // 82: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	161, // 80: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	161, // 81: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	161, // 82: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
 	0,   // 83: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	150, // 84: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	162, // 84: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
 	90,  // 85: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
 	90,  // 86: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	149, // 87: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	149, // 88: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	150, // 89: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	149, // 90: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	161, // 87: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	161, // 88: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	162, // 89: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	161, // 90: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
 	105, // 91: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
 	107, // 92: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
 	109, // 93: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	149, // 94: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	161, // 94: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
 	106, // 95: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	149, // 96: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	161, // 96: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
 	0,   // 97: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
 	108, // 98: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	150, // 99: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	162, // 99: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
 	0,   // 100: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
 	0,   // 101: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	151, // 102: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	150, // 103: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	163, // 102: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	162, // 103: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
 	0,   // 104: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
 	0,   // 105: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	150, // 106: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	150, // 107: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	162, // 106: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	162, // 107: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
 	112, // 108: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
 	114, // 109: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
 	113, // 110: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
@@ -10977,111 +11710,123 @@ var file_apipb_api_proto_depIdxs = []int32{
 	0,   // 116: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
 	113, // 117: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
 	125, // 118: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	6,   // 119: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 120: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 121: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	25,  // 122: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	27,  // 123: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	29,  // 124: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	31,  // 125: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	38,  // 126: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	40,  // 127: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	42,  // 128: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	47,  // 129: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	44,  // 130: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	33,  // 131: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	35,  // 132: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	2,   // 133: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	59,  // 134: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	61,  // 135: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	63,  // 136: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	65,  // 137: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	67,  // 138: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	50,  // 139: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	69,  // 140: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	72,  // 141: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	81,  // 142: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	83,  // 143: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	85,  // 144: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	77,  // 145: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	74,  // 146: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	91,  // 147: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	93,  // 148: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	95,  // 149: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	97,  // 150: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	99,  // 151: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	101, // 152: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	103, // 153: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	110, // 154: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	115, // 155: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	117, // 156: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	119, // 157: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	121, // 158: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	123, // 159: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	126, // 160: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	128, // 161: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	130, // 162: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	132, // 163: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	134, // 164: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	136, // 165: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	138, // 166: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	140, // 167: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	142, // 168: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	7,   // 169: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 170: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 171: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	26,  // 172: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	28,  // 173: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	30,  // 174: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	32,  // 175: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	39,  // 176: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	41,  // 177: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	43,  // 178: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	49,  // 179: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	46,  // 180: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	34,  // 181: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	36,  // 182: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	3,   // 183: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	60,  // 184: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	62,  // 185: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	64,  // 186: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	66,  // 187: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	68,  // 188: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	51,  // 189: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	70,  // 190: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	73,  // 191: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	82,  // 192: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	84,  // 193: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	89,  // 194: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	78,  // 195: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	75,  // 196: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	92,  // 197: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	94,  // 198: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	96,  // 199: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	98,  // 200: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	100, // 201: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	102, // 202: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	104, // 203: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	111, // 204: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	116, // 205: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	118, // 206: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	120, // 207: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	122, // 208: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	124, // 209: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	127, // 210: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	129, // 211: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	131, // 212: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	133, // 213: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	135, // 214: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	137, // 215: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	139, // 216: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	141, // 217: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	143, // 218: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	169, // [169:219] is the sub-list for method output_type
-	119, // [119:169] is the sub-list for method input_type
-	119, // [119:119] is the sub-list for extension type_name
-	119, // [119:119] is the sub-list for extension extendee
-	0,   // [0:119] is the sub-list for field type_name
+	146, // 119: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
+	150, // 120: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
+	153, // 121: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
+	162, // 122: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	6,   // 123: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 124: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 125: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	25,  // 126: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	27,  // 127: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	29,  // 128: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	31,  // 129: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	38,  // 130: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	40,  // 131: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	42,  // 132: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	47,  // 133: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	44,  // 134: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	33,  // 135: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	35,  // 136: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	2,   // 137: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	59,  // 138: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	61,  // 139: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	63,  // 140: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	65,  // 141: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	67,  // 142: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	50,  // 143: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	69,  // 144: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	72,  // 145: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	81,  // 146: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	83,  // 147: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	85,  // 148: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	77,  // 149: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	74,  // 150: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	91,  // 151: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	93,  // 152: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	95,  // 153: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	97,  // 154: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	99,  // 155: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	101, // 156: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	103, // 157: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	110, // 158: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	115, // 159: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	117, // 160: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	119, // 161: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	121, // 162: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	123, // 163: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	126, // 164: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	128, // 165: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	130, // 166: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	132, // 167: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	134, // 168: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	136, // 169: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	138, // 170: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	140, // 171: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	142, // 172: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	144, // 173: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	147, // 174: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	151, // 175: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	154, // 176: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	7,   // 177: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 178: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 179: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	26,  // 180: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	28,  // 181: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	30,  // 182: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	32,  // 183: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	39,  // 184: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	41,  // 185: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	43,  // 186: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	49,  // 187: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	46,  // 188: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	34,  // 189: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	36,  // 190: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	3,   // 191: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	60,  // 192: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	62,  // 193: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	64,  // 194: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	66,  // 195: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	68,  // 196: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	51,  // 197: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	70,  // 198: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	73,  // 199: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	82,  // 200: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	84,  // 201: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	89,  // 202: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	78,  // 203: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	75,  // 204: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	92,  // 205: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	94,  // 206: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	96,  // 207: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	98,  // 208: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	100, // 209: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	102, // 210: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	104, // 211: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	111, // 212: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	116, // 213: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	118, // 214: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	120, // 215: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	122, // 216: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	124, // 217: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	127, // 218: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	129, // 219: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	131, // 220: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	133, // 221: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	135, // 222: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	137, // 223: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	139, // 224: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	141, // 225: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	143, // 226: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	145, // 227: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	148, // 228: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	152, // 229: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	155, // 230: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	177, // [177:231] is the sub-list for method output_type
+	123, // [123:177] is the sub-list for method input_type
+	123, // [123:123] is the sub-list for extension type_name
+	123, // [123:123] is the sub-list for extension extendee
+	0,   // [0:123] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -11109,9 +11854,9 @@ func file_apipb_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   149,
+			NumMessages:   161,
 			NumExtensions: 0,
-			NumServices:   8,
+			NumServices:   9,
 		},
 		GoTypes:           file_apipb_api_proto_goTypes,
 		DependencyIndexes: file_apipb_api_proto_depIdxs,

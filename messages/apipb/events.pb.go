@@ -158,7 +158,10 @@ type ReadEventsResponse struct {
 	NextIndex uint64 `protobuf:"varint,2,opt,name=next_index,json=nextIndex,proto3" json:"next_index,omitempty"`
 	Replica   string `protobuf:"bytes,3,opt,name=replica,proto3" json:"replica,omitempty"`
 	// This was the last of what has happened, and no more was asked for.
-	End           bool `protobuf:"varint,4,opt,name=end,proto3" json:"end,omitempty"`
+	End bool `protobuf:"varint,4,opt,name=end,proto3" json:"end,omitempty"`
+	// How many of the events are of operations that the caller may not read, and are not shown in
+	// full.
+	Hidden        int32 `protobuf:"varint,5,opt,name=hidden,proto3" json:"hidden,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -221,6 +224,13 @@ func (x *ReadEventsResponse) GetEnd() bool {
 	return false
 }
 
+func (x *ReadEventsResponse) GetHidden() int32 {
+	if x != nil {
+		return x.Hidden
+	}
+	return 0
+}
+
 var File_apipb_events_proto protoreflect.FileDescriptor
 
 const file_apipb_events_proto_rawDesc = "" +
@@ -237,13 +247,14 @@ const file_apipb_events_proto_rawDesc = "" +
 	"\x04node\x18\b \x01(\tR\x04node\x12\x14\n" +
 	"\x05kinds\x18\t \x03(\tR\x05kinds\x12\x12\n" +
 	"\x04tree\x18\n" +
-	" \x01(\tR\x04tree\"\x8d\x01\n" +
+	" \x01(\tR\x04tree\"\xa5\x01\n" +
 	"\x12ReadEventsResponse\x12,\n" +
 	"\x06events\x18\x01 \x03(\v2\x14.weir.event.v1.EventR\x06events\x12\x1d\n" +
 	"\n" +
 	"next_index\x18\x02 \x01(\x04R\tnextIndex\x12\x18\n" +
 	"\areplica\x18\x03 \x01(\tR\areplica\x12\x10\n" +
-	"\x03end\x18\x04 \x01(\bR\x03end2Y\n" +
+	"\x03end\x18\x04 \x01(\bR\x03end\x12\x16\n" +
+	"\x06hidden\x18\x05 \x01(\x05R\x06hidden2Y\n" +
 	"\fEventService\x12I\n" +
 	"\x04Read\x12\x1e.weir.api.v1.ReadEventsRequest\x1a\x1f.weir.api.v1.ReadEventsResponse0\x01B\x15Z\x13weir/messages/apipbb\x06proto3"
 

@@ -1,7 +1,7 @@
 package apipb
 
-// The headers that replicas add to their answers. Clients of other versions know
-// them: never change one.
+// The headers that replicas add to their answers, and gateways to their calls. Clients of other
+// versions know them: never change one.
 const (
 	// HeaderCode has the stable code of an error.
 	HeaderCode = "Weir-Code"
@@ -9,6 +9,10 @@ const (
 	HeaderLeader = "Weir-Leader"
 	// HeaderReplica names the replica that answers.
 	HeaderReplica = "Weir-Replica"
+	// HeaderOnBehalfOf names the user for whom a gateway makes a call, and HeaderGroups the user's
+	// groups, separated by commas. Only gateways may send them.
+	HeaderOnBehalfOf = "Weir-On-Behalf-Of"
+	HeaderGroups     = "Weir-Groups"
 	// HeaderRetry says after how many milliseconds to retry.
 	HeaderRetry = "Weir-Retry-Millis"
 )

@@ -136,8 +136,10 @@ type OperationSpec struct {
 	// The operation neither starts from what earlier ones of the same memory profiles
 	// needed, nor leaves what it learned.
 	NoMemoryProfile bool `protobuf:"varint,15,opt,name=no_memory_profile,json=noMemoryProfile,proto3" json:"no_memory_profile,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Rights on this operation, beside those of its pools.
+	Acl           *OperationRights `protobuf:"bytes,16,opt,name=acl,proto3" json:"acl,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *OperationSpec) Reset() {
@@ -268,6 +270,66 @@ func (x *OperationSpec) GetNoMemoryProfile() bool {
 	return false
 }
 
+func (x *OperationSpec) GetAcl() *OperationRights {
+	if x != nil {
+		return x.Acl
+	}
+	return nil
+}
+
+// OperationRights are subjects who have a right on one operation.
+type OperationRights struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Read          []string               `protobuf:"bytes,1,rep,name=read,proto3" json:"read,omitempty"`
+	Manage        []string               `protobuf:"bytes,2,rep,name=manage,proto3" json:"manage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OperationRights) Reset() {
+	*x = OperationRights{}
+	mi := &file_statepb_state_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperationRights) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperationRights) ProtoMessage() {}
+
+func (x *OperationRights) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperationRights.ProtoReflect.Descriptor instead.
+func (*OperationRights) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *OperationRights) GetRead() []string {
+	if x != nil {
+		return x.Read
+	}
+	return nil
+}
+
+func (x *OperationRights) GetManage() []string {
+	if x != nil {
+		return x.Manage
+	}
+	return nil
+}
+
 // TaskSpec describes the jobs of one task.
 type TaskSpec struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -337,7 +399,7 @@ type TaskSpec struct {
 
 func (x *TaskSpec) Reset() {
 	*x = TaskSpec{}
-	mi := &file_statepb_state_proto_msgTypes[2]
+	mi := &file_statepb_state_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -349,7 +411,7 @@ func (x *TaskSpec) String() string {
 func (*TaskSpec) ProtoMessage() {}
 
 func (x *TaskSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[2]
+	mi := &file_statepb_state_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -362,7 +424,7 @@ func (x *TaskSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskSpec.ProtoReflect.Descriptor instead.
 func (*TaskSpec) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{2}
+	return file_statepb_state_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *TaskSpec) GetName() string {
@@ -621,7 +683,7 @@ type Readiness struct {
 
 func (x *Readiness) Reset() {
 	*x = Readiness{}
-	mi := &file_statepb_state_proto_msgTypes[3]
+	mi := &file_statepb_state_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -633,7 +695,7 @@ func (x *Readiness) String() string {
 func (*Readiness) ProtoMessage() {}
 
 func (x *Readiness) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[3]
+	mi := &file_statepb_state_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -646,7 +708,7 @@ func (x *Readiness) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Readiness.ProtoReflect.Descriptor instead.
 func (*Readiness) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{3}
+	return file_statepb_state_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Readiness) GetHttpPath() string {
@@ -730,7 +792,7 @@ type MapSpec struct {
 
 func (x *MapSpec) Reset() {
 	*x = MapSpec{}
-	mi := &file_statepb_state_proto_msgTypes[4]
+	mi := &file_statepb_state_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -742,7 +804,7 @@ func (x *MapSpec) String() string {
 func (*MapSpec) ProtoMessage() {}
 
 func (x *MapSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[4]
+	mi := &file_statepb_state_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -755,7 +817,7 @@ func (x *MapSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapSpec.ProtoReflect.Descriptor instead.
 func (*MapSpec) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{4}
+	return file_statepb_state_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *MapSpec) GetInputPaths() []string {
@@ -830,7 +892,7 @@ type MemorySpec struct {
 
 func (x *MemorySpec) Reset() {
 	*x = MemorySpec{}
-	mi := &file_statepb_state_proto_msgTypes[5]
+	mi := &file_statepb_state_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -842,7 +904,7 @@ func (x *MemorySpec) String() string {
 func (*MemorySpec) ProtoMessage() {}
 
 func (x *MemorySpec) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[5]
+	mi := &file_statepb_state_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -855,7 +917,7 @@ func (x *MemorySpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemorySpec.ProtoReflect.Descriptor instead.
 func (*MemorySpec) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{5}
+	return file_statepb_state_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *MemorySpec) GetDigestDefaultValue() float64 {
@@ -926,7 +988,7 @@ type Tmpfs struct {
 
 func (x *Tmpfs) Reset() {
 	*x = Tmpfs{}
-	mi := &file_statepb_state_proto_msgTypes[6]
+	mi := &file_statepb_state_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -938,7 +1000,7 @@ func (x *Tmpfs) String() string {
 func (*Tmpfs) ProtoMessage() {}
 
 func (x *Tmpfs) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[6]
+	mi := &file_statepb_state_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -951,7 +1013,7 @@ func (x *Tmpfs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tmpfs.ProtoReflect.Descriptor instead.
 func (*Tmpfs) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{6}
+	return file_statepb_state_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Tmpfs) GetPath() string {
@@ -982,7 +1044,7 @@ type FileSpec struct {
 
 func (x *FileSpec) Reset() {
 	*x = FileSpec{}
-	mi := &file_statepb_state_proto_msgTypes[7]
+	mi := &file_statepb_state_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -994,7 +1056,7 @@ func (x *FileSpec) String() string {
 func (*FileSpec) ProtoMessage() {}
 
 func (x *FileSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[7]
+	mi := &file_statepb_state_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1007,7 +1069,7 @@ func (x *FileSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileSpec.ProtoReflect.Descriptor instead.
 func (*FileSpec) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{7}
+	return file_statepb_state_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *FileSpec) GetSource() string {
@@ -1046,7 +1108,7 @@ type KeptFile struct {
 
 func (x *KeptFile) Reset() {
 	*x = KeptFile{}
-	mi := &file_statepb_state_proto_msgTypes[8]
+	mi := &file_statepb_state_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1058,7 +1120,7 @@ func (x *KeptFile) String() string {
 func (*KeptFile) ProtoMessage() {}
 
 func (x *KeptFile) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[8]
+	mi := &file_statepb_state_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1071,7 +1133,7 @@ func (x *KeptFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptFile.ProtoReflect.Descriptor instead.
 func (*KeptFile) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{8}
+	return file_statepb_state_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *KeptFile) GetPath() string {
@@ -1099,7 +1161,7 @@ type GangSpec struct {
 
 func (x *GangSpec) Reset() {
 	*x = GangSpec{}
-	mi := &file_statepb_state_proto_msgTypes[9]
+	mi := &file_statepb_state_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1111,7 +1173,7 @@ func (x *GangSpec) String() string {
 func (*GangSpec) ProtoMessage() {}
 
 func (x *GangSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[9]
+	mi := &file_statepb_state_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1124,7 +1186,7 @@ func (x *GangSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GangSpec.ProtoReflect.Descriptor instead.
 func (*GangSpec) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{9}
+	return file_statepb_state_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GangSpec) GetSize() int32 {
@@ -1144,7 +1206,7 @@ type Slices struct {
 
 func (x *Slices) Reset() {
 	*x = Slices{}
-	mi := &file_statepb_state_proto_msgTypes[10]
+	mi := &file_statepb_state_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1156,7 +1218,7 @@ func (x *Slices) String() string {
 func (*Slices) ProtoMessage() {}
 
 func (x *Slices) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[10]
+	mi := &file_statepb_state_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1169,7 +1231,7 @@ func (x *Slices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Slices.ProtoReflect.Descriptor instead.
 func (*Slices) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{10}
+	return file_statepb_state_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Slices) GetSlices() []*Slice {
@@ -1192,7 +1254,7 @@ type Slice struct {
 
 func (x *Slice) Reset() {
 	*x = Slice{}
-	mi := &file_statepb_state_proto_msgTypes[11]
+	mi := &file_statepb_state_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1204,7 +1266,7 @@ func (x *Slice) String() string {
 func (*Slice) ProtoMessage() {}
 
 func (x *Slice) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[11]
+	mi := &file_statepb_state_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1217,7 +1279,7 @@ func (x *Slice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Slice.ProtoReflect.Descriptor instead.
 func (*Slice) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{11}
+	return file_statepb_state_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Slice) GetFile() int32 {
@@ -1256,7 +1318,7 @@ type InputFile struct {
 
 func (x *InputFile) Reset() {
 	*x = InputFile{}
-	mi := &file_statepb_state_proto_msgTypes[12]
+	mi := &file_statepb_state_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1268,7 +1330,7 @@ func (x *InputFile) String() string {
 func (*InputFile) ProtoMessage() {}
 
 func (x *InputFile) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[12]
+	mi := &file_statepb_state_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1281,7 +1343,7 @@ func (x *InputFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputFile.ProtoReflect.Descriptor instead.
 func (*InputFile) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{12}
+	return file_statepb_state_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *InputFile) GetPath() string {
@@ -1323,7 +1385,7 @@ type Input struct {
 
 func (x *Input) Reset() {
 	*x = Input{}
-	mi := &file_statepb_state_proto_msgTypes[13]
+	mi := &file_statepb_state_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1335,7 +1397,7 @@ func (x *Input) String() string {
 func (*Input) ProtoMessage() {}
 
 func (x *Input) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[13]
+	mi := &file_statepb_state_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1348,7 +1410,7 @@ func (x *Input) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Input.ProtoReflect.Descriptor instead.
 func (*Input) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{13}
+	return file_statepb_state_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Input) GetFiles() []*InputFile {
@@ -1378,7 +1440,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_statepb_state_proto_msgTypes[14]
+	mi := &file_statepb_state_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +1452,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[14]
+	mi := &file_statepb_state_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +1465,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{14}
+	return file_statepb_state_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Output) GetPath() string {
@@ -1451,7 +1513,7 @@ type JobInput struct {
 
 func (x *JobInput) Reset() {
 	*x = JobInput{}
-	mi := &file_statepb_state_proto_msgTypes[15]
+	mi := &file_statepb_state_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1463,7 +1525,7 @@ func (x *JobInput) String() string {
 func (*JobInput) ProtoMessage() {}
 
 func (x *JobInput) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[15]
+	mi := &file_statepb_state_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1476,7 +1538,7 @@ func (x *JobInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobInput.ProtoReflect.Descriptor instead.
 func (*JobInput) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{15}
+	return file_statepb_state_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *JobInput) GetProcessed() []*Slice {
@@ -1527,7 +1589,7 @@ type JobOutput struct {
 
 func (x *JobOutput) Reset() {
 	*x = JobOutput{}
-	mi := &file_statepb_state_proto_msgTypes[16]
+	mi := &file_statepb_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1539,7 +1601,7 @@ func (x *JobOutput) String() string {
 func (*JobOutput) ProtoMessage() {}
 
 func (x *JobOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[16]
+	mi := &file_statepb_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1552,7 +1614,7 @@ func (x *JobOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOutput.ProtoReflect.Descriptor instead.
 func (*JobOutput) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{16}
+	return file_statepb_state_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *JobOutput) GetPart() string {
@@ -1592,7 +1654,7 @@ type SkippedRecord struct {
 
 func (x *SkippedRecord) Reset() {
 	*x = SkippedRecord{}
-	mi := &file_statepb_state_proto_msgTypes[17]
+	mi := &file_statepb_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1604,7 +1666,7 @@ func (x *SkippedRecord) String() string {
 func (*SkippedRecord) ProtoMessage() {}
 
 func (x *SkippedRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[17]
+	mi := &file_statepb_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1617,7 +1679,7 @@ func (x *SkippedRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkippedRecord.ProtoReflect.Descriptor instead.
 func (*SkippedRecord) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{17}
+	return file_statepb_state_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SkippedRecord) GetFile() int32 {
@@ -1673,7 +1735,7 @@ type JobReserve struct {
 
 func (x *JobReserve) Reset() {
 	*x = JobReserve{}
-	mi := &file_statepb_state_proto_msgTypes[18]
+	mi := &file_statepb_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1685,7 +1747,7 @@ func (x *JobReserve) String() string {
 func (*JobReserve) ProtoMessage() {}
 
 func (x *JobReserve) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[18]
+	mi := &file_statepb_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1698,7 +1760,7 @@ func (x *JobReserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobReserve.ProtoReflect.Descriptor instead.
 func (*JobReserve) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{18}
+	return file_statepb_state_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *JobReserve) GetUser() int64 {
@@ -1755,7 +1817,7 @@ type MemorySample struct {
 
 func (x *MemorySample) Reset() {
 	*x = MemorySample{}
-	mi := &file_statepb_state_proto_msgTypes[19]
+	mi := &file_statepb_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1767,7 +1829,7 @@ func (x *MemorySample) String() string {
 func (*MemorySample) ProtoMessage() {}
 
 func (x *MemorySample) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[19]
+	mi := &file_statepb_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1780,7 +1842,7 @@ func (x *MemorySample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemorySample.ProtoReflect.Descriptor instead.
 func (*MemorySample) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{19}
+	return file_statepb_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *MemorySample) GetUser() float64 {
@@ -1821,7 +1883,7 @@ type TaskMemory struct {
 
 func (x *TaskMemory) Reset() {
 	*x = TaskMemory{}
-	mi := &file_statepb_state_proto_msgTypes[20]
+	mi := &file_statepb_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1833,7 +1895,7 @@ func (x *TaskMemory) String() string {
 func (*TaskMemory) ProtoMessage() {}
 
 func (x *TaskMemory) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[20]
+	mi := &file_statepb_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1846,7 +1908,7 @@ func (x *TaskMemory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskMemory.ProtoReflect.Descriptor instead.
 func (*TaskMemory) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{20}
+	return file_statepb_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TaskMemory) GetUserDigest() []byte {
@@ -1919,7 +1981,7 @@ type CookieReserve struct {
 
 func (x *CookieReserve) Reset() {
 	*x = CookieReserve{}
-	mi := &file_statepb_state_proto_msgTypes[21]
+	mi := &file_statepb_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1931,7 +1993,7 @@ func (x *CookieReserve) String() string {
 func (*CookieReserve) ProtoMessage() {}
 
 func (x *CookieReserve) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[21]
+	mi := &file_statepb_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1944,7 +2006,7 @@ func (x *CookieReserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CookieReserve.ProtoReflect.Descriptor instead.
 func (*CookieReserve) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{21}
+	return file_statepb_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CookieReserve) GetReserve() *JobReserve {
@@ -1990,7 +2052,7 @@ type MemoryProfile struct {
 
 func (x *MemoryProfile) Reset() {
 	*x = MemoryProfile{}
-	mi := &file_statepb_state_proto_msgTypes[22]
+	mi := &file_statepb_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2002,7 +2064,7 @@ func (x *MemoryProfile) String() string {
 func (*MemoryProfile) ProtoMessage() {}
 
 func (x *MemoryProfile) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[22]
+	mi := &file_statepb_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2015,7 +2077,7 @@ func (x *MemoryProfile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryProfile.ProtoReflect.Descriptor instead.
 func (*MemoryProfile) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{22}
+	return file_statepb_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *MemoryProfile) GetKey() string {
@@ -2114,7 +2176,7 @@ type Aggregate struct {
 
 func (x *Aggregate) Reset() {
 	*x = Aggregate{}
-	mi := &file_statepb_state_proto_msgTypes[23]
+	mi := &file_statepb_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2126,7 +2188,7 @@ func (x *Aggregate) String() string {
 func (*Aggregate) ProtoMessage() {}
 
 func (x *Aggregate) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[23]
+	mi := &file_statepb_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2139,7 +2201,7 @@ func (x *Aggregate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aggregate.ProtoReflect.Descriptor instead.
 func (*Aggregate) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{23}
+	return file_statepb_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Aggregate) GetName() string {
@@ -2213,7 +2275,7 @@ type Gang struct {
 
 func (x *Gang) Reset() {
 	*x = Gang{}
-	mi := &file_statepb_state_proto_msgTypes[24]
+	mi := &file_statepb_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2225,7 +2287,7 @@ func (x *Gang) String() string {
 func (*Gang) ProtoMessage() {}
 
 func (x *Gang) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[24]
+	mi := &file_statepb_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2238,7 +2300,7 @@ func (x *Gang) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gang.ProtoReflect.Descriptor instead.
 func (*Gang) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{24}
+	return file_statepb_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Gang) GetIncarnation() int64 {
@@ -2286,7 +2348,7 @@ type OperationTree struct {
 
 func (x *OperationTree) Reset() {
 	*x = OperationTree{}
-	mi := &file_statepb_state_proto_msgTypes[25]
+	mi := &file_statepb_state_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2298,7 +2360,7 @@ func (x *OperationTree) String() string {
 func (*OperationTree) ProtoMessage() {}
 
 func (x *OperationTree) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[25]
+	mi := &file_statepb_state_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2311,7 +2373,7 @@ func (x *OperationTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationTree.ProtoReflect.Descriptor instead.
 func (*OperationTree) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{25}
+	return file_statepb_state_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *OperationTree) GetTree() string {
@@ -2360,7 +2422,7 @@ type Interval struct {
 
 func (x *Interval) Reset() {
 	*x = Interval{}
-	mi := &file_statepb_state_proto_msgTypes[26]
+	mi := &file_statepb_state_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2372,7 +2434,7 @@ func (x *Interval) String() string {
 func (*Interval) ProtoMessage() {}
 
 func (x *Interval) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[26]
+	mi := &file_statepb_state_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2385,7 +2447,7 @@ func (x *Interval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interval.ProtoReflect.Descriptor instead.
 func (*Interval) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{26}
+	return file_statepb_state_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Interval) GetBegin() int32 {
@@ -2415,7 +2477,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_statepb_state_proto_msgTypes[27]
+	mi := &file_statepb_state_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2427,7 +2489,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[27]
+	mi := &file_statepb_state_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2440,7 +2502,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{27}
+	return file_statepb_state_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Error) GetCode() int32 {
@@ -2487,7 +2549,7 @@ type OperationEvent struct {
 
 func (x *OperationEvent) Reset() {
 	*x = OperationEvent{}
-	mi := &file_statepb_state_proto_msgTypes[28]
+	mi := &file_statepb_state_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2499,7 +2561,7 @@ func (x *OperationEvent) String() string {
 func (*OperationEvent) ProtoMessage() {}
 
 func (x *OperationEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[28]
+	mi := &file_statepb_state_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2512,7 +2574,7 @@ func (x *OperationEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationEvent.ProtoReflect.Descriptor instead.
 func (*OperationEvent) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{28}
+	return file_statepb_state_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *OperationEvent) GetTime() *timestamppb.Timestamp {
@@ -2562,7 +2624,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_statepb_state_proto_msgTypes[29]
+	mi := &file_statepb_state_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2574,7 +2636,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[29]
+	mi := &file_statepb_state_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2587,7 +2649,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{29}
+	return file_statepb_state_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Assignment) GetReplica() string {
@@ -2663,7 +2725,7 @@ type Operation struct {
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_statepb_state_proto_msgTypes[30]
+	mi := &file_statepb_state_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2675,7 +2737,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[30]
+	mi := &file_statepb_state_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2688,7 +2750,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{30}
+	return file_statepb_state_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Operation) GetId() string {
@@ -2928,7 +2990,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_statepb_state_proto_msgTypes[31]
+	mi := &file_statepb_state_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2940,7 +3002,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[31]
+	mi := &file_statepb_state_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2953,7 +3015,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{31}
+	return file_statepb_state_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Task) GetName() string {
@@ -3094,7 +3156,7 @@ type CompletedPart struct {
 
 func (x *CompletedPart) Reset() {
 	*x = CompletedPart{}
-	mi := &file_statepb_state_proto_msgTypes[32]
+	mi := &file_statepb_state_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3106,7 +3168,7 @@ func (x *CompletedPart) String() string {
 func (*CompletedPart) ProtoMessage() {}
 
 func (x *CompletedPart) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[32]
+	mi := &file_statepb_state_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3119,7 +3181,7 @@ func (x *CompletedPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompletedPart.ProtoReflect.Descriptor instead.
 func (*CompletedPart) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{32}
+	return file_statepb_state_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CompletedPart) GetCookie() int32 {
@@ -3157,7 +3219,7 @@ type InputProgress struct {
 
 func (x *InputProgress) Reset() {
 	*x = InputProgress{}
-	mi := &file_statepb_state_proto_msgTypes[33]
+	mi := &file_statepb_state_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3169,7 +3231,7 @@ func (x *InputProgress) String() string {
 func (*InputProgress) ProtoMessage() {}
 
 func (x *InputProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[33]
+	mi := &file_statepb_state_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3182,7 +3244,7 @@ func (x *InputProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputProgress.ProtoReflect.Descriptor instead.
 func (*InputProgress) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{33}
+	return file_statepb_state_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *InputProgress) GetBytesTotal() int64 {
@@ -3243,7 +3305,7 @@ type JobCounters struct {
 
 func (x *JobCounters) Reset() {
 	*x = JobCounters{}
-	mi := &file_statepb_state_proto_msgTypes[34]
+	mi := &file_statepb_state_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3255,7 +3317,7 @@ func (x *JobCounters) String() string {
 func (*JobCounters) ProtoMessage() {}
 
 func (x *JobCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[34]
+	mi := &file_statepb_state_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3268,7 +3330,7 @@ func (x *JobCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobCounters.ProtoReflect.Descriptor instead.
 func (*JobCounters) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{34}
+	return file_statepb_state_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *JobCounters) GetTotal() int64 {
@@ -3346,7 +3408,7 @@ type JobTotals struct {
 
 func (x *JobTotals) Reset() {
 	*x = JobTotals{}
-	mi := &file_statepb_state_proto_msgTypes[35]
+	mi := &file_statepb_state_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3358,7 +3420,7 @@ func (x *JobTotals) String() string {
 func (*JobTotals) ProtoMessage() {}
 
 func (x *JobTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[35]
+	mi := &file_statepb_state_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3371,7 +3433,7 @@ func (x *JobTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobTotals.ProtoReflect.Descriptor instead.
 func (*JobTotals) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{35}
+	return file_statepb_state_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *JobTotals) GetMaxMemory() int64 {
@@ -3433,7 +3495,7 @@ type Allocation struct {
 
 func (x *Allocation) Reset() {
 	*x = Allocation{}
-	mi := &file_statepb_state_proto_msgTypes[36]
+	mi := &file_statepb_state_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3445,7 +3507,7 @@ func (x *Allocation) String() string {
 func (*Allocation) ProtoMessage() {}
 
 func (x *Allocation) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[36]
+	mi := &file_statepb_state_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3458,7 +3520,7 @@ func (x *Allocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Allocation.ProtoReflect.Descriptor instead.
 func (*Allocation) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{36}
+	return file_statepb_state_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Allocation) GetJobId() string {
@@ -3623,7 +3685,7 @@ type StopOrder struct {
 
 func (x *StopOrder) Reset() {
 	*x = StopOrder{}
-	mi := &file_statepb_state_proto_msgTypes[37]
+	mi := &file_statepb_state_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3635,7 +3697,7 @@ func (x *StopOrder) String() string {
 func (*StopOrder) ProtoMessage() {}
 
 func (x *StopOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[37]
+	mi := &file_statepb_state_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3648,7 +3710,7 @@ func (x *StopOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopOrder.ProtoReflect.Descriptor instead.
 func (*StopOrder) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{37}
+	return file_statepb_state_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *StopOrder) GetReason() string {
@@ -3731,7 +3793,7 @@ type Beneficiary struct {
 
 func (x *Beneficiary) Reset() {
 	*x = Beneficiary{}
-	mi := &file_statepb_state_proto_msgTypes[38]
+	mi := &file_statepb_state_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3743,7 +3805,7 @@ func (x *Beneficiary) String() string {
 func (*Beneficiary) ProtoMessage() {}
 
 func (x *Beneficiary) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[38]
+	mi := &file_statepb_state_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3756,7 +3818,7 @@ func (x *Beneficiary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beneficiary.ProtoReflect.Descriptor instead.
 func (*Beneficiary) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{38}
+	return file_statepb_state_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Beneficiary) GetOperationId() string {
@@ -3811,7 +3873,7 @@ type Claim struct {
 
 func (x *Claim) Reset() {
 	*x = Claim{}
-	mi := &file_statepb_state_proto_msgTypes[39]
+	mi := &file_statepb_state_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3823,7 +3885,7 @@ func (x *Claim) String() string {
 func (*Claim) ProtoMessage() {}
 
 func (x *Claim) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[39]
+	mi := &file_statepb_state_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3836,7 +3898,7 @@ func (x *Claim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claim.ProtoReflect.Descriptor instead.
 func (*Claim) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{39}
+	return file_statepb_state_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Claim) GetTree() string {
@@ -3895,7 +3957,7 @@ type PreemptionRate struct {
 
 func (x *PreemptionRate) Reset() {
 	*x = PreemptionRate{}
-	mi := &file_statepb_state_proto_msgTypes[40]
+	mi := &file_statepb_state_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3907,7 +3969,7 @@ func (x *PreemptionRate) String() string {
 func (*PreemptionRate) ProtoMessage() {}
 
 func (x *PreemptionRate) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[40]
+	mi := &file_statepb_state_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3920,7 +3982,7 @@ func (x *PreemptionRate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionRate.ProtoReflect.Descriptor instead.
 func (*PreemptionRate) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{40}
+	return file_statepb_state_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PreemptionRate) GetTree() string {
@@ -3966,7 +4028,7 @@ type Waste struct {
 
 func (x *Waste) Reset() {
 	*x = Waste{}
-	mi := &file_statepb_state_proto_msgTypes[41]
+	mi := &file_statepb_state_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3978,7 +4040,7 @@ func (x *Waste) String() string {
 func (*Waste) ProtoMessage() {}
 
 func (x *Waste) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[41]
+	mi := &file_statepb_state_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3991,7 +4053,7 @@ func (x *Waste) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waste.ProtoReflect.Descriptor instead.
 func (*Waste) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{41}
+	return file_statepb_state_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Waste) GetPool() string {
@@ -4114,7 +4176,7 @@ type FinishedJob struct {
 
 func (x *FinishedJob) Reset() {
 	*x = FinishedJob{}
-	mi := &file_statepb_state_proto_msgTypes[42]
+	mi := &file_statepb_state_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4126,7 +4188,7 @@ func (x *FinishedJob) String() string {
 func (*FinishedJob) ProtoMessage() {}
 
 func (x *FinishedJob) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[42]
+	mi := &file_statepb_state_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4139,7 +4201,7 @@ func (x *FinishedJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishedJob.ProtoReflect.Descriptor instead.
 func (*FinishedJob) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{42}
+	return file_statepb_state_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *FinishedJob) GetJobId() string {
@@ -4384,7 +4446,7 @@ type JobStatistics struct {
 
 func (x *JobStatistics) Reset() {
 	*x = JobStatistics{}
-	mi := &file_statepb_state_proto_msgTypes[43]
+	mi := &file_statepb_state_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4396,7 +4458,7 @@ func (x *JobStatistics) String() string {
 func (*JobStatistics) ProtoMessage() {}
 
 func (x *JobStatistics) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[43]
+	mi := &file_statepb_state_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4409,7 +4471,7 @@ func (x *JobStatistics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatistics.ProtoReflect.Descriptor instead.
 func (*JobStatistics) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{43}
+	return file_statepb_state_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *JobStatistics) GetMaxMemory() int64 {
@@ -4529,7 +4591,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_statepb_state_proto_msgTypes[44]
+	mi := &file_statepb_state_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4541,7 +4603,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[44]
+	mi := &file_statepb_state_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4554,7 +4616,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{44}
+	return file_statepb_state_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Node) GetId() string {
@@ -4681,7 +4743,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_statepb_state_proto_msgTypes[45]
+	mi := &file_statepb_state_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4693,7 +4755,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[45]
+	mi := &file_statepb_state_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4706,7 +4768,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{45}
+	return file_statepb_state_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Drain) GetUser() string {
@@ -4752,7 +4814,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_statepb_state_proto_msgTypes[46]
+	mi := &file_statepb_state_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4764,7 +4826,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[46]
+	mi := &file_statepb_state_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4777,7 +4839,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{46}
+	return file_statepb_state_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Pool) GetName() string {
@@ -4856,7 +4918,7 @@ type PoolTree struct {
 
 func (x *PoolTree) Reset() {
 	*x = PoolTree{}
-	mi := &file_statepb_state_proto_msgTypes[47]
+	mi := &file_statepb_state_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4868,7 +4930,7 @@ func (x *PoolTree) String() string {
 func (*PoolTree) ProtoMessage() {}
 
 func (x *PoolTree) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[47]
+	mi := &file_statepb_state_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4881,7 +4943,7 @@ func (x *PoolTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolTree.ProtoReflect.Descriptor instead.
 func (*PoolTree) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{47}
+	return file_statepb_state_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PoolTree) GetName() string {
@@ -4978,7 +5040,7 @@ type StarvationClock struct {
 
 func (x *StarvationClock) Reset() {
 	*x = StarvationClock{}
-	mi := &file_statepb_state_proto_msgTypes[48]
+	mi := &file_statepb_state_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4990,7 +5052,7 @@ func (x *StarvationClock) String() string {
 func (*StarvationClock) ProtoMessage() {}
 
 func (x *StarvationClock) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[48]
+	mi := &file_statepb_state_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5003,7 +5065,7 @@ func (x *StarvationClock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StarvationClock.ProtoReflect.Descriptor instead.
 func (*StarvationClock) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{48}
+	return file_statepb_state_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *StarvationClock) GetPoolId() uint64 {
@@ -5054,7 +5116,7 @@ type PreemptionAge struct {
 
 func (x *PreemptionAge) Reset() {
 	*x = PreemptionAge{}
-	mi := &file_statepb_state_proto_msgTypes[49]
+	mi := &file_statepb_state_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5066,7 +5128,7 @@ func (x *PreemptionAge) String() string {
 func (*PreemptionAge) ProtoMessage() {}
 
 func (x *PreemptionAge) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[49]
+	mi := &file_statepb_state_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5079,7 +5141,7 @@ func (x *PreemptionAge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionAge.ProtoReflect.Descriptor instead.
 func (*PreemptionAge) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{49}
+	return file_statepb_state_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PreemptionAge) GetDigest() uint64 {
@@ -5112,7 +5174,7 @@ type Taking struct {
 
 func (x *Taking) Reset() {
 	*x = Taking{}
-	mi := &file_statepb_state_proto_msgTypes[50]
+	mi := &file_statepb_state_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5124,7 +5186,7 @@ func (x *Taking) String() string {
 func (*Taking) ProtoMessage() {}
 
 func (x *Taking) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[50]
+	mi := &file_statepb_state_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5137,7 +5199,7 @@ func (x *Taking) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Taking.ProtoReflect.Descriptor instead.
 func (*Taking) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{50}
+	return file_statepb_state_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Taking) GetOperationId() string {
@@ -5190,7 +5252,7 @@ type PoolVolume struct {
 
 func (x *PoolVolume) Reset() {
 	*x = PoolVolume{}
-	mi := &file_statepb_state_proto_msgTypes[51]
+	mi := &file_statepb_state_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5202,7 +5264,7 @@ func (x *PoolVolume) String() string {
 func (*PoolVolume) ProtoMessage() {}
 
 func (x *PoolVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[51]
+	mi := &file_statepb_state_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5215,7 +5277,7 @@ func (x *PoolVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolVolume.ProtoReflect.Descriptor instead.
 func (*PoolVolume) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{51}
+	return file_statepb_state_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PoolVolume) GetPool() string {
@@ -5293,7 +5355,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_statepb_state_proto_msgTypes[52]
+	mi := &file_statepb_state_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5305,7 +5367,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[52]
+	mi := &file_statepb_state_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5318,7 +5380,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{52}
+	return file_statepb_state_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Term) GetTerm() uint64 {
@@ -5363,7 +5425,7 @@ type SnapshotHeader struct {
 
 func (x *SnapshotHeader) Reset() {
 	*x = SnapshotHeader{}
-	mi := &file_statepb_state_proto_msgTypes[53]
+	mi := &file_statepb_state_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5375,7 +5437,7 @@ func (x *SnapshotHeader) String() string {
 func (*SnapshotHeader) ProtoMessage() {}
 
 func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[53]
+	mi := &file_statepb_state_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5388,7 +5450,7 @@ func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotHeader.ProtoReflect.Descriptor instead.
 func (*SnapshotHeader) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{53}
+	return file_statepb_state_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *SnapshotHeader) GetFormat() uint32 {
@@ -5464,7 +5526,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_statepb_state_proto_msgTypes[54]
+	mi := &file_statepb_state_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5476,7 +5538,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[54]
+	mi := &file_statepb_state_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5489,7 +5551,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{54}
+	return file_statepb_state_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Limits) GetArchivedOperations() int32 {
@@ -5556,6 +5618,7 @@ type Record struct {
 	//	*Record_Profile
 	//	*Record_Claim
 	//	*Record_Rate
+	//	*Record_Group
 	Record        isRecord_Record `protobuf_oneof:"record"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5563,7 +5626,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_statepb_state_proto_msgTypes[55]
+	mi := &file_statepb_state_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5575,7 +5638,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[55]
+	mi := &file_statepb_state_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5588,7 +5651,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{55}
+	return file_statepb_state_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Record) GetRecord() isRecord_Record {
@@ -5688,6 +5751,15 @@ func (x *Record) GetRate() *PreemptionRate {
 	return nil
 }
 
+func (x *Record) GetGroup() *Group {
+	if x != nil {
+		if x, ok := x.Record.(*Record_Group); ok {
+			return x.Group
+		}
+	}
+	return nil
+}
+
 type isRecord_Record interface {
 	isRecord_Record()
 }
@@ -5733,6 +5805,10 @@ type Record_Rate struct {
 	Rate *PreemptionRate `protobuf:"bytes,10,opt,name=rate,proto3,oneof"`
 }
 
+type Record_Group struct {
+	Group *Group `protobuf:"bytes,11,opt,name=group,proto3,oneof"`
+}
+
 func (*Record_Header) isRecord_Record() {}
 
 func (*Record_Tree) isRecord_Record() {}
@@ -5753,6 +5829,70 @@ func (*Record_Claim) isRecord_Record() {}
 
 func (*Record_Rate) isRecord_Record() {}
 
+func (*Record_Group) isRecord_Record() {}
+
+// Group is users who have rights together.
+type Group struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// By name.
+	Users         []string               `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
+	ModifiedTime  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=modified_time,json=modifiedTime,proto3" json:"modified_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Group) Reset() {
+	*x = Group{}
+	mi := &file_statepb_state_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Group) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Group) ProtoMessage() {}
+
+func (x *Group) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Group.ProtoReflect.Descriptor instead.
+func (*Group) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *Group) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Group) GetUsers() []string {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+func (x *Group) GetModifiedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ModifiedTime
+	}
+	return nil
+}
+
 type Archive struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	OperationIds  []string               `protobuf:"bytes,1,rep,name=operation_ids,json=operationIds,proto3" json:"operation_ids,omitempty"`
@@ -5762,7 +5902,7 @@ type Archive struct {
 
 func (x *Archive) Reset() {
 	*x = Archive{}
-	mi := &file_statepb_state_proto_msgTypes[56]
+	mi := &file_statepb_state_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5774,7 +5914,7 @@ func (x *Archive) String() string {
 func (*Archive) ProtoMessage() {}
 
 func (x *Archive) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[56]
+	mi := &file_statepb_state_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5787,7 +5927,7 @@ func (x *Archive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Archive.ProtoReflect.Descriptor instead.
 func (*Archive) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{56}
+	return file_statepb_state_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Archive) GetOperationIds() []string {
@@ -5809,7 +5949,7 @@ type SnapshotFooter struct {
 
 func (x *SnapshotFooter) Reset() {
 	*x = SnapshotFooter{}
-	mi := &file_statepb_state_proto_msgTypes[57]
+	mi := &file_statepb_state_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5821,7 +5961,7 @@ func (x *SnapshotFooter) String() string {
 func (*SnapshotFooter) ProtoMessage() {}
 
 func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[57]
+	mi := &file_statepb_state_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5834,7 +5974,7 @@ func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotFooter.ProtoReflect.Descriptor instead.
 func (*SnapshotFooter) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{57}
+	return file_statepb_state_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *SnapshotFooter) GetRecords() uint64 {
@@ -5862,7 +6002,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x0ecpu_hundredths\x18\x02 \x01(\x03R\rcpuHundredths\x12\x10\n" +
 	"\x03gpu\x18\x03 \x01(\x03R\x03gpu\x12\x16\n" +
 	"\x06memory\x18\x04 \x01(\x03R\x06memory\x12\x18\n" +
-	"\anetwork\x18\x05 \x01(\x03R\anetwork\"\xa7\x05\n" +
+	"\anetwork\x18\x05 \x01(\x03R\anetwork\"\xd9\x05\n" +
 	"\rOperationSpec\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x14\n" +
@@ -5880,10 +6020,14 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x10options_per_tree\x18\f \x03(\v20.weir.state.v1.OperationSpec.OptionsPerTreeEntryR\x0eoptionsPerTree\x12\x17\n" +
 	"\ais_gang\x18\r \x01(\bR\x06isGang\x12(\n" +
 	"\x03map\x18\x0e \x01(\v2\x16.weir.state.v1.MapSpecR\x03map\x12*\n" +
-	"\x11no_memory_profile\x18\x0f \x01(\bR\x0fnoMemoryProfile\x1aZ\n" +
+	"\x11no_memory_profile\x18\x0f \x01(\bR\x0fnoMemoryProfile\x120\n" +
+	"\x03acl\x18\x10 \x01(\v2\x1e.weir.state.v1.OperationRightsR\x03acl\x1aZ\n" +
 	"\x13OptionsPerTreeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
-	"\x05value\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x05value:\x028\x01J\x04\b\x03\x10\x04\"\x85\v\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x05value:\x028\x01J\x04\b\x03\x10\x04\"=\n" +
+	"\x0fOperationRights\x12\x12\n" +
+	"\x04read\x18\x01 \x03(\tR\x04read\x12\x16\n" +
+	"\x06manage\x18\x02 \x03(\tR\x06manage\"\x85\v\n" +
 	"\bTaskSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tjob_count\x18\x02 \x01(\x05R\bjobCount\x12\x12\n" +
@@ -6427,7 +6571,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"operations\x12,\n" +
 	"\x12jobs_per_operation\x18\x05 \x01(\x05R\x10jobsPerOperation\x12$\n" +
 	"\x0epools_per_tree\x18\x06 \x01(\x05R\fpoolsPerTree\x12'\n" +
-	"\x0fmemory_profiles\x18\a \x01(\x05R\x0ememoryProfiles\"\xa6\x04\n" +
+	"\x0fmemory_profiles\x18\a \x01(\x05R\x0ememoryProfiles\"\xd4\x04\n" +
 	"\x06Record\x127\n" +
 	"\x06header\x18\x01 \x01(\v2\x1d.weir.state.v1.SnapshotHeaderH\x00R\x06header\x12-\n" +
 	"\x04tree\x18\x02 \x01(\v2\x17.weir.state.v1.PoolTreeH\x00R\x04tree\x128\n" +
@@ -6441,8 +6585,13 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\aprofile\x18\b \x01(\v2\x1c.weir.state.v1.MemoryProfileH\x00R\aprofile\x12,\n" +
 	"\x05claim\x18\t \x01(\v2\x14.weir.state.v1.ClaimH\x00R\x05claim\x123\n" +
 	"\x04rate\x18\n" +
-	" \x01(\v2\x1d.weir.state.v1.PreemptionRateH\x00R\x04rateB\b\n" +
-	"\x06record\".\n" +
+	" \x01(\v2\x1d.weir.state.v1.PreemptionRateH\x00R\x04rate\x12,\n" +
+	"\x05group\x18\v \x01(\v2\x14.weir.state.v1.GroupH\x00R\x05groupB\b\n" +
+	"\x06record\"r\n" +
+	"\x05Group\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05users\x18\x02 \x03(\tR\x05users\x12?\n" +
+	"\rmodified_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\".\n" +
 	"\aArchive\x12#\n" +
 	"\roperation_ids\x18\x01 \x03(\tR\foperationIds\"F\n" +
 	"\x0eSnapshotFooter\x12\x18\n" +
@@ -6461,218 +6610,223 @@ func file_statepb_state_proto_rawDescGZIP() []byte {
 	return file_statepb_state_proto_rawDescData
 }
 
-var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
+var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 71)
 var file_statepb_state_proto_goTypes = []any{
 	(*Resources)(nil),             // 0: weir.state.v1.Resources
 	(*OperationSpec)(nil),         // 1: weir.state.v1.OperationSpec
-	(*TaskSpec)(nil),              // 2: weir.state.v1.TaskSpec
-	(*Readiness)(nil),             // 3: weir.state.v1.Readiness
-	(*MapSpec)(nil),               // 4: weir.state.v1.MapSpec
-	(*MemorySpec)(nil),            // 5: weir.state.v1.MemorySpec
-	(*Tmpfs)(nil),                 // 6: weir.state.v1.Tmpfs
-	(*FileSpec)(nil),              // 7: weir.state.v1.FileSpec
-	(*KeptFile)(nil),              // 8: weir.state.v1.KeptFile
-	(*GangSpec)(nil),              // 9: weir.state.v1.GangSpec
-	(*Slices)(nil),                // 10: weir.state.v1.Slices
-	(*Slice)(nil),                 // 11: weir.state.v1.Slice
-	(*InputFile)(nil),             // 12: weir.state.v1.InputFile
-	(*Input)(nil),                 // 13: weir.state.v1.Input
-	(*Output)(nil),                // 14: weir.state.v1.Output
-	(*JobInput)(nil),              // 15: weir.state.v1.JobInput
-	(*JobOutput)(nil),             // 16: weir.state.v1.JobOutput
-	(*SkippedRecord)(nil),         // 17: weir.state.v1.SkippedRecord
-	(*JobReserve)(nil),            // 18: weir.state.v1.JobReserve
-	(*MemorySample)(nil),          // 19: weir.state.v1.MemorySample
-	(*TaskMemory)(nil),            // 20: weir.state.v1.TaskMemory
-	(*CookieReserve)(nil),         // 21: weir.state.v1.CookieReserve
-	(*MemoryProfile)(nil),         // 22: weir.state.v1.MemoryProfile
-	(*Aggregate)(nil),             // 23: weir.state.v1.Aggregate
-	(*Gang)(nil),                  // 24: weir.state.v1.Gang
-	(*OperationTree)(nil),         // 25: weir.state.v1.OperationTree
-	(*Interval)(nil),              // 26: weir.state.v1.Interval
-	(*Error)(nil),                 // 27: weir.state.v1.Error
-	(*OperationEvent)(nil),        // 28: weir.state.v1.OperationEvent
-	(*Assignment)(nil),            // 29: weir.state.v1.Assignment
-	(*Operation)(nil),             // 30: weir.state.v1.Operation
-	(*Task)(nil),                  // 31: weir.state.v1.Task
-	(*CompletedPart)(nil),         // 32: weir.state.v1.CompletedPart
-	(*InputProgress)(nil),         // 33: weir.state.v1.InputProgress
-	(*JobCounters)(nil),           // 34: weir.state.v1.JobCounters
-	(*JobTotals)(nil),             // 35: weir.state.v1.JobTotals
-	(*Allocation)(nil),            // 36: weir.state.v1.Allocation
-	(*StopOrder)(nil),             // 37: weir.state.v1.StopOrder
-	(*Beneficiary)(nil),           // 38: weir.state.v1.Beneficiary
-	(*Claim)(nil),                 // 39: weir.state.v1.Claim
-	(*PreemptionRate)(nil),        // 40: weir.state.v1.PreemptionRate
-	(*Waste)(nil),                 // 41: weir.state.v1.Waste
-	(*FinishedJob)(nil),           // 42: weir.state.v1.FinishedJob
-	(*JobStatistics)(nil),         // 43: weir.state.v1.JobStatistics
-	(*Node)(nil),                  // 44: weir.state.v1.Node
-	(*Drain)(nil),                 // 45: weir.state.v1.Drain
-	(*Pool)(nil),                  // 46: weir.state.v1.Pool
-	(*PoolTree)(nil),              // 47: weir.state.v1.PoolTree
-	(*StarvationClock)(nil),       // 48: weir.state.v1.StarvationClock
-	(*PreemptionAge)(nil),         // 49: weir.state.v1.PreemptionAge
-	(*Taking)(nil),                // 50: weir.state.v1.Taking
-	(*PoolVolume)(nil),            // 51: weir.state.v1.PoolVolume
-	(*Term)(nil),                  // 52: weir.state.v1.Term
-	(*SnapshotHeader)(nil),        // 53: weir.state.v1.SnapshotHeader
-	(*Limits)(nil),                // 54: weir.state.v1.Limits
-	(*Record)(nil),                // 55: weir.state.v1.Record
-	(*Archive)(nil),               // 56: weir.state.v1.Archive
-	(*SnapshotFooter)(nil),        // 57: weir.state.v1.SnapshotFooter
-	nil,                           // 58: weir.state.v1.OperationSpec.OptionsPerTreeEntry
-	nil,                           // 59: weir.state.v1.TaskSpec.EnvironmentEntry
-	nil,                           // 60: weir.state.v1.Error.AttributesEntry
-	nil,                           // 61: weir.state.v1.OperationEvent.AttributesEntry
-	nil,                           // 62: weir.state.v1.Operation.PreemptedOthersEntry
-	nil,                           // 63: weir.state.v1.Task.AttemptsEntry
-	nil,                           // 64: weir.state.v1.Task.ReservesEntry
-	nil,                           // 65: weir.state.v1.Task.SlicesEntry
-	nil,                           // 66: weir.state.v1.Task.FailuresEntry
-	nil,                           // 67: weir.state.v1.JobCounters.AbortedByReasonEntry
-	nil,                           // 68: weir.state.v1.JobStatistics.ValuesEntry
-	(*durationpb.Duration)(nil),   // 69: google.protobuf.Duration
-	(*structpb.Struct)(nil),       // 70: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 71: google.protobuf.Timestamp
+	(*OperationRights)(nil),       // 2: weir.state.v1.OperationRights
+	(*TaskSpec)(nil),              // 3: weir.state.v1.TaskSpec
+	(*Readiness)(nil),             // 4: weir.state.v1.Readiness
+	(*MapSpec)(nil),               // 5: weir.state.v1.MapSpec
+	(*MemorySpec)(nil),            // 6: weir.state.v1.MemorySpec
+	(*Tmpfs)(nil),                 // 7: weir.state.v1.Tmpfs
+	(*FileSpec)(nil),              // 8: weir.state.v1.FileSpec
+	(*KeptFile)(nil),              // 9: weir.state.v1.KeptFile
+	(*GangSpec)(nil),              // 10: weir.state.v1.GangSpec
+	(*Slices)(nil),                // 11: weir.state.v1.Slices
+	(*Slice)(nil),                 // 12: weir.state.v1.Slice
+	(*InputFile)(nil),             // 13: weir.state.v1.InputFile
+	(*Input)(nil),                 // 14: weir.state.v1.Input
+	(*Output)(nil),                // 15: weir.state.v1.Output
+	(*JobInput)(nil),              // 16: weir.state.v1.JobInput
+	(*JobOutput)(nil),             // 17: weir.state.v1.JobOutput
+	(*SkippedRecord)(nil),         // 18: weir.state.v1.SkippedRecord
+	(*JobReserve)(nil),            // 19: weir.state.v1.JobReserve
+	(*MemorySample)(nil),          // 20: weir.state.v1.MemorySample
+	(*TaskMemory)(nil),            // 21: weir.state.v1.TaskMemory
+	(*CookieReserve)(nil),         // 22: weir.state.v1.CookieReserve
+	(*MemoryProfile)(nil),         // 23: weir.state.v1.MemoryProfile
+	(*Aggregate)(nil),             // 24: weir.state.v1.Aggregate
+	(*Gang)(nil),                  // 25: weir.state.v1.Gang
+	(*OperationTree)(nil),         // 26: weir.state.v1.OperationTree
+	(*Interval)(nil),              // 27: weir.state.v1.Interval
+	(*Error)(nil),                 // 28: weir.state.v1.Error
+	(*OperationEvent)(nil),        // 29: weir.state.v1.OperationEvent
+	(*Assignment)(nil),            // 30: weir.state.v1.Assignment
+	(*Operation)(nil),             // 31: weir.state.v1.Operation
+	(*Task)(nil),                  // 32: weir.state.v1.Task
+	(*CompletedPart)(nil),         // 33: weir.state.v1.CompletedPart
+	(*InputProgress)(nil),         // 34: weir.state.v1.InputProgress
+	(*JobCounters)(nil),           // 35: weir.state.v1.JobCounters
+	(*JobTotals)(nil),             // 36: weir.state.v1.JobTotals
+	(*Allocation)(nil),            // 37: weir.state.v1.Allocation
+	(*StopOrder)(nil),             // 38: weir.state.v1.StopOrder
+	(*Beneficiary)(nil),           // 39: weir.state.v1.Beneficiary
+	(*Claim)(nil),                 // 40: weir.state.v1.Claim
+	(*PreemptionRate)(nil),        // 41: weir.state.v1.PreemptionRate
+	(*Waste)(nil),                 // 42: weir.state.v1.Waste
+	(*FinishedJob)(nil),           // 43: weir.state.v1.FinishedJob
+	(*JobStatistics)(nil),         // 44: weir.state.v1.JobStatistics
+	(*Node)(nil),                  // 45: weir.state.v1.Node
+	(*Drain)(nil),                 // 46: weir.state.v1.Drain
+	(*Pool)(nil),                  // 47: weir.state.v1.Pool
+	(*PoolTree)(nil),              // 48: weir.state.v1.PoolTree
+	(*StarvationClock)(nil),       // 49: weir.state.v1.StarvationClock
+	(*PreemptionAge)(nil),         // 50: weir.state.v1.PreemptionAge
+	(*Taking)(nil),                // 51: weir.state.v1.Taking
+	(*PoolVolume)(nil),            // 52: weir.state.v1.PoolVolume
+	(*Term)(nil),                  // 53: weir.state.v1.Term
+	(*SnapshotHeader)(nil),        // 54: weir.state.v1.SnapshotHeader
+	(*Limits)(nil),                // 55: weir.state.v1.Limits
+	(*Record)(nil),                // 56: weir.state.v1.Record
+	(*Group)(nil),                 // 57: weir.state.v1.Group
+	(*Archive)(nil),               // 58: weir.state.v1.Archive
+	(*SnapshotFooter)(nil),        // 59: weir.state.v1.SnapshotFooter
+	nil,                           // 60: weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	nil,                           // 61: weir.state.v1.TaskSpec.EnvironmentEntry
+	nil,                           // 62: weir.state.v1.Error.AttributesEntry
+	nil,                           // 63: weir.state.v1.OperationEvent.AttributesEntry
+	nil,                           // 64: weir.state.v1.Operation.PreemptedOthersEntry
+	nil,                           // 65: weir.state.v1.Task.AttemptsEntry
+	nil,                           // 66: weir.state.v1.Task.ReservesEntry
+	nil,                           // 67: weir.state.v1.Task.SlicesEntry
+	nil,                           // 68: weir.state.v1.Task.FailuresEntry
+	nil,                           // 69: weir.state.v1.JobCounters.AbortedByReasonEntry
+	nil,                           // 70: weir.state.v1.JobStatistics.ValuesEntry
+	(*durationpb.Duration)(nil),   // 71: google.protobuf.Duration
+	(*structpb.Struct)(nil),       // 72: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 73: google.protobuf.Timestamp
 }
 var file_statepb_state_proto_depIdxs = []int32{
-	69,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
-	2,   // 1: weir.state.v1.OperationSpec.tasks:type_name -> weir.state.v1.TaskSpec
-	70,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
-	58,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
-	4,   // 4: weir.state.v1.OperationSpec.map:type_name -> weir.state.v1.MapSpec
-	59,  // 5: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
-	69,  // 6: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
-	5,   // 7: weir.state.v1.TaskSpec.memory:type_name -> weir.state.v1.MemorySpec
-	6,   // 8: weir.state.v1.TaskSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
-	7,   // 9: weir.state.v1.TaskSpec.files:type_name -> weir.state.v1.FileSpec
-	8,   // 10: weir.state.v1.TaskSpec.outputs:type_name -> weir.state.v1.KeptFile
-	9,   // 11: weir.state.v1.TaskSpec.gang:type_name -> weir.state.v1.GangSpec
-	3,   // 12: weir.state.v1.TaskSpec.readiness:type_name -> weir.state.v1.Readiness
-	26,  // 13: weir.state.v1.TaskSpec.cookies:type_name -> weir.state.v1.Interval
-	69,  // 14: weir.state.v1.Readiness.period:type_name -> google.protobuf.Duration
-	69,  // 15: weir.state.v1.Readiness.timeout:type_name -> google.protobuf.Duration
-	11,  // 16: weir.state.v1.Slices.slices:type_name -> weir.state.v1.Slice
-	71,  // 17: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
-	12,  // 18: weir.state.v1.Input.files:type_name -> weir.state.v1.InputFile
-	71,  // 19: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
-	11,  // 20: weir.state.v1.JobInput.processed:type_name -> weir.state.v1.Slice
-	11,  // 21: weir.state.v1.JobInput.rest:type_name -> weir.state.v1.Slice
-	19,  // 22: weir.state.v1.TaskMemory.samples:type_name -> weir.state.v1.MemorySample
-	18,  // 23: weir.state.v1.TaskMemory.reserve:type_name -> weir.state.v1.JobReserve
-	18,  // 24: weir.state.v1.CookieReserve.reserve:type_name -> weir.state.v1.JobReserve
-	71,  // 25: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
-	26,  // 26: weir.state.v1.Gang.completed:type_name -> weir.state.v1.Interval
-	70,  // 27: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	60,  // 28: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
-	27,  // 29: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
-	71,  // 30: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	61,  // 31: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
-	1,   // 32: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
-	71,  // 33: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	71,  // 34: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
-	28,  // 35: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
-	29,  // 36: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
-	31,  // 37: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
-	27,  // 38: weir.state.v1.Operation.result:type_name -> weir.state.v1.Error
-	42,  // 39: weir.state.v1.Operation.finished_jobs:type_name -> weir.state.v1.FinishedJob
-	25,  // 40: weir.state.v1.Operation.trees:type_name -> weir.state.v1.OperationTree
-	37,  // 41: weir.state.v1.Operation.stop:type_name -> weir.state.v1.StopOrder
-	41,  // 42: weir.state.v1.Operation.waste:type_name -> weir.state.v1.Waste
-	62,  // 43: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
-	13,  // 44: weir.state.v1.Operation.input:type_name -> weir.state.v1.Input
-	14,  // 45: weir.state.v1.Operation.output:type_name -> weir.state.v1.Output
-	27,  // 46: weir.state.v1.Operation.given_up_error:type_name -> weir.state.v1.Error
-	26,  // 47: weir.state.v1.Task.pending:type_name -> weir.state.v1.Interval
-	26,  // 48: weir.state.v1.Task.completed:type_name -> weir.state.v1.Interval
-	0,   // 49: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
-	34,  // 50: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
-	35,  // 51: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
-	63,  // 52: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
-	20,  // 53: weir.state.v1.Task.memory:type_name -> weir.state.v1.TaskMemory
-	64,  // 54: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
-	23,  // 55: weir.state.v1.Task.statistics:type_name -> weir.state.v1.Aggregate
-	65,  // 56: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
-	32,  // 57: weir.state.v1.Task.parts:type_name -> weir.state.v1.CompletedPart
-	24,  // 58: weir.state.v1.Task.gang:type_name -> weir.state.v1.Gang
-	33,  // 59: weir.state.v1.Task.input:type_name -> weir.state.v1.InputProgress
-	17,  // 60: weir.state.v1.Task.skipped:type_name -> weir.state.v1.SkippedRecord
-	66,  // 61: weir.state.v1.Task.failures:type_name -> weir.state.v1.Task.FailuresEntry
-	26,  // 62: weir.state.v1.Task.given_up:type_name -> weir.state.v1.Interval
-	26,  // 63: weir.state.v1.Task.failed:type_name -> weir.state.v1.Interval
-	11,  // 64: weir.state.v1.CompletedPart.slices:type_name -> weir.state.v1.Slice
-	16,  // 65: weir.state.v1.CompletedPart.output:type_name -> weir.state.v1.JobOutput
-	67,  // 66: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
-	0,   // 67: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
-	71,  // 68: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
-	37,  // 69: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
-	18,  // 70: weir.state.v1.Allocation.reserve:type_name -> weir.state.v1.JobReserve
-	71,  // 71: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
-	38,  // 72: weir.state.v1.StopOrder.preempted_for:type_name -> weir.state.v1.Beneficiary
-	71,  // 73: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
-	71,  // 74: weir.state.v1.StopOrder.held_until:type_name -> google.protobuf.Timestamp
-	0,   // 75: weir.state.v1.Beneficiary.resources:type_name -> weir.state.v1.Resources
-	38,  // 76: weir.state.v1.Claim.beneficiary:type_name -> weir.state.v1.Beneficiary
-	71,  // 77: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
-	71,  // 78: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
-	27,  // 79: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
-	71,  // 80: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
-	71,  // 81: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
-	43,  // 82: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
-	37,  // 83: weir.state.v1.FinishedJob.stop:type_name -> weir.state.v1.StopOrder
-	19,  // 84: weir.state.v1.FinishedJob.sample:type_name -> weir.state.v1.MemorySample
-	21,  // 85: weir.state.v1.FinishedJob.next_reserve:type_name -> weir.state.v1.CookieReserve
-	15,  // 86: weir.state.v1.FinishedJob.input:type_name -> weir.state.v1.JobInput
-	16,  // 87: weir.state.v1.FinishedJob.output:type_name -> weir.state.v1.JobOutput
-	10,  // 88: weir.state.v1.FinishedJob.split:type_name -> weir.state.v1.Slices
-	17,  // 89: weir.state.v1.FinishedJob.skipped:type_name -> weir.state.v1.SkippedRecord
-	18,  // 90: weir.state.v1.FinishedJob.reserve:type_name -> weir.state.v1.JobReserve
-	68,  // 91: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
-	0,   // 92: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
-	71,  // 93: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	71,  // 94: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
-	45,  // 95: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
-	71,  // 96: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
-	71,  // 97: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	71,  // 98: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
-	71,  // 99: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
-	70,  // 100: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
-	46,  // 101: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
-	70,  // 102: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
-	71,  // 103: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
-	71,  // 104: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
-	51,  // 105: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
-	71,  // 106: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
-	41,  // 107: weir.state.v1.PoolTree.waste:type_name -> weir.state.v1.Waste
-	48,  // 108: weir.state.v1.PoolTree.clocks:type_name -> weir.state.v1.StarvationClock
-	49,  // 109: weir.state.v1.PoolTree.age:type_name -> weir.state.v1.PreemptionAge
-	71,  // 110: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
-	71,  // 111: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
-	50,  // 112: weir.state.v1.PreemptionAge.takings:type_name -> weir.state.v1.Taking
-	0,   // 113: weir.state.v1.Taking.usage:type_name -> weir.state.v1.Resources
-	71,  // 114: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
-	52,  // 115: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
-	71,  // 116: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
-	54,  // 117: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
-	53,  // 118: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
-	47,  // 119: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
-	30,  // 120: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
-	36,  // 121: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
-	44,  // 122: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
-	56,  // 123: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
-	57,  // 124: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
-	22,  // 125: weir.state.v1.Record.profile:type_name -> weir.state.v1.MemoryProfile
-	39,  // 126: weir.state.v1.Record.claim:type_name -> weir.state.v1.Claim
-	40,  // 127: weir.state.v1.Record.rate:type_name -> weir.state.v1.PreemptionRate
-	70,  // 128: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
-	21,  // 129: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
-	10,  // 130: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
-	131, // [131:131] is the sub-list for method output_type
-	131, // [131:131] is the sub-list for method input_type
-	131, // [131:131] is the sub-list for extension type_name
-	131, // [131:131] is the sub-list for extension extendee
-	0,   // [0:131] is the sub-list for field type_name
+	71,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
+	3,   // 1: weir.state.v1.OperationSpec.tasks:type_name -> weir.state.v1.TaskSpec
+	72,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
+	60,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	5,   // 4: weir.state.v1.OperationSpec.map:type_name -> weir.state.v1.MapSpec
+	2,   // 5: weir.state.v1.OperationSpec.acl:type_name -> weir.state.v1.OperationRights
+	61,  // 6: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
+	71,  // 7: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
+	6,   // 8: weir.state.v1.TaskSpec.memory:type_name -> weir.state.v1.MemorySpec
+	7,   // 9: weir.state.v1.TaskSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
+	8,   // 10: weir.state.v1.TaskSpec.files:type_name -> weir.state.v1.FileSpec
+	9,   // 11: weir.state.v1.TaskSpec.outputs:type_name -> weir.state.v1.KeptFile
+	10,  // 12: weir.state.v1.TaskSpec.gang:type_name -> weir.state.v1.GangSpec
+	4,   // 13: weir.state.v1.TaskSpec.readiness:type_name -> weir.state.v1.Readiness
+	27,  // 14: weir.state.v1.TaskSpec.cookies:type_name -> weir.state.v1.Interval
+	71,  // 15: weir.state.v1.Readiness.period:type_name -> google.protobuf.Duration
+	71,  // 16: weir.state.v1.Readiness.timeout:type_name -> google.protobuf.Duration
+	12,  // 17: weir.state.v1.Slices.slices:type_name -> weir.state.v1.Slice
+	73,  // 18: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
+	13,  // 19: weir.state.v1.Input.files:type_name -> weir.state.v1.InputFile
+	73,  // 20: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
+	12,  // 21: weir.state.v1.JobInput.processed:type_name -> weir.state.v1.Slice
+	12,  // 22: weir.state.v1.JobInput.rest:type_name -> weir.state.v1.Slice
+	20,  // 23: weir.state.v1.TaskMemory.samples:type_name -> weir.state.v1.MemorySample
+	19,  // 24: weir.state.v1.TaskMemory.reserve:type_name -> weir.state.v1.JobReserve
+	19,  // 25: weir.state.v1.CookieReserve.reserve:type_name -> weir.state.v1.JobReserve
+	73,  // 26: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	27,  // 27: weir.state.v1.Gang.completed:type_name -> weir.state.v1.Interval
+	72,  // 28: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	62,  // 29: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
+	28,  // 30: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
+	73,  // 31: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	63,  // 32: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
+	1,   // 33: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
+	73,  // 34: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	73,  // 35: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	29,  // 36: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
+	30,  // 37: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
+	32,  // 38: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
+	28,  // 39: weir.state.v1.Operation.result:type_name -> weir.state.v1.Error
+	43,  // 40: weir.state.v1.Operation.finished_jobs:type_name -> weir.state.v1.FinishedJob
+	26,  // 41: weir.state.v1.Operation.trees:type_name -> weir.state.v1.OperationTree
+	38,  // 42: weir.state.v1.Operation.stop:type_name -> weir.state.v1.StopOrder
+	42,  // 43: weir.state.v1.Operation.waste:type_name -> weir.state.v1.Waste
+	64,  // 44: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
+	14,  // 45: weir.state.v1.Operation.input:type_name -> weir.state.v1.Input
+	15,  // 46: weir.state.v1.Operation.output:type_name -> weir.state.v1.Output
+	28,  // 47: weir.state.v1.Operation.given_up_error:type_name -> weir.state.v1.Error
+	27,  // 48: weir.state.v1.Task.pending:type_name -> weir.state.v1.Interval
+	27,  // 49: weir.state.v1.Task.completed:type_name -> weir.state.v1.Interval
+	0,   // 50: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
+	35,  // 51: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
+	36,  // 52: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
+	65,  // 53: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
+	21,  // 54: weir.state.v1.Task.memory:type_name -> weir.state.v1.TaskMemory
+	66,  // 55: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
+	24,  // 56: weir.state.v1.Task.statistics:type_name -> weir.state.v1.Aggregate
+	67,  // 57: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
+	33,  // 58: weir.state.v1.Task.parts:type_name -> weir.state.v1.CompletedPart
+	25,  // 59: weir.state.v1.Task.gang:type_name -> weir.state.v1.Gang
+	34,  // 60: weir.state.v1.Task.input:type_name -> weir.state.v1.InputProgress
+	18,  // 61: weir.state.v1.Task.skipped:type_name -> weir.state.v1.SkippedRecord
+	68,  // 62: weir.state.v1.Task.failures:type_name -> weir.state.v1.Task.FailuresEntry
+	27,  // 63: weir.state.v1.Task.given_up:type_name -> weir.state.v1.Interval
+	27,  // 64: weir.state.v1.Task.failed:type_name -> weir.state.v1.Interval
+	12,  // 65: weir.state.v1.CompletedPart.slices:type_name -> weir.state.v1.Slice
+	17,  // 66: weir.state.v1.CompletedPart.output:type_name -> weir.state.v1.JobOutput
+	69,  // 67: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
+	0,   // 68: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
+	73,  // 69: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
+	38,  // 70: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
+	19,  // 71: weir.state.v1.Allocation.reserve:type_name -> weir.state.v1.JobReserve
+	73,  // 72: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
+	39,  // 73: weir.state.v1.StopOrder.preempted_for:type_name -> weir.state.v1.Beneficiary
+	73,  // 74: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
+	73,  // 75: weir.state.v1.StopOrder.held_until:type_name -> google.protobuf.Timestamp
+	0,   // 76: weir.state.v1.Beneficiary.resources:type_name -> weir.state.v1.Resources
+	39,  // 77: weir.state.v1.Claim.beneficiary:type_name -> weir.state.v1.Beneficiary
+	73,  // 78: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
+	73,  // 79: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
+	28,  // 80: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
+	73,  // 81: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
+	73,  // 82: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
+	44,  // 83: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
+	38,  // 84: weir.state.v1.FinishedJob.stop:type_name -> weir.state.v1.StopOrder
+	20,  // 85: weir.state.v1.FinishedJob.sample:type_name -> weir.state.v1.MemorySample
+	22,  // 86: weir.state.v1.FinishedJob.next_reserve:type_name -> weir.state.v1.CookieReserve
+	16,  // 87: weir.state.v1.FinishedJob.input:type_name -> weir.state.v1.JobInput
+	17,  // 88: weir.state.v1.FinishedJob.output:type_name -> weir.state.v1.JobOutput
+	11,  // 89: weir.state.v1.FinishedJob.split:type_name -> weir.state.v1.Slices
+	18,  // 90: weir.state.v1.FinishedJob.skipped:type_name -> weir.state.v1.SkippedRecord
+	19,  // 91: weir.state.v1.FinishedJob.reserve:type_name -> weir.state.v1.JobReserve
+	70,  // 92: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
+	0,   // 93: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
+	73,  // 94: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	73,  // 95: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
+	46,  // 96: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
+	73,  // 97: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
+	73,  // 98: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	73,  // 99: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
+	73,  // 100: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
+	72,  // 101: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
+	47,  // 102: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
+	72,  // 103: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
+	73,  // 104: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
+	73,  // 105: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
+	52,  // 106: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
+	73,  // 107: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
+	42,  // 108: weir.state.v1.PoolTree.waste:type_name -> weir.state.v1.Waste
+	49,  // 109: weir.state.v1.PoolTree.clocks:type_name -> weir.state.v1.StarvationClock
+	50,  // 110: weir.state.v1.PoolTree.age:type_name -> weir.state.v1.PreemptionAge
+	73,  // 111: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
+	73,  // 112: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
+	51,  // 113: weir.state.v1.PreemptionAge.takings:type_name -> weir.state.v1.Taking
+	0,   // 114: weir.state.v1.Taking.usage:type_name -> weir.state.v1.Resources
+	73,  // 115: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
+	53,  // 116: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
+	73,  // 117: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
+	55,  // 118: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
+	54,  // 119: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
+	48,  // 120: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
+	31,  // 121: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
+	37,  // 122: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
+	45,  // 123: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
+	58,  // 124: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
+	59,  // 125: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
+	23,  // 126: weir.state.v1.Record.profile:type_name -> weir.state.v1.MemoryProfile
+	40,  // 127: weir.state.v1.Record.claim:type_name -> weir.state.v1.Claim
+	41,  // 128: weir.state.v1.Record.rate:type_name -> weir.state.v1.PreemptionRate
+	57,  // 129: weir.state.v1.Record.group:type_name -> weir.state.v1.Group
+	73,  // 130: weir.state.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	72,  // 131: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
+	22,  // 132: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
+	11,  // 133: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
+	134, // [134:134] is the sub-list for method output_type
+	134, // [134:134] is the sub-list for method input_type
+	134, // [134:134] is the sub-list for extension type_name
+	134, // [134:134] is the sub-list for extension extendee
+	0,   // [0:134] is the sub-list for field type_name
 }
 
 func init() { file_statepb_state_proto_init() }
@@ -6680,10 +6834,10 @@ func file_statepb_state_proto_init() {
 	if File_statepb_state_proto != nil {
 		return
 	}
-	file_statepb_state_proto_msgTypes[2].OneofWrappers = []any{}
-	file_statepb_state_proto_msgTypes[36].OneofWrappers = []any{}
-	file_statepb_state_proto_msgTypes[42].OneofWrappers = []any{}
-	file_statepb_state_proto_msgTypes[55].OneofWrappers = []any{
+	file_statepb_state_proto_msgTypes[3].OneofWrappers = []any{}
+	file_statepb_state_proto_msgTypes[37].OneofWrappers = []any{}
+	file_statepb_state_proto_msgTypes[43].OneofWrappers = []any{}
+	file_statepb_state_proto_msgTypes[56].OneofWrappers = []any{
 		(*Record_Header)(nil),
 		(*Record_Tree)(nil),
 		(*Record_Operation)(nil),
@@ -6694,6 +6848,7 @@ func file_statepb_state_proto_init() {
 		(*Record_Profile)(nil),
 		(*Record_Claim)(nil),
 		(*Record_Rate)(nil),
+		(*Record_Group)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -6701,7 +6856,7 @@ func file_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_statepb_state_proto_rawDesc), len(file_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   69,
+			NumMessages:   71,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

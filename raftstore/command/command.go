@@ -72,6 +72,7 @@ var kinds = [...]struct {
 	34: {"publish_output", (*commandpb.PublishOutput)(nil)},
 	35: {"remove_node", (*commandpb.RemoveNode)(nil)},
 	36: {"hand_over", (*commandpb.HandOver)(nil)},
+	37: {"edit_group", (*commandpb.EditGroup)(nil)},
 }
 
 // byMessage finds a kind by the full name of its message.
@@ -156,19 +157,35 @@ func checkStatistics(m *commandpb.FinishJobs) error {
 	return nil
 }
 
+// Decoded is a decoded command.
+type Decoded struct {
+	// By is the subject who asked for the command; nil if the system proposed it.
+	By      *commandpb.Subject
+	Message proto.Message
+}
+
+// DecodeAll decodes commands.
+func DecodeAll(commands []*commandpb.Command) ([]Decoded, error) {
+	decoded := make([]Decoded, len(commands))
+	for i, cmd := range commands {
+		msg, err := Decode(cmd)
+		if err != nil {
+			return nil, fmt.Errorf("command %d of %d: %w", i+1, len(commands), err)
+		}
+		decoded[i] = Decoded{By: cmd.GetSubject(), Message: msg}
+	}
+	return decoded, nil
+}
+
 // DecodeEntry returns the commands of a log entry, decoded.
-func DecodeEntry(data []byte) ([]proto.Message, error) {
+func DecodeEntry(data []byte) ([]Decoded, error) {
 	var entry commandpb.Entry
 	if err := proto.Unmarshal(data, &entry); err != nil {
 		return nil, fmt.Errorf("decode log entry: %w", err)
 	}
-	messages := make([]proto.Message, len(entry.GetCommands()))
-	for i, cmd := range entry.GetCommands() {
-		msg, err := Decode(cmd)
-		if err != nil {
-			return nil, fmt.Errorf("decode log entry: command %d of %d: %w", i+1, len(messages), err)
-		}
-		messages[i] = msg
+	decoded, err := DecodeAll(entry.GetCommands())
+	if err != nil {
+		return nil, fmt.Errorf("decode log entry: %w", err)
 	}
-	return messages, nil
+	return decoded, nil
 }

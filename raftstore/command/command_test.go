@@ -26,7 +26,7 @@ func TestNumbersAreForEver(t *testing.T) {
 		28: "weir.command.v1.AdmitOperation", 29: "weir.command.v1.CheckpointVolumes",
 		30: "weir.command.v1.PreemptAllocations", 31: "weir.command.v1.UpdateReserves",
 		32: "weir.command.v1.SaveMemoryProfiles", 33: "weir.command.v1.RemoveMemoryProfiles", 34: "weir.command.v1.PublishOutput", 35: "weir.command.v1.RemoveNode",
-		36: "weir.command.v1.HandOver",
+		36: "weir.command.v1.HandOver", 37: "weir.command.v1.EditGroup",
 	}
 	if len(kinds)-1 != len(want) {
 		t.Fatalf("%d kinds, want %d: a new kind gets its line here", len(kinds)-1, len(want))
@@ -59,6 +59,7 @@ func TestEntryRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		cmd.Subject = &commandpb.Subject{User: "ann"}
 		commands = append(commands, cmd)
 	}
 	data, err := proto.Marshal(&commandpb.Entry{Commands: commands})
@@ -70,8 +71,8 @@ func TestEntryRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range sent {
-		if !proto.Equal(got[i], sent[i]) {
-			t.Errorf("command %d: got %v, want %v", i, got[i], sent[i])
+		if !proto.Equal(got[i].Message, sent[i]) || got[i].By.GetUser() != "ann" {
+			t.Errorf("command %d: got %v, want %v of ann", i, got[i], sent[i])
 		}
 	}
 }
@@ -138,13 +139,13 @@ func FuzzDecodeEntry(f *testing.F) {
 	}
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		messages, err := DecodeEntry(data)
+		commands, err := DecodeEntry(data)
 		if err != nil {
 			return
 		}
-		for _, msg := range messages {
-			if _, err := New(msg); err != nil {
-				t.Fatalf("decoded a %T that has no number: %v", msg, err)
+		for _, cmd := range commands {
+			if _, err := New(cmd.Message); err != nil {
+				t.Fatalf("decoded a %T that has no number: %v", cmd.Message, err)
 			}
 		}
 	})

@@ -11,6 +11,8 @@ import (
 // change is one command while it is being applied.
 type change struct {
 	*State
+	// by is the subject who asked for the command; nil if the system proposed it.
+	by    *commandpb.Subject
 	index uint64
 	// now is the time of the command, or that of an earlier command if that is later.
 	now    time.Time

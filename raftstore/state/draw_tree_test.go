@@ -37,6 +37,9 @@ func (g generator) poolOptions() map[string]any {
 	}{
 		{"mode", []any{"fair_share", "fifo"}}, {"weight", []any{2.5, -1.0, nil}}, {"create_ephemeral_subpools", []any{true, false}},
 		{"enable_lightweight_operations", []any{true}}, {"forbid_immediate_operations", []any{true, nil}}, {"colour", []any{"red"}},
+		{"acl", []any{nil, map[string]any{"use": []any{"*"}}, map[string]any{"use": []any{"user:ann"}, "administer": []any{"user:ann", "group:g"}},
+			map[string]any{"manage": []any{"group:g"}, "use": []any{"group:none"}}, map[string]any{"administer": []any{"user:bob"}, "manage": []any{"user:bob"}, "read": []any{"bad"}},
+			map[string]any{"administer": []any{"user:bob"}, "use": []any{"group:g"}, "manage": []any{"user:ann"}}}},
 		{"strong_guarantee_resources", []any{map[string]any{"cpu": 1}, map[string]any{"cpu": 3}}},
 	} {
 		if g.pick(8, o.name) == 0 {
@@ -73,6 +76,16 @@ func (g generator) editTree() proto.Message {
 	}
 	if !g.mostly() {
 		m.ExpectedRevision = uint64(1 + g.pick(4, "revision"))
+	}
+	return m
+}
+
+func (g generator) editGroup() proto.Message {
+	m := &commandpb.EditGroup{Group: g.one([]string{"g", "g", "h", "not good"}, "group"), Delete: g.pick(4, "delete") == 0}
+	for _, users := range []*[]string{&m.Add, &m.Remove} {
+		if g.pick(3, "users") == 0 {
+			*users = append(*users, g.one([]string{"ann", "bob", "eve"}, "user"))
+		}
 	}
 	return m
 }

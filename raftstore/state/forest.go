@@ -40,6 +40,9 @@ func (c treeChange) createTree(m *commandpb.CreateTree) *refusal {
 	if err != nil {
 		return refuse(CodeInvalidTree, "%s: %v", what, err)
 	}
+	if refused := RightsIn(c.State).checkRights(what, t.pools); refused != nil {
+		return refused
+	}
 	if refused := c.checkFilter(name, t.pools.Settings().NodesFilter); refused != nil {
 		return refused
 	}

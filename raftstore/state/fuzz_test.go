@@ -31,17 +31,17 @@ func FuzzApply(f *testing.F) {
 		f.Add(encode(f, msg))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		messages, err := command.DecodeEntry(data)
+		commands, err := command.DecodeEntry(data)
 		if err != nil {
 			return
 		}
 		for _, made := range []func(testing.TB) *journal{busy, leaving, working} {
 			j := made(t)
 			index := j.state.LastIndex() + 1
-			for _, msg := range messages {
-				j.state.Apply(index, proto.CloneOf(msg))
+			for _, cmd := range commands {
+				ApplyBy(j.state, index, cmd.By, proto.CloneOf(cmd.Message))
 				if err := j.state.Verify(); err != nil {
-					t.Fatalf("after %T %v: %v", msg, msg, err)
+					t.Fatalf("after %T %v: %v", cmd.Message, cmd, err)
 				}
 			}
 			mustRestore(t, j.state.Freeze())

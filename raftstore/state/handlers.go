@@ -6,6 +6,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/commandpb"
+	"weir/scheduling/access"
 )
 
 // Each kind of record that commands change has its own type for its handlers. Methods that several
@@ -29,53 +32,59 @@ func ofNodes(c *change) nodeChange           { return nodeChange{jobChange{c}} }
 func ofOperations(c *change) operationChange { return operationChange{treeChange{c}} }
 func ofMemory(c *change) memoryChange        { return memoryChange{c} }
 
-// handlers lists, for each command, the function that carries it out and who may propose it:
-// anyone, the leader of the term, or, for an operation, its controller or its users. A handler
-// checks everything before it changes anything.
+// handlers lists, for each command, the function that carries it out and which part of the system
+// may propose it: any, the leader of the term, or, for an operation, its controller. Commands that
+// subjects may ask for are marked by asked, with the right that they need. A handler checks
+// everything before it changes anything.
 var handlers = byMessage(
 	anyone(func(c *change) *change { return c }, (*change).beginTerm),
-	anyone(ofOperations, operationChange.startOperation),
+	asked(mayStart, anyone(ofOperations, operationChange.startOperation)),
 	anyone(ofOperations, operationChange.advanceOperation),
 	anyone(ofOperations, operationChange.setPendingReason),
 	leader(ofOperations, "assign controller", operationChange.assignController),
 	about(ofOperations, "prepare operation", byController, operationChange.prepareOperation),
 	about(ofOperations, "define tasks of operation", byController, operationChange.defineTasks),
-	about(ofOperations, "update operation", byUser, operationChange.updateOperation),
-	about(ofOperations, "suspend operation", byUser, operationChange.suspendOperation),
-	about(ofOperations, "resume operation", byUser, operationChange.resumeOperation),
-	anyone(ofOperations, operationChange.abortOperation),
-	about(ofOperations, "complete operation", byUser, operationChange.completeOperation),
+	asked(mayUpdate, about(ofOperations, "update operation", unended, operationChange.updateOperation)),
+	asked(managers[*commandpb.SuspendOperation]("suspend"), about(ofOperations, "suspend operation", unended, operationChange.suspendOperation)),
+	asked(managers[*commandpb.ResumeOperation]("resume"), about(ofOperations, "resume operation", unended, operationChange.resumeOperation)),
+	asked(managers[*commandpb.AbortOperation]("abort"), anyone(ofOperations, operationChange.abortOperation)),
+	asked(managers[*commandpb.CompleteOperation]("complete"), about(ofOperations, "complete operation", unended, operationChange.completeOperation)),
 	about(ofOperations, "publish output of operation", byController, operationChange.publishOutput),
 
 	leader(ofJobs, "start allocations", jobChange.startAllocations),
 	about(ofJobs, "finish jobs of operation", byController, jobChange.finishJobs),
 	leader(ofJobs, "abort allocations", jobChange.abortAllocations),
-	anyone(ofJobs, jobChange.stopJobs),
+	asked(managers[*commandpb.StopJobs]("stop jobs of"), anyone(ofJobs, jobChange.stopJobs)),
 	leader(ofJobs, "preempt allocations", jobChange.preemptAllocations),
 	about(ofJobs, "hand over jobs of operation", byLeader, jobChange.handOver),
 
 	leader(ofNodes, "register node", nodeChange.registerNode),
 	leader(ofNodes, "set node offline", nodeChange.setNodeOffline),
-	anyone(ofNodes, nodeChange.drainNode),
-	anyone(ofNodes, nodeChange.undrainNode),
-	anyone(ofNodes, nodeChange.removeNode),
+	asked(operators[*commandpb.DrainNode]("drain nodes"), anyone(ofNodes, nodeChange.drainNode)),
+	asked(operators[*commandpb.UndrainNode]("undrain nodes"), anyone(ofNodes, nodeChange.undrainNode)),
+	asked(operators[*commandpb.RemoveNode]("remove nodes"), anyone(ofNodes, nodeChange.removeNode)),
 
 	about(ofMemory, "update reserves of operation", byController, memoryChange.updateReserves),
 	about(ofMemory, "save memory profiles of operation", byController, memoryChange.saveMemoryProfiles),
-	anyone(ofMemory, memoryChange.removeMemoryProfiles),
+	asked(operators[*commandpb.RemoveMemoryProfiles]("forget memory profiles"), anyone(ofMemory, memoryChange.removeMemoryProfiles)),
 
-	anyone(ofTrees, treeChange.editTree),
-	anyone(ofTrees, treeChange.createTree),
-	anyone(ofTrees, treeChange.removeTree),
-	anyone(ofTrees, treeChange.setDefaultTree),
+	asked(mayEdit, anyone(ofTrees, treeChange.editTree)),
+	asked(operators[*commandpb.CreateTree]("create pool trees"), anyone(ofTrees, treeChange.createTree)),
+	asked(operators[*commandpb.RemoveTree]("remove pool trees"), anyone(ofTrees, treeChange.removeTree)),
+	asked(operators[*commandpb.SetDefaultTree]("set the default pool tree"), anyone(ofTrees, treeChange.setDefaultTree)),
 	anyone(ofTrees, treeChange.checkpointVolumes),
 	about(ofTrees, "admit operation", byLeader, treeChange.admitOperation),
+
+	asked(operators[*commandpb.EditGroup]("change groups"), anyone(ofAccess, accessChange.editGroup)),
 )
 
 // handler carries out one kind of command.
 type handler struct {
 	message reflect.Type
 	handle  func(*change, proto.Message) *refusal
+	// allow returns an error unless who may ask for the command. If it is nil, the command is for
+	// the system alone.
+	allow func(r Rights, who access.Who, msg proto.Message) error
 }
 
 func byMessage(all ...handler) map[reflect.Type]handler {
@@ -86,14 +95,20 @@ func byMessage(all ...handler) map[reflect.Type]handler {
 	return found
 }
 
+// asked handles a command that subjects may ask for, if the function allow returns nil.
+func asked[M proto.Message](allow func(Rights, access.Who, M) error, h handler) handler {
+	h.allow = func(r Rights, who access.Who, msg proto.Message) error { return allow(r, who, msg.(M)) }
+	return h
+}
+
 // anyone handles a command that anyone may propose, or whose function checks the proposer itself.
 func anyone[C any, M proto.Message](of func(*change) C, do func(C, M) *refusal) handler {
-	return handler{reflect.TypeFor[M](), func(c *change, msg proto.Message) *refusal { return do(of(c), msg.(M)) }}
+	return handler{message: reflect.TypeFor[M](), handle: func(c *change, msg proto.Message) *refusal { return do(of(c), msg.(M)) }}
 }
 
 // leader handles a command that only the leader may propose.
 func leader[C any, M leaders](of func(*change) C, what string, do func(C, M) *refusal) handler {
-	return handler{reflect.TypeFor[M](), func(c *change, msg proto.Message) *refusal {
+	return handler{message: reflect.TypeFor[M](), handle: func(c *change, msg proto.Message) *refusal {
 		m := msg.(M)
 		if refused := c.fence(what, m.GetTerm()); refused != nil {
 			return refused
@@ -106,7 +121,7 @@ func leader[C any, M leaders](of func(*change) C, what string, do func(C, M) *re
 // proposer may change it. The parameter verb describes the command in refusals.
 func about[C any, M operations](of func(*change) C, verb string, find func(*change, string, M) (*operation, *refusal),
 	do func(C, string, *operation, M) *refusal) handler {
-	return handler{reflect.TypeFor[M](), func(c *change, msg proto.Message) *refusal {
+	return handler{message: reflect.TypeFor[M](), handle: func(c *change, msg proto.Message) *refusal {
 		m := msg.(M)
 		what := fmt.Sprintf("%s %q", verb, m.GetOperationId())
 		o, refused := find(c, what, m)
@@ -148,9 +163,9 @@ func byController[M interface {
 	return c.controlled(what, m.GetOperationId(), m.GetEpoch())
 }
 
-// byUser returns an operation that any user can still change: one that has not ended and is not
-// about to end.
-func byUser[M operations](c *change, what string, m M) (*operation, *refusal) {
+// unended returns an operation that can still be changed: one that has not ended and is not about to
+// end.
+func unended[M operations](c *change, what string, m M) (*operation, *refusal) {
 	o, refused := c.find(what, m.GetOperationId())
 	if refused == nil && (o.state.Finishing() || o.state.Terminal()) {
 		return nil, refuse(CodeInvalidOperationState, "%s: it is %s already", what, o.state)
@@ -173,6 +188,14 @@ func (c *change) apply(msg proto.Message) *refusal {
 	h, ok := handlers[reflect.TypeOf(msg)]
 	if !ok {
 		panic(fmt.Sprintf("apply %T at index %d: this version does not know the command: start a newer one", msg, c.index))
+	}
+	if c.by != nil {
+		if named, ok := msg.(interface{ GetUser() string }); ok && named.GetUser() != c.by.GetUser() && named.GetUser() != "" {
+			return refuse(CodeInvalidCommand, "the command of user %q is in the name of user %q", c.by.GetUser(), named.GetUser())
+		}
+		if err := RightsIn(c.State).Command(c.by, msg); err != nil {
+			return refuse(CodeDenied, "%v", err)
+		}
 	}
 	return h.handle(c, msg)
 }

@@ -50,7 +50,9 @@ func entriesByName(t *testing.T) (messages []proto.Message) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		messages = append(messages, decoded...)
+		for _, cmd := range decoded {
+			messages = append(messages, cmd.Message)
+		}
 	}
 	return messages
 }

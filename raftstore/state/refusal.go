@@ -19,6 +19,17 @@ const (
 	// CodeWrongCluster: the replica belongs to another cluster.
 	CodeWrongCluster = "wrong_cluster"
 
+	// CodeDenied: the subject lacks the right to the command.
+	CodeDenied = "permission_denied"
+	// CodeInvalidGroup: the group would have an invalid name, or an invalid list of users.
+	CodeInvalidGroup = "invalid_group"
+	// CodeUnknownGroup: no group has the name.
+	CodeUnknownGroup = "unknown_group"
+	// CodeGroupInUse: a pool gives rights to the group.
+	CodeGroupInUse = "group_in_use"
+	// CodeTooManyGroups: the cluster has reached the limit of groups.
+	CodeTooManyGroups = "too_many_groups"
+
 	// CodeInvalidSpec: the operation's specification is invalid.
 	CodeInvalidSpec = "invalid_spec"
 	// CodeUnknownOperation: no operation in the state has the id.

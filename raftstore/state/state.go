@@ -47,6 +47,8 @@ type State struct {
 	// at the end and shrinks at the front, so a Frozen may share it.
 	archive []string
 
+	groups map[string]*statepb.Group
+
 	allocations map[scheduling.JobID]*statepb.Allocation
 	// profiles are the memory profiles that ended operations have saved, by key.
 	profiles map[string]*statepb.MemoryProfile
@@ -84,6 +86,7 @@ func empty() *State {
 		operations:  make(map[scheduling.OperationID]*operation),
 		aliases:     make(map[string]scheduling.OperationID),
 		mutations:   make(map[mutation]scheduling.OperationID),
+		groups:      make(map[string]*statepb.Group),
 		allocations: make(map[scheduling.JobID]*statepb.Allocation),
 		profiles:    make(map[string]*statepb.MemoryProfile),
 		claims:      newClaims(),
@@ -99,12 +102,19 @@ func empty() *State {
 // command that this version knows, or if index is less than that of an earlier command, because
 // this replica would diverge from the others.
 func (s *State) Apply(index uint64, msg proto.Message) (*commandpb.Result, []Event) {
+	return ApplyBy(s, index, nil, msg)
+}
+
+// ApplyBy is like State.Apply, for a command that a subject asked for. The command is refused unless the
+// subject has the right to it in the state before the command. If the subject is nil, the system
+// proposed the command.
+func ApplyBy(s *State, index uint64, by *commandpb.Subject, msg proto.Message) (*commandpb.Result, []Event) {
 	if index < s.lastIndex {
 		panic(fmt.Sprintf("apply %T at index %d: index %d has been applied already", msg, index, s.lastIndex))
 	}
 	s.lastIndex = index
 	result := &commandpb.Result{Index: index}
-	c := &change{State: s, index: index, now: s.lastTime, result: result}
+	c := &change{State: s, by: by, index: index, now: s.lastTime, result: result}
 	if refused := c.apply(msg); refused != nil {
 		return &commandpb.Result{Index: index, Refusal: refused.record()}, nil
 	}

@@ -69,7 +69,7 @@ func (c operationChange) abortOperation(m *commandpb.AbortOperation) *refusal {
 		c.abortSooner(o, m)
 		return nil
 	}
-	o, refused := byUser(c.change, what, m)
+	o, refused := unended(c.change, what, m)
 	if refused != nil {
 		return refused
 	}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"weir/scheduling/access"
 	"weir/scheduling/option"
 	"weir/scheduling/resource"
 )
@@ -51,6 +52,8 @@ type PoolOptions struct {
 	ResourceLimits  *Resources        `option:"resource_limits" rule:"F.17.2" kind:"resources" help:"upper limit of the pool's usage"`
 	TagFilter       *Filter           `option:"scheduling_tag_filter" rule:"F.17.2" kind:"filter" help:"which nodes of the tree the pool may use"`
 	Ephemeral       *EphemeralOptions `option:"ephemeral_subpool_config" help:"options of the ephemeral subpools of users" rule:"F.17.2"`
+
+	ACL *access.List `option:"acl" rule:"T1" inherit:"rights of a pool and of all pools above it add up" help:"who may do what with the pool, the operations in it and the pools below it, as user:NAME, group:NAME or * for everyone"`
 
 	MaxOperationCount        *int64 `option:"max_operation_count" min:"0" unit:"operations" inherit:"own, else the tree's max_operation_count_per_pool" rule:"F.16" help:"maximum number of operations in it and below that have not ended"`
 	MaxRunningOperationCount *int64 `option:"max_running_operation_count" min:"0" unit:"operations" inherit:"own, else the tree's max_running_operation_count_per_pool" rule:"F.16" help:"maximum number of running operations in the pool and its subpools"`
@@ -131,6 +134,7 @@ func (o PoolOptions) Validate() error {
 	if o.FIFOSortParameters != nil && len(o.FIFOSortParameters) == 0 {
 		c.fault("fifo_sort_parameters", "an empty list sorts nothing: use weight, start_time or pending_job_count")
 	}
+	c.faults = append(c.faults, o.ACL.Faults("acl")...)
 	o.validateIntegral(&c)
 	return c.err()
 }

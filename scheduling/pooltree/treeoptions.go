@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weir/scheduling"
+	"weir/scheduling/access"
 	"weir/scheduling/option"
 	"weir/scheduling/resource"
 )
@@ -14,6 +15,8 @@ import (
 type TreeOptions struct {
 	NodesFilter  *Filter `option:"nodes_filter" rule:"F.17.1" alias:"node_tag_filter" kind:"filter" help:"which nodes belong to the tree: an expression of tags with & | ! and parentheses"`
 	MainResource *string `option:"main_resource" default:"cpu" rule:"F.5.1" values:"user_slots,cpu,gpu,memory,network" help:"resource from which guarantees of resources that a pool does not name are inferred"`
+
+	ACL *access.List `option:"acl" rule:"T1" help:"who may do what in the whole tree; everyone may use its pools unless acl/use is set"`
 
 	MaxOperationCount               *int64  `option:"max_operation_count" min:"0" unit:"operations" rule:"F.16" help:"maximum number of operations in the tree that have not ended (default: 50,000, or max_running_operation_count if that is greater)"`
 	MaxRunningOperationCount        *int64  `option:"max_running_operation_count" min:"0" unit:"operations" rule:"F.16" help:"maximum number of running operations in the tree (default: 2000, or max_operation_count if that is less)"`
@@ -133,6 +136,7 @@ func (o TreeOptions) Validate() error {
 	c.runs("max_operation_count", "max_running_operation_count", o.MaxOperationCount, o.MaxRunningOperationCount)
 	c.runs("max_operation_count_per_pool", "max_running_operation_count_per_pool", o.MaxOperationCountPerPool, o.MaxRunningOperationCountPerPool)
 	c.starvation(s.Starvation)
+	c.faults = append(c.faults, o.ACL.Faults("acl")...)
 	return c.err()
 }
 

@@ -40,6 +40,8 @@ const (
 	NodeServiceName = "weir.api.v1.NodeService"
 	// ClusterServiceName is the fully-qualified name of the ClusterService service.
 	ClusterServiceName = "weir.api.v1.ClusterService"
+	// AccessServiceName is the fully-qualified name of the AccessService service.
+	AccessServiceName = "weir.api.v1.AccessService"
 )
 
 // These constants are the fully-qualified names of the RPCs defined in this package. They're
@@ -155,6 +157,14 @@ const (
 	ClusterServiceBackupProcedure = "/weir.api.v1.ClusterService/Backup"
 	// ClusterServiceJoinProcedure is the fully-qualified name of the ClusterService's Join RPC.
 	ClusterServiceJoinProcedure = "/weir.api.v1.ClusterService/Join"
+	// AccessServiceWhoAmIProcedure is the fully-qualified name of the AccessService's WhoAmI RPC.
+	AccessServiceWhoAmIProcedure = "/weir.api.v1.AccessService/WhoAmI"
+	// AccessServiceMayIProcedure is the fully-qualified name of the AccessService's MayI RPC.
+	AccessServiceMayIProcedure = "/weir.api.v1.AccessService/MayI"
+	// AccessServiceGroupsProcedure is the fully-qualified name of the AccessService's Groups RPC.
+	AccessServiceGroupsProcedure = "/weir.api.v1.AccessService/Groups"
+	// AccessServiceEditGroupProcedure is the fully-qualified name of the AccessService's EditGroup RPC.
+	AccessServiceEditGroupProcedure = "/weir.api.v1.AccessService/EditGroup"
 )
 
 // OperationServiceClient is a client for the weir.api.v1.OperationService service.
@@ -1903,4 +1913,158 @@ func (UnimplementedClusterServiceHandler) Backup(context.Context, *connect.Reque
 
 func (UnimplementedClusterServiceHandler) Join(context.Context, *connect.Request[apipb.JoinRequest]) (*connect.Response[apipb.JoinResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.ClusterService.Join is not implemented"))
+}
+
+// AccessServiceClient is a client for the weir.api.v1.AccessService service.
+type AccessServiceClient interface {
+	// WhoAmI shows who the caller is to the cluster.
+	WhoAmI(context.Context, *connect.Request[apipb.WhoAmIRequest]) (*connect.Response[apipb.WhoAmIResponse], error)
+	// MayI says whether the caller may do something, without doing it.
+	MayI(context.Context, *connect.Request[apipb.MayIRequest]) (*connect.Response[apipb.MayIResponse], error)
+	Groups(context.Context, *connect.Request[apipb.GroupsRequest]) (*connect.Response[apipb.GroupsResponse], error)
+	// EditGroup changes the users of a group, makes it or removes it. It is for operators.
+	EditGroup(context.Context, *connect.Request[apipb.EditGroupRequest]) (*connect.Response[apipb.EditGroupResponse], error)
+}
+
+// NewAccessServiceClient constructs a client for the weir.api.v1.AccessService service. By default,
+// it uses the Connect protocol with the binary Protobuf Codec, asks for gzipped responses, and
+// sends uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the connect.WithGRPC()
+// or connect.WithGRPCWeb() options.
+//
+// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
+// http://api.acme.com or https://acme.com/grpc).
+func NewAccessServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) AccessServiceClient {
+	baseURL = strings.TrimRight(baseURL, "/")
+	accessServiceMethods := apipb.File_apipb_api_proto.Services().ByName("AccessService").Methods()
+	return &accessServiceClient{
+		whoAmI: connect.NewClient[apipb.WhoAmIRequest, apipb.WhoAmIResponse](
+			httpClient,
+			baseURL+AccessServiceWhoAmIProcedure,
+			connect.WithSchema(accessServiceMethods.ByName("WhoAmI")),
+			connect.WithClientOptions(opts...),
+		),
+		mayI: connect.NewClient[apipb.MayIRequest, apipb.MayIResponse](
+			httpClient,
+			baseURL+AccessServiceMayIProcedure,
+			connect.WithSchema(accessServiceMethods.ByName("MayI")),
+			connect.WithClientOptions(opts...),
+		),
+		groups: connect.NewClient[apipb.GroupsRequest, apipb.GroupsResponse](
+			httpClient,
+			baseURL+AccessServiceGroupsProcedure,
+			connect.WithSchema(accessServiceMethods.ByName("Groups")),
+			connect.WithClientOptions(opts...),
+		),
+		editGroup: connect.NewClient[apipb.EditGroupRequest, apipb.EditGroupResponse](
+			httpClient,
+			baseURL+AccessServiceEditGroupProcedure,
+			connect.WithSchema(accessServiceMethods.ByName("EditGroup")),
+			connect.WithClientOptions(opts...),
+		),
+	}
+}
+
+// accessServiceClient implements AccessServiceClient.
+type accessServiceClient struct {
+	whoAmI    *connect.Client[apipb.WhoAmIRequest, apipb.WhoAmIResponse]
+	mayI      *connect.Client[apipb.MayIRequest, apipb.MayIResponse]
+	groups    *connect.Client[apipb.GroupsRequest, apipb.GroupsResponse]
+	editGroup *connect.Client[apipb.EditGroupRequest, apipb.EditGroupResponse]
+}
+
+// WhoAmI calls weir.api.v1.AccessService.WhoAmI.
+func (c *accessServiceClient) WhoAmI(ctx context.Context, req *connect.Request[apipb.WhoAmIRequest]) (*connect.Response[apipb.WhoAmIResponse], error) {
+	return c.whoAmI.CallUnary(ctx, req)
+}
+
+// MayI calls weir.api.v1.AccessService.MayI.
+func (c *accessServiceClient) MayI(ctx context.Context, req *connect.Request[apipb.MayIRequest]) (*connect.Response[apipb.MayIResponse], error) {
+	return c.mayI.CallUnary(ctx, req)
+}
+
+// Groups calls weir.api.v1.AccessService.Groups.
+func (c *accessServiceClient) Groups(ctx context.Context, req *connect.Request[apipb.GroupsRequest]) (*connect.Response[apipb.GroupsResponse], error) {
+	return c.groups.CallUnary(ctx, req)
+}
+
+// EditGroup calls weir.api.v1.AccessService.EditGroup.
+func (c *accessServiceClient) EditGroup(ctx context.Context, req *connect.Request[apipb.EditGroupRequest]) (*connect.Response[apipb.EditGroupResponse], error) {
+	return c.editGroup.CallUnary(ctx, req)
+}
+
+// AccessServiceHandler is an implementation of the weir.api.v1.AccessService service.
+type AccessServiceHandler interface {
+	// WhoAmI shows who the caller is to the cluster.
+	WhoAmI(context.Context, *connect.Request[apipb.WhoAmIRequest]) (*connect.Response[apipb.WhoAmIResponse], error)
+	// MayI says whether the caller may do something, without doing it.
+	MayI(context.Context, *connect.Request[apipb.MayIRequest]) (*connect.Response[apipb.MayIResponse], error)
+	Groups(context.Context, *connect.Request[apipb.GroupsRequest]) (*connect.Response[apipb.GroupsResponse], error)
+	// EditGroup changes the users of a group, makes it or removes it. It is for operators.
+	EditGroup(context.Context, *connect.Request[apipb.EditGroupRequest]) (*connect.Response[apipb.EditGroupResponse], error)
+}
+
+// NewAccessServiceHandler builds an HTTP handler from the service implementation. It returns the
+// path on which to mount the handler and the handler itself.
+//
+// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
+// and JSON codecs. They also support gzip compression.
+func NewAccessServiceHandler(svc AccessServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
+	accessServiceMethods := apipb.File_apipb_api_proto.Services().ByName("AccessService").Methods()
+	accessServiceWhoAmIHandler := connect.NewUnaryHandler(
+		AccessServiceWhoAmIProcedure,
+		svc.WhoAmI,
+		connect.WithSchema(accessServiceMethods.ByName("WhoAmI")),
+		connect.WithHandlerOptions(opts...),
+	)
+	accessServiceMayIHandler := connect.NewUnaryHandler(
+		AccessServiceMayIProcedure,
+		svc.MayI,
+		connect.WithSchema(accessServiceMethods.ByName("MayI")),
+		connect.WithHandlerOptions(opts...),
+	)
+	accessServiceGroupsHandler := connect.NewUnaryHandler(
+		AccessServiceGroupsProcedure,
+		svc.Groups,
+		connect.WithSchema(accessServiceMethods.ByName("Groups")),
+		connect.WithHandlerOptions(opts...),
+	)
+	accessServiceEditGroupHandler := connect.NewUnaryHandler(
+		AccessServiceEditGroupProcedure,
+		svc.EditGroup,
+		connect.WithSchema(accessServiceMethods.ByName("EditGroup")),
+		connect.WithHandlerOptions(opts...),
+	)
+	return "/weir.api.v1.AccessService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case AccessServiceWhoAmIProcedure:
+			accessServiceWhoAmIHandler.ServeHTTP(w, r)
+		case AccessServiceMayIProcedure:
+			accessServiceMayIHandler.ServeHTTP(w, r)
+		case AccessServiceGroupsProcedure:
+			accessServiceGroupsHandler.ServeHTTP(w, r)
+		case AccessServiceEditGroupProcedure:
+			accessServiceEditGroupHandler.ServeHTTP(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// UnimplementedAccessServiceHandler returns CodeUnimplemented from all methods.
+type UnimplementedAccessServiceHandler struct{}
+
+func (UnimplementedAccessServiceHandler) WhoAmI(context.Context, *connect.Request[apipb.WhoAmIRequest]) (*connect.Response[apipb.WhoAmIResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.AccessService.WhoAmI is not implemented"))
+}
+
+func (UnimplementedAccessServiceHandler) MayI(context.Context, *connect.Request[apipb.MayIRequest]) (*connect.Response[apipb.MayIResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.AccessService.MayI is not implemented"))
+}
+
+func (UnimplementedAccessServiceHandler) Groups(context.Context, *connect.Request[apipb.GroupsRequest]) (*connect.Response[apipb.GroupsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.AccessService.Groups is not implemented"))
+}
+
+func (UnimplementedAccessServiceHandler) EditGroup(context.Context, *connect.Request[apipb.EditGroupRequest]) (*connect.Response[apipb.EditGroupResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.AccessService.EditGroup is not implemented"))
 }

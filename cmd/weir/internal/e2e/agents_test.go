@@ -149,7 +149,7 @@ func badAgents(t *testing.T, c *cluster) {
 		"negative memory":       {[]string{"--memory", "-1GiB"}, 2, []string{"memory"}},
 		"memory without a unit": {[]string{"--memory", "lots"}, 2, []string{"--memory", "lots"}},
 		"another's certificate": {[]string{"--credentials", c.certs("agent-" + c.node("n2"))}, 2, []string{c.node("n2"), c.node("n1"), "right folder or name"}},
-		"a client's":            {[]string{"--credentials", c.certs("client-ann")}, 2, []string{`client "ann"`}},
+		"a client's":            {[]string{"--credentials", c.certs("user-ann")}, 2, []string{`user "ann"`}},
 		"a replica's":           {[]string{"--credentials", c.certs("replica-r1")}, 2, []string{`replica "r1"`}},
 		"metrics port in use":   {[]string{"--data", c.data("other"), "--metrics-listen", c.addresses["r1"], "--metrics-insecure"}, 1, []string{c.addresses["r1"], "address already in use"}},
 		"no replicas":           {[]string{"--replicas", "nonsense"}, 2, []string{"--replicas"}},
@@ -214,7 +214,7 @@ func strangers(t *testing.T, c *cluster) {
 
 // wrongProtocol speaks what is for replicas alone with the certificates of others.
 func wrongProtocol(t *testing.T, c *cluster) {
-	for _, folder := range []string{"agent-" + c.node("n1"), "client-ann", "operator-admin", ""} {
+	for _, folder := range []string{"agent-" + c.node("n1"), "user-ann", "operator-admin", ""} {
 		for _, protocol := range []string{"weir-raft/1", "weir-gossip/1"} {
 			t.Run(fmt.Sprintf("%s %s", protocol, folder), func(t *testing.T) {
 				config := c.anonymous(t)

@@ -69,7 +69,7 @@ func prepareCluster(t *testing.T, host string, agents ...string) *cluster {
 		names[i] = c.node(agent)
 	}
 	printed, code := weir(t, "tls", "init", "--dir", c.certs(), "--replica", strings.Join(replicaNames, ","), "--agent", strings.Join(names, ","),
-		"--operator", "admin", "--client", "ann", "--hosts", "localhost,"+host)
+		"--operator", "admin", "--user", "ann", "--hosts", "localhost,"+host)
 	if code != 0 {
 		t.Fatalf("tls init: exit code %d\n%s", code, printed)
 	}

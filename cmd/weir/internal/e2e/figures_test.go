@@ -71,10 +71,10 @@ func TestFigures(t *testing.T) {
 	c.startAgent("n2", "--metrics-listen", guarded)
 	c.ready(t, 2)
 	pages := map[string]struct{ folder, base string }{
-		"n1": {"", "http://" + plain}, "n2": {"client-ann", "https://" + guarded},
+		"n1": {"", "http://" + plain}, "n2": {"user-ann", "https://" + guarded},
 	}
 	for _, name := range replicaNames {
-		pages[name] = struct{ folder, base string }{"client-ann", c.replicaURL(name)}
+		pages[name] = struct{ folder, base string }{"user-ann", c.replicaURL(name)}
 	}
 	for name, page := range pages {
 		until(t, name+" is ready", func() string {
@@ -93,7 +93,7 @@ func TestFigures(t *testing.T) {
 		})
 	}
 
-	operations := c.countsStarts(t, "client-ann")
+	operations := c.countsStarts(t, "user-ann")
 	jobs := operations * jobsOfAnOperation
 	for _, name := range replicaNames {
 		c.shows(t, pages[name].folder, pages[name].base, map[string]float64{

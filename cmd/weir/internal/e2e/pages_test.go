@@ -30,6 +30,12 @@ func block(t *testing.T, page, heading string) string {
 // typed runs a line as whoever is in a folder with the settings of a cluster does.
 func (c *cluster) typed(t *testing.T, folder, line string) (printed string, err error) {
 	t.Helper()
+	return c.typedAs(t, "operator-admin", folder, line)
+}
+
+// typedAs is like typed, with the certificate in a folder of the cluster's certificates.
+func (c *cluster) typedAs(t *testing.T, who, folder, line string) (printed string, err error) {
+	t.Helper()
 	var addresses []string
 	for _, name := range replicaNames {
 		addresses = append(addresses, c.addresses[name])
@@ -37,7 +43,7 @@ func (c *cluster) typed(t *testing.T, folder, line string) (printed string, err 
 	// Each of the commands of a line counts.
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(line, " ; ", " && "))
 	cmd.Dir = folder
-	cmd.Env = append(os.Environ(), "PATH="+programs+":"+os.Getenv("PATH"), "WEIR_ADDRESSES="+strings.Join(addresses, ","), "WEIR_CREDENTIALS="+c.certs("operator-admin"))
+	cmd.Env = append(os.Environ(), "PATH="+programs+":"+os.Getenv("PATH"), "WEIR_ADDRESSES="+strings.Join(addresses, ","), "WEIR_CREDENTIALS="+c.certs(who))
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

@@ -15,7 +15,7 @@ import (
 func startAndRead(t *testing.T, c *cluster) {
 	post := func(method, body string) map[string]any {
 		t.Helper()
-		status, data := c.answered(t, "client-ann", "r3", method, body)
+		status, data := c.answered(t, "user-ann", "r3", method, body)
 		if status != http.StatusOK {
 			t.Fatalf("%s %s: %d %s", method, body, status, data)
 		}
@@ -146,10 +146,9 @@ func badRequests(t *testing.T, c *cluster) {
 // wrongCallers get no further than the door.
 func wrongCallers(t *testing.T, c *cluster) {
 	for name, test := range map[string]struct{ folder, method, want string }{
-		"an agent at the API":     {"agent-" + c.node("n1"), "OperationService/List", "role agent"},
-		"a replica at the API":    {"replica-r1", "OperationService/List", "role replica"},
-		"a client changes pools":  {"client-ann", "PoolService/Edit", "for operators"},
-		"a client moves the lead": {"client-ann", "ClusterService/Transfer", "for operators"},
+		"an agent at the API":   {"agent-" + c.node("n1"), "OperationService/List", "role agent"},
+		"a replica at the API":  {"replica-r1", "OperationService/List", "role replica"},
+		"a user moves the lead": {"user-ann", "ClusterService/Transfer", "for operators"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			refused := c.refusedTo(t, test.folder, "r1", test.method, "{}")

@@ -1,0 +1,62 @@
+package client
+
+import (
+	"context"
+
+	"weir/messages/apipb"
+	"weir/messages/apipb/apipbconnect"
+)
+
+// WhoAmI returns who the caller is to the cluster, and which rights pools give to the caller.
+func (c *Client) WhoAmI(ctx context.Context) (*apipb.WhoAmIResponse, error) {
+	return call(ctx, c.task("who am I"), apipbconnect.AccessServiceClient.WhoAmI, &apipb.WhoAmIRequest{})
+}
+
+// MayI returns whether the caller has a right on a pool or an operation, and if not, why.
+func (c *Client) MayI(ctx context.Context, req *apipb.MayIRequest) (*apipb.MayIResponse, error) {
+	return call(ctx, c.task("may I"), apipbconnect.AccessServiceClient.MayI, req)
+}
+
+// Groups returns a group; all groups if name is empty.
+func (c *Client) Groups(ctx context.Context, name string) ([]*apipb.Group, error) {
+	res, err := call(ctx, c.task("show groups"), apipbconnect.AccessServiceClient.Groups, &apipb.GroupsRequest{Name: name})
+	return res.GetGroups(), err
+}
+
+// EditGroup changes the users of a group, creates it or removes it. If a try gets no answer and a
+// later one is refused, the call still succeeds if the group already is as wanted.
+func (c *Client) EditGroup(ctx context.Context, req *apipb.EditGroupRequest) error {
+	all := func(ctx context.Context, _ string) (*apipb.GroupsResponse, error) {
+		return call(ctx, c.task("show groups"), apipbconnect.AccessServiceClient.Groups, &apipb.GroupsRequest{})
+	}
+	t, _ := settledBy(c.task("edit group"), all, "", func(now *apipb.GroupsResponse) bool { return groupEdited(now.GetGroups(), req) })
+	return do(ctx, t, apipbconnect.AccessServiceClient.EditGroup, req)
+}
+
+// groupEdited reports whether a group already is as the request wants it.
+func groupEdited(now []*apipb.Group, req *apipb.EditGroupRequest) bool {
+	users := make(map[string]bool)
+	found := false
+	for _, group := range now {
+		if group.GetName() == req.GetGroup() {
+			found = true
+			for _, user := range group.GetUsers() {
+				users[user] = true
+			}
+		}
+	}
+	if found == req.GetDelete() {
+		return false
+	}
+	for _, user := range req.GetAdd() {
+		if !users[user] {
+			return false
+		}
+	}
+	for _, user := range req.GetRemove() {
+		if users[user] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,116 @@
+package api
+
+import (
+	"context"
+	"errors"
+
+	"connectrpc.com/connect"
+
+	"weir/messages/apipb"
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling/access"
+)
+
+// decisions withholds answers about an operation that were given without a check of the right to
+// read it. It makes a call that forgets the check fail for everybody instead of leak.
+type decisions struct{}
+
+// WrapUnary implements connect.Interceptor.
+func (decisions) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		answer, err := next(ctx, req)
+		if err == nil {
+			err = undecided(ctx, req.Spec().Procedure)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return answer, nil
+	}
+}
+
+// WrapStreamingClient implements connect.Interceptor.
+func (decisions) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
+// WrapStreamingHandler implements connect.Interceptor.
+func (decisions) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
+		return next(ctx, decidedConn{conn, ctx})
+	}
+}
+
+type decidedConn struct {
+	connect.StreamingHandlerConn
+	ctx context.Context
+}
+
+// Send implements connect.StreamingHandlerConn.
+func (c decidedConn) Send(msg any) error {
+	if err := undecided(c.ctx, c.Spec().Procedure); err != nil {
+		return err
+	}
+	return c.StreamingHandlerConn.Send(msg)
+}
+
+// undecided returns an error if the call needs the right to read an operation, which was not
+// checked.
+func undecided(ctx context.Context, procedure string) error {
+	if a := askerOf(ctx); a.need != readers || a.decided {
+		return nil
+	}
+	return fail(connect.CodeInternal, apipb.CodeInternal, "%s: the right to read the operation was not checked", procedure)
+}
+
+// denied returns the error for clients of a right that is missing; nil if none is.
+func denied(err error) error {
+	var missing *access.Denied
+	if errors.As(err, &missing) {
+		return fail(connect.CodePermissionDenied, state.CodeDenied, "%v", missing)
+	}
+	return err
+}
+
+// read returns an error unless the caller may read an operation.
+func (a *asking) read(st *state.State, op *statepb.Operation, verb string) error {
+	rights := state.RightsIn(st)
+	a.decided = true
+	return rights.Operation(rights.Who(a.subject()), access.Read, op, verb)
+}
+
+// seeJob returns an error unless the caller may read the operation of a job. If the call proposes a
+// command about the job, the caller must be allowed to manage the operation instead.
+func (a *asking) seeJob(st *state.State, op *statepb.Operation, verb string) error {
+	if a.need != subjects {
+		return a.read(st, op, verb+" of")
+	}
+	rights := state.RightsIn(st)
+	return rights.Operation(rights.Who(a.subject()), access.Manage, op, verb+" of")
+}
+
+// reads returns an operation by id or alias, if the call may show the operation to its caller.
+func reads(ctx context.Context, st *state.State, name, verb string) (*statepb.Operation, error) {
+	op, err := find(st, name)
+	if err != nil {
+		return nil, err
+	}
+	if a := askerOf(ctx); a.need == readers {
+		err = denied(a.read(st, op, verb))
+	}
+	return op, err
+}
+
+// cut returns what everyone may see of an operation, and says what it needs to see more.
+func cut(op *apipb.Operation, why error) *apipb.Operation {
+	shown := &apipb.Operation{
+		Id: op.GetId(), Type: op.GetType(), State: op.GetState(), Suspended: op.GetSuspended(), User: op.GetUser(), Pool: op.GetPool(), Weight: op.GetWeight(),
+		StartTime: op.GetStartTime(), FinishTime: op.GetFinishTime(), Controller: op.GetController(), ControllerEpoch: op.GetControllerEpoch(),
+		PendingReason: op.GetPendingReason(), Progress: op.GetProgress(), Hidden: why.Error(),
+	}
+	for _, in := range op.GetTrees() {
+		shown.Trees = append(shown.Trees, &apipb.OperationTree{Tree: in.GetTree(), Pool: in.GetPool(), Admitted: in.GetAdmitted(), PendingReason: in.GetPendingReason()})
+	}
+	return shown
+}

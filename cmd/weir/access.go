@@ -1,0 +1,141 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/messages/apipb"
+	"weir/scheduling/access"
+)
+
+func newWhoamiCommand(f *clientFlags) *cobra.Command {
+	var on apipb.MayIRequest
+	cmd := &cobra.Command{
+		Use:   "whoami [RIGHT]",
+		Short: "Show who you are to the cluster, and what you may do",
+		Long: `Show who you are to the cluster: user, groups, and the rights that pools give to you.
+The pools below a pool give its rights too. With a right and --pool or --operation it
+says whether you have the right there; if not, who has it, and exits with 1.`,
+		Example: `  weir whoami
+  weir whoami use --pool ads
+  weir whoami manage --operation '*nightly'`,
+		ValidArgsFunction: fixed("read", "use", "manage", "administer"),
+	}
+	checked(cmd, func(args []string) error {
+		asked := len(args) > 0
+		if named := on.GetPool() != "" || on.GetOperation() != ""; named != asked || on.GetPool() != "" && on.GetOperation() != "" {
+			return fmt.Errorf("give RIGHT together with --pool or --operation, or neither")
+		}
+		if !asked {
+			return nil
+		}
+		_, err := access.ParseRight(args[0])
+		return err
+	})
+	cmd.RunE = f.verb(func(ctx context.Context, s *session, args []string) error {
+		if len(args) == 0 {
+			return showWho(ctx, s)
+		}
+		on.Right = args[0]
+		answer, err := s.MayI(ctx, &on)
+		if err == nil && !answer.GetAllowed() {
+			err = fmt.Errorf("no: %s", answer.GetReason())
+		}
+		return s.said(err, answer, "yes")
+	})
+	cmd.Flags().StringVar(&on.Pool, "pool", "", "pool on which you would need the right; '<Root>' is the root of the tree")
+	cmd.Flags().StringVar(&on.Tree, "tree", "", "pool tree of --pool (default: the default tree)")
+	cmd.Flags().StringVar(&on.Operation, "operation", "", "operation on which you would need the right")
+	return cmd
+}
+
+func showWho(ctx context.Context, s *session) error {
+	who, err := s.WhoAmI(ctx)
+	if err != nil {
+		return err
+	}
+	return s.show(view{message: who, text: func(time.Time) string { return whoText(who) }})
+}
+
+func whoText(who *apipb.WhoAmIResponse) string {
+	page := newFacts()
+	page.add("user", who.GetUser())
+	page.add("role", who.GetRole())
+	page.add("gateway", who.GetGateway())
+	page.add("groups", strings.Join(who.GetGroups(), ", "))
+	if who.GetRole() == "operator" {
+		page.add("rights", "all")
+		return page.String()
+	}
+	if len(who.GetRights()) == 0 {
+		page.add("rights", "on no pool: what you start, you manage")
+		return page.String()
+	}
+	g := newGrid("tree", "pool", "your rights")
+	for _, on := range who.GetRights() {
+		g.row(on.GetTree(), on.GetPool(), strings.Join(on.GetRights(), ", "))
+	}
+	return page.String() + "\n" + g.String()
+}
+
+func newGroupCommand(f *clientFlags) *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "group",
+		Short: "Show and change groups of users",
+		Long: `Show and change groups of users, to whom pools give rights together (weir pool acl).
+Changes need operator credentials.`,
+		Example: "  weir group add ads ann bob\n  weir group list\n  weir group remove ads bob",
+	}, &cobra.Command{
+		Use:     "list",
+		Short:   "List groups with their users",
+		Example: "  weir group list\n  weir group list -o json",
+		RunE: f.shows(func(ctx context.Context, s *session, _ []string) (view, error) {
+			all, err := s.Groups(ctx, "")
+			return view{message: &apipb.GroupsResponse{Groups: all}, rows: true, text: func(time.Time) string { return groupsText(all) }}, err
+		}),
+	}, editsGroup(f, &cobra.Command{
+		Use:   "add GROUP [USER...]",
+		Short: "Add users to a group; create the group if there is none",
+		Long: `Add users to a group; create the group if there is none. A group whose users a gateway
+tells the cluster of can be created without users.`,
+		Example: "  weir group add ads ann bob",
+	}, func(args []string) (string, *apipb.EditGroupRequest) {
+		users := cmp.Or(strings.Join(args[1:], ", "), "no users")
+		return fmt.Sprintf("group %s: added %s", args[0], users), &apipb.EditGroupRequest{Group: args[0], Add: args[1:]}
+	}), editsGroup(f, &cobra.Command{
+		Use:        "remove GROUP [USER...]",
+		SuggestFor: suggestRemove,
+		Short:      "Remove users from a group; without users, remove the group",
+		Long: `Remove users from a group, and with that the rights that they have through it. Without
+users, remove the group: no pool may give rights to it any more.`,
+		Example: "  weir group remove ads bob\n  weir group remove ads",
+	}, func(args []string) (string, *apipb.EditGroupRequest) {
+		if len(args) == 1 {
+			return "removed group " + args[0], &apipb.EditGroupRequest{Group: args[0], Delete: true}
+		}
+		return fmt.Sprintf("group %s: removed %s", args[0], strings.Join(args[1:], ", ")), &apipb.EditGroupRequest{Group: args[0], Remove: args[1:]}
+	}))
+}
+
+// editsGroup makes cmd apply the change of a group that the function edit returns, and print the
+// text `done`.
+func editsGroup(f *clientFlags, cmd *cobra.Command, edit func(args []string) (done string, edit *apipb.EditGroupRequest)) *cobra.Command {
+	cmd.RunE = f.verb(func(ctx context.Context, s *session, args []string) error {
+		done, request := edit(args)
+		return s.said(s.EditGroup(ctx, request), &apipb.EditGroupResponse{}, "%s", done)
+	})
+	return cmd
+}
+
+func groupsText(groups []*apipb.Group) string {
+	g := newGrid("group", "users")
+	for _, group := range groups {
+		g.row(group.GetName(), cmp.Or(strings.Join(group.GetUsers(), ", "), none))
+	}
+	return g.String()
+}

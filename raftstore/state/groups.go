@@ -1,0 +1,105 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/access"
+	"weir/scheduling/pooltree"
+)
+
+// The bounds of groups.
+const (
+	// MaxGroups is the greatest number of groups.
+	MaxGroups = 1000
+	// MaxUsersPerGroup is the greatest number of users of a group.
+	MaxUsersPerGroup = 10000
+)
+
+// accessChange changes groups.
+type accessChange struct{ *change }
+
+func ofAccess(c *change) accessChange { return accessChange{c} }
+
+// editGroup changes the users of a group, creates it or removes it.
+func (c accessChange) editGroup(m *commandpb.EditGroup) *refusal {
+	const what = "edit group"
+	if err := access.CheckName("group", m.GetGroup()); err != nil {
+		return refuse(CodeInvalidGroup, "%s: %v", what, err)
+	}
+	known := c.groups[m.GetGroup()]
+	if known == nil && (m.GetDelete() || len(m.GetRemove()) > 0) {
+		return unknownGroup(what, m.GetGroup())
+	}
+	if m.GetDelete() {
+		return c.deleteGroup(what, m)
+	}
+	if known == nil && len(c.groups) >= MaxGroups {
+		return refuse(CodeTooManyGroups, "%s %q: there are %d groups, the maximum: remove others", what, m.GetGroup(), MaxGroups)
+	}
+	users := slices.Clone(known.GetUsers())
+	for _, user := range m.GetRemove() {
+		i, is := slices.BinarySearch(users, user)
+		if !is {
+			return refuse(CodeInvalidGroup, "%s %q: user %q is not in it", what, m.GetGroup(), user)
+		}
+		users = slices.Delete(users, i, i+1)
+	}
+	for _, user := range m.GetAdd() {
+		if err := access.CheckName("user", user); err != nil {
+			return refuse(CodeInvalidGroup, "%s %q: %v", what, m.GetGroup(), err)
+		}
+		if i, is := slices.BinarySearch(users, user); !is {
+			users = slices.Insert(users, i, user)
+		}
+	}
+	if len(users) > MaxUsersPerGroup {
+		return refuse(CodeInvalidGroup, "%s %q: it would have %d users, the maximum is %d: use several groups", what, m.GetGroup(), len(users), MaxUsersPerGroup)
+	}
+	c.groups[m.GetGroup()] = &statepb.Group{Name: m.GetGroup(), Users: users, ModifiedTime: c.timestamp()}
+	return nil
+}
+
+// deleteGroup removes a group to which no pool gives rights.
+func (c accessChange) deleteGroup(what string, m *commandpb.EditGroup) *refusal {
+	if len(m.GetAdd()) > 0 || len(m.GetRemove()) > 0 {
+		return refuse(CodeInvalidCommand, "%s %q: it cannot be removed and changed at once", what, m.GetGroup())
+	}
+	for _, t := range c.Trees() {
+		for pool, list := range rightsOf(c.trees[scheduling.TreeName(t.GetName())].pools) {
+			if slices.Contains(list.Groups(), m.GetGroup()) {
+				return refuse(CodeGroupInUse, "%s %q: pool %q of tree %q gives rights to it: take them away first (weir pool acl)",
+					what, m.GetGroup(), pool, t.GetName())
+			}
+		}
+	}
+	delete(c.groups, m.GetGroup())
+	return nil
+}
+
+func unknownGroup(what, name string) *refusal {
+	return refuse(CodeUnknownGroup, "%s: there is no group %q: create it first (weir group add %s USER…)", what, name, name)
+}
+
+// checkGroups refuses rights that are given to groups that do not exist.
+func (r Rights) checkGroups(what string, groups []string) *refusal {
+	for _, name := range groups {
+		if r.groups[name] == nil {
+			return unknownGroup(what, name)
+		}
+	}
+	return nil
+}
+
+// checkRights refuses a tree in which rights are given to groups that do not exist.
+func (r Rights) checkRights(what string, pools pooltree.Tree) *refusal {
+	for pool, list := range rightsOf(pools) {
+		if refused := r.checkGroups(fmt.Sprintf("%s: acl of pool %q", what, pool), list.Groups()); refused != nil {
+			return refused
+		}
+	}
+	return nil
+}
