@@ -187,7 +187,7 @@ func TestDoorProperties(t *testing.T) {
 					t.Fatal("a guest waits, and would for ever")
 				}
 			},
-			"rest": func(t *rapid.T) {
+			"rest": func(_ *rapid.T) {
 				if len(inside) > 0 {
 					d.rest(pick())
 				}
