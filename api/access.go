@@ -212,24 +212,22 @@ func askerOf(ctx context.Context) *asking {
 func userOf(ctx context.Context) string { return askerOf(ctx).Name }
 
 // Handler serves the public API of a replica. It admits a call if its caller has the
-// permission and the limits on calls in flight leave room. It rejects other calls before it
+// permission and its subject has a place for one more. It rejects other calls before it
 // reads their bodies, so that they cost little.
 type Handler struct {
-	server         *server
-	next           http.Handler
-	errors         *connect.ErrorWriter
-	calls, watches chan struct{}
-	close          context.CancelFunc
+	server *server
+	next   http.Handler
+	errors *connect.ErrorWriter
+	door   *door
+	close  context.CancelFunc
 }
 
 // Close ends the calls in flight, also those that wait for an operation, with an error
 // that says to use another replica. Later calls fail the same way.
 func (h *Handler) Close() { h.close() }
 
-// Stats returns how many calls are in flight, and the limits.
-func (h *Handler) Stats() Stats {
-	return Stats{Calls: len(h.calls), CallsLimit: cap(h.calls), Watches: len(h.watches), WatchesLimit: cap(h.watches)}
-}
+// Stats returns how many calls are in flight, wait and were refused, and the limits.
+func (h *Handler) Stats() Stats { return h.door.stats(time.Now()) }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(to http.ResponseWriter, r *http.Request) {
@@ -250,18 +248,12 @@ func (h *Handler) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 		h.turnAway(w, r, began, denied)
 		return
 	}
-	places, kind := h.calls, "calls"
-	if waits[r.URL.Path] {
-		places, kind = h.watches, "calls waiting for operations"
-	}
-	select {
-	case places <- struct{}{}:
-		defer func() { <-places }()
-	default:
-		h.turnAway(w, r, began, h.server.overloaded(fmt.Sprintf("%d %s in flight on replica %s, which is its limit: retry, or use another replica",
-			cap(places), kind, h.server.cfg.Replica)))
+	leave, crowded := h.door.enter(r.Context(), by.Identity, r.URL.Path)
+	if crowded != "" {
+		h.turnAway(w, r, began, h.server.overloaded(crowded))
 		return
 	}
+	defer leave()
 	r = r.WithContext(context.WithValue(r.Context(), askingKey{}, &asking{caller: by, need: needs[r.URL.Path]}))
 	r.Body = w.body(r.Body, began)
 	h.next.ServeHTTP(w, r)

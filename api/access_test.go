@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 	"weir/messages/apipb"
@@ -63,7 +64,7 @@ func TestUserIsTheNameInTheCertificate(t *testing.T) {
 }
 
 func TestOverloadIsRefused(t *testing.T) {
-	s := newSite(t, func(l *Limits) { l.Calls = 1 })
+	s := newSite(t, func(l *Limits) { l.Calls, l.QueueTime = 1, time.Millisecond })
 	hold := make(chan struct{})
 	s.hold.Store(&hold)
 	first := make(chan reply, 1)
@@ -72,6 +73,9 @@ func TestOverloadIsRefused(t *testing.T) {
 	got := s.post("OperationService/List", "{}")
 	if got.status != http.StatusTooManyRequests || got.header.Get(apipb.HeaderCode) != "overloaded" || got.header.Get(apipb.HeaderRetry) != "200" {
 		t.Errorf("second call: %d %v %s", got.status, got.header, got.raw)
+	}
+	if want := "1 calls of operator oda in flight on replica r1, with a limit of 1"; !strings.Contains(got.raw, want) {
+		t.Errorf("second call: %s, want %q", got.raw, want)
 	}
 	s.hold.Store(nil)
 	close(hold)
@@ -84,6 +88,7 @@ func TestOverloadIsRefused(t *testing.T) {
 func TestEveryLimitIsNeeded(t *testing.T) {
 	for name, spoil := range map[string]func(*Limits){
 		"calls": func(l *Limits) { l.Calls = 0 }, "watches": func(l *Limits) { l.Watches = -1 },
+		"outputs": func(l *Limits) { l.Outputs = 0 }, "queue_time": func(l *Limits) { l.QueueTime = 0 },
 		"message_bytes": func(l *Limits) { l.MessageBytes = 0 }, "patience": func(l *Limits) { l.Patience = 0 },
 		"max_wait": func(l *Limits) { l.MaxWait = 0 }, "keep_alive": func(l *Limits) { l.KeepAlive = 0 }, "retry_after": func(l *Limits) { l.RetryAfter = 0 },
 	} {

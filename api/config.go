@@ -67,10 +67,16 @@ type Signals interface {
 // Limits bound the load that one replica accepts from clients.
 type Limits struct {
 	// Calls is how many calls may be in flight, not counting those that wait for an
-	// operation to change. Default 1024.
+	// operation to change or read output. Default 1024. Of n users with calls, each may have a
+	// share of 1/(n+1), and so on for the other kinds.
 	Calls int
 	// Watches is how many calls may wait for an operation to change. Default 4096.
 	Watches int
+	// Outputs is how many calls may read output. Default 256: each holds up to 1 MiB.
+	Outputs int
+	// QueueTime is how long a call waits for a place before it is rejected. Default 1 s: a
+	// client that waits costs less than one that comes again.
+	QueueTime time.Duration
 	// MessageBytes is the largest request. Default 2 MiB: a spec of the largest
 	// size with its envelope.
 	MessageBytes int
@@ -93,7 +99,7 @@ type Limits struct {
 // DefaultLimits returns the default of every limit.
 func DefaultLimits() Limits {
 	return Limits{
-		Calls: 1024, Watches: 4096, MessageBytes: 2 << 20, Patience: 10 * time.Second, MaxWait: 10 * time.Minute,
+		Calls: 1024, Watches: 4096, Outputs: 256, QueueTime: time.Second, MessageBytes: 2 << 20, Patience: 10 * time.Second, MaxWait: 10 * time.Minute,
 		KeepAlive: 5 * time.Second, Stall: 10 * time.Second, RetryAfter: 200 * time.Millisecond,
 	}
 }
@@ -104,7 +110,7 @@ func (l Limits) Validate() error {
 		name string
 		ok   bool
 	}{
-		{"calls", l.Calls > 0}, {"watches", l.Watches > 0}, {"message_bytes", l.MessageBytes > 0},
+		{"calls", l.Calls > 0}, {"watches", l.Watches > 0}, {"outputs", l.Outputs > 0}, {"queue_time", l.QueueTime > 0}, {"message_bytes", l.MessageBytes > 0},
 		{"patience", l.Patience > 0}, {"max_wait", l.MaxWait > 0}, {"keep_alive", l.KeepAlive > 0}, {"stall", l.Stall > 0}, {"retry_after", l.RetryAfter > 0},
 	} {
 		if !limit.ok {

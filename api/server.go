@@ -19,11 +19,18 @@ import (
 	"weir/raftstore/state"
 )
 
-// Stats counts the calls in flight at a replica's API.
+// Stats counts the calls at a replica's API.
 type Stats struct {
-	// Calls counts the calls that are answered at once. Watches counts the calls that wait
-	// for an operation. CallsLimit and WatchesLimit are their limits.
-	Calls, CallsLimit, Watches, WatchesLimit int
+	// Calls counts the calls in flight that are answered at once. Watches counts the calls that wait
+	// for an operation, and Outputs those that read output. CallsLimit, WatchesLimit and OutputsLimit are
+	// their limits.
+	Calls, CallsLimit, Watches, WatchesLimit, Outputs, OutputsLimit int
+	// Queued counts the calls that wait for a place.
+	Queued int
+	// Refused counts the calls that got no place. RefusedSubjects counts the users to whom that happened
+	// in the last minute.
+	Refused         uint64
+	RefusedSubjects int
 }
 
 // server answers every call. Each service has a file of its own.
@@ -76,7 +83,7 @@ func NewHandler(cfg Config) (*Handler, error) {
 	byLine := lines{next: routes, streams: s.procedures, errors: connect.NewErrorWriter(options...), limit: cfg.Limits.MessageBytes}
 	return &Handler{
 		server: s, next: byLine, errors: connect.NewErrorWriter(options...), close: cancel,
-		calls: make(chan struct{}, cfg.Limits.Calls), watches: make(chan struct{}, cfg.Limits.Watches),
+		door: newDoor(cfg.Replica, cfg.Limits),
 	}, nil
 }
 

@@ -42,7 +42,7 @@ func openPorts(t *testing.T, ids ...string) map[string]port {
 	ports := make(map[string]port)
 	for _, id := range ids {
 		security := wire.Mutual{Credentials: authority.Credentials(t, identity.Replica, id)}
-		mux, err := wire.Listen(wire.Config{Address: "127.0.0.1:0", Security: security, HandshakeTimeout: deadline})
+		mux, err := wire.Listen(wire.Config{Address: "127.0.0.1:0", Security: security, HelloTimeout: deadline, HandshakeTimeout: deadline})
 		if err != nil {
 			t.Fatal(err)
 		}

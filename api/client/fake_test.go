@@ -53,7 +53,7 @@ type fakeReplica struct {
 // serve opens a replica on a port of its own, until the test ends.
 func serve(t *testing.T, r *fakeReplica) *fakeReplica {
 	t.Helper()
-	mux, err := wire.Listen(wire.Config{Address: "127.0.0.1:0", Security: wire.Insecure{}, HandshakeTimeout: patience})
+	mux, err := wire.Listen(wire.Config{Address: "127.0.0.1:0", Security: wire.Insecure{}, HelloTimeout: patience, HandshakeTimeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"weir/actors/scheduler"
 	"weir/api"
 	"weir/cluster/gossip"
+	"weir/cluster/wire"
 	"weir/messages/actorpb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -99,13 +100,19 @@ func (f actorsFake) Stats() actors.Stats { return f.actors }
 type apiFake struct{}
 
 func (apiFake) Stats() api.Stats {
-	return api.Stats{Calls: 1, CallsLimit: 2, Watches: 3, WatchesLimit: 4}
+	return api.Stats{Calls: 1, CallsLimit: 2, Watches: 3, WatchesLimit: 4, Outputs: 51, OutputsLimit: 52, Queued: 53, Refused: 54, RefusedSubjects: 55}
+}
+
+type portFake struct{}
+
+func (portFake) Stats() wire.Stats {
+	return wire.Stats{Strangers: 61, Members: 62, Refused: map[string]uint64{wire.RefusedCrowded: 63}}
 }
 
 func (f *replicaFake) registry() *prometheus.Registry {
 	calls := NewCalls()
 	calls.Observe("/weir.api.v1.ClusterService/Status", "ok", 3*time.Millisecond)
-	return replicaRegistry(ReplicaConfig{Version: "v1", Store: storeFake{f}, Actors: actorsFake{f}, Gossip: f, API: apiFake{}, Calls: calls})
+	return replicaRegistry(ReplicaConfig{Version: "v1", Store: storeFake{f}, Actors: actorsFake{f}, Gossip: f, API: apiFake{}, Port: portFake{}, Calls: calls})
 }
 
 func TestNamesFollowTheConventions(t *testing.T) {
@@ -157,6 +164,9 @@ func TestReplicaShowsItsFigures(t *testing.T) {
 		`weir_remote_peers{role="agent"} 2`, `weir_remote_peers{role="replica"} 1`, `weir_remote_queued_messages{role="agent"} 3`,
 		`weir_remote_queued_bytes{role="agent"} 10`, `weir_remote_open_requests{role="agent"} 3`, `weir_gossip_members 3`,
 		`weir_api_calls_in_flight{kind="call"} 1`, `weir_api_calls_limit{kind="call"} 2`, `weir_api_calls_in_flight{kind="wait"} 3`,
+		`weir_api_calls_in_flight{kind="output"} 51`, `weir_api_calls_limit{kind="output"} 52`, `weir_api_calls_queued 53`, `weir_api_calls_beyond_share_total 54`,
+		`weir_api_users_beyond_share 55`, `weir_connections_in_handshake{address="stranger"} 61`, `weir_connections_in_handshake{address="member"} 62`,
+		`weir_connections_refused_total{reason="crowded"} 63`,
 		`weir_api_calls_total{code="ok",method="/weir.api.v1.ClusterService/Status"} 1`,
 		`weir_api_call_duration_seconds_count{method="/weir.api.v1.ClusterService/Status"} 1`,
 	} {

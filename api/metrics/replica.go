@@ -10,6 +10,7 @@ import (
 	"weir/actors"
 	"weir/api"
 	"weir/cluster/gossip"
+	"weir/cluster/wire"
 	"weir/messages/actorpb"
 	"weir/raftstore"
 	"weir/raftstore/state"
@@ -34,6 +35,7 @@ type ReplicaConfig struct {
 	Actors  Actors
 	Gossip  interface{ Members() []gossip.Member }
 	API     interface{ Stats() api.Stats }
+	Port    interface{ Stats() wire.Stats }
 	// Calls observes the calls of the API.
 	Calls *Calls
 }
@@ -54,6 +56,7 @@ func replicaRegistry(cfg ReplicaConfig) *prometheus.Registry {
 		s.remote(acting.Remote)
 		gauge(s, "gossip_members", "Replicas alive according to gossip, including this one.", len(cfg.Gossip.Members()))
 		s.api(cfg.API.Stats())
+		s.port(cfg.Port.Stats())
 	}, cfg.Calls.total, cfg.Calls.duration)
 }
 
@@ -84,8 +87,18 @@ func (c *Calls) Observe(procedure, code string, took time.Duration) {
 
 // api adds the metrics of the calls in flight.
 func (s sink) api(stats api.Stats) {
-	gauges(s, "api_calls_in_flight", "Calls of the public API in progress, by kind: call, or wait for an operation.", "kind",
-		map[string]int{"call": stats.Calls, "wait": stats.Watches})
+	gauges(s, "api_calls_in_flight", "Calls of the public API in progress, by kind: call, wait for an operation, or output of a job.", "kind",
+		map[string]int{"call": stats.Calls, "wait": stats.Watches, "output": stats.Outputs})
 	gauges(s, "api_calls_limit", "Limit of concurrent calls of the public API, by kind.", "kind",
-		map[string]int{"call": stats.CallsLimit, "wait": stats.WatchesLimit})
+		map[string]int{"call": stats.CallsLimit, "wait": stats.WatchesLimit, "output": stats.OutputsLimit})
+	gauge(s, "api_calls_queued", "Calls of the public API that wait for another call of their user to end.", stats.Queued)
+	counter(s, "api_calls_beyond_share_total", "Calls of the public API that were rejected because their user had its share of calls in progress.", stats.Refused)
+	gauge(s, "api_users_beyond_share", "Users whose calls were rejected for that in the last minute.", stats.RefusedSubjects)
+}
+
+// port adds the metrics of connections that have not shown a certificate.
+func (s sink) port(stats wire.Stats) {
+	gauges(s, "connections_in_handshake", "Connections that have not shown a certificate, by whether their address is that of a replica or an agent.", "address",
+		map[string]int{"stranger": stats.Strangers, "member": stats.Members})
+	counters(s, "connections_refused_total", "Connections closed before they were served, by reason: crowded, silent, slow, rejected, user, backlog, accept.", "reason", stats.Refused)
 }

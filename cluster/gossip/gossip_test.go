@@ -32,7 +32,7 @@ type replica struct {
 // open opens a port for the replica called id, before anybody gossips.
 func open(t *testing.T, security wire.Security, address string) *wire.Mux {
 	t.Helper()
-	mux, err := wire.Listen(wire.Config{Address: address, Security: security, HandshakeTimeout: deadline})
+	mux, err := wire.Listen(wire.Config{Address: address, Security: security, HelloTimeout: deadline, HandshakeTimeout: deadline})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,5 +16,8 @@
 // verified: the first byte of a connection chooses the protocol, and any
 // claimed identity is accepted.
 //
+// Whoever reaches the port can open connections, so those that have not shown a certificate are bounded by
+// address, by subnet and in all, and their handshakes take turns: see door.
+//
 // UDP packets are passed on unchanged: gossip encrypts them itself.
 package wire

@@ -24,13 +24,17 @@ type Config struct {
 	Security Security
 	// Logger logs refused connections. If nil, nothing is logged.
 	Logger *slog.Logger
+	// HelloTimeout bounds the time from accepting a connection to its ClientHello, unless a
+	// member has been at its address. Default 1 s: clients send it at once.
+	HelloTimeout time.Duration
 	// HandshakeTimeout bounds the time from accepting a connection to the end of
 	// its handshake. Default 5 s: a handshake takes two round trips.
 	HandshakeTimeout time.Duration
-	// MaxHandshakes bounds the handshakes in progress; further connections
-	// wait in the system's queue. Default 256: a handshake costs about a
-	// millisecond of processor time, so more would only time out together.
-	MaxHandshakes int
+	// Limits bound connections in their handshake, and those of one user.
+	Limits Limits
+	// Members are the addresses, host:port, of replicas. Connections from there have the room of
+	// members from the start. Other addresses of members are learned from their certificates.
+	Members []string
 	// Backlog bounds the connections of one protocol that wait for Accept;
 	// further ones are closed. Default 128.
 	Backlog int
@@ -39,8 +43,8 @@ type Config struct {
 // withDefaults returns c with defaults in place of zeroes.
 func (c Config) withDefaults() Config {
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
-	c.HandshakeTimeout = cmp.Or(c.HandshakeTimeout, 5*time.Second)
-	c.MaxHandshakes, c.Backlog = cmp.Or(c.MaxHandshakes, 256), cmp.Or(c.Backlog, 128)
+	c.HelloTimeout, c.HandshakeTimeout = cmp.Or(c.HelloTimeout, time.Second), cmp.Or(c.HandshakeTimeout, 5*time.Second)
+	c.Limits, c.Backlog = c.Limits.withDefaults(), cmp.Or(c.Backlog, 128)
 	return c
 }
 
@@ -52,10 +56,10 @@ func (c Config) Validate() error {
 	switch {
 	case c.Security == nil:
 		return errors.New("security: must be chosen, Mutual or Insecure")
-	case c.HandshakeTimeout < 0 || c.MaxHandshakes < 0 || c.Backlog < 0:
-		return fmt.Errorf("handshake timeout %v, max handshakes %d, backlog %d: must not be negative", c.HandshakeTimeout, c.MaxHandshakes, c.Backlog)
+	case c.HelloTimeout < 0 || c.HandshakeTimeout < 0 || c.Backlog < 0:
+		return fmt.Errorf("hello timeout %v, handshake timeout %v, backlog %d: must not be negative", c.HelloTimeout, c.HandshakeTimeout, c.Backlog)
 	}
-	return c.Security.validate()
+	return cmp.Or(c.Limits.validate(), c.Security.validate())
 }
 
 // Mux is one open port that hands out its connections by protocol.
@@ -68,15 +72,12 @@ type Mux struct {
 
 	raft, gossip, http *listener
 
-	handshakes chan struct{} // one element per handshake in progress
-	ctx        context.Context
-	cancel     context.CancelFunc
-	running    sync.WaitGroup
-	closeOnce  sync.Once
-	closeErr   error
-
-	mu      sync.Mutex
-	pending map[net.Conn]struct{} // in handshake; nil once closed
+	gate      *gate
+	ctx       context.Context
+	cancel    context.CancelFunc
+	running   sync.WaitGroup
+	closeOnce sync.Once
+	closeErr  error
 }
 
 // Listen opens the port that config describes and starts to accept connections.
@@ -91,17 +92,16 @@ func Listen(config Config) (*Mux, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &Mux{
-		config:     config,
-		tcp:        tcp,
-		udp:        udp,
-		log:        &refusalLog{logger: config.Logger},
-		raft:       newListener(tcp.Addr(), config.Backlog),
-		gossip:     newListener(tcp.Addr(), config.Backlog),
-		http:       newListener(tcp.Addr(), config.Backlog),
-		handshakes: make(chan struct{}, config.MaxHandshakes),
-		ctx:        ctx,
-		cancel:     cancel,
-		pending:    make(map[net.Conn]struct{}),
+		config: config,
+		tcp:    tcp,
+		udp:    udp,
+		log:    &refusalLog{logger: config.Logger},
+		raft:   newListener(tcp.Addr(), config.Backlog),
+		gossip: newListener(tcp.Addr(), config.Backlog),
+		http:   newListener(tcp.Addr(), config.Backlog),
+		gate:   newGate(config),
+		ctx:    ctx,
+		cancel: cancel,
 	}
 	switch security := config.Security.(type) {
 	case Mutual:
@@ -109,8 +109,29 @@ func Listen(config Config) (*Mux, error) {
 	case Insecure:
 		config.Logger.Warn("INSECURE: plaintext port; anyone who can reach it controls the cluster", "address", tcp.Addr().String())
 	}
+	for _, member := range config.Members {
+		m.running.Go(func() { m.expect(member) })
+	}
 	m.running.Go(m.accept)
 	return m, nil
+}
+
+// expect makes the address of a member known. A name that cannot be looked up is ignored: the address is
+// learned later.
+func (m *Mux) expect(member string) {
+	host, _, err := net.SplitHostPort(member)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(m.ctx, 10*time.Second)
+	defer cancel()
+	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		m.config.Logger.Debug("address of a member is not known yet", "address", member, "error", err)
+	}
+	for _, address := range addresses {
+		m.gate.expect(address)
+	}
 }
 
 // openPort opens address for TCP and UDP under one port number.
@@ -167,14 +188,8 @@ func (m *Mux) Close() error {
 		if err := m.udp.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			m.closeErr = errors.Join(m.closeErr, err)
 		}
-		m.mu.Lock()
-		pending := m.pending
-		m.pending = nil
-		m.mu.Unlock()
-		for conn := range pending {
-			_ = conn.Close() // The error of its handshake is not logged after Close.
-		}
-		m.running.Wait()
+		m.running.Wait() // The end of ctx closes the connections in handshake.
+		m.gate.close()
 		for _, l := range []*listener{m.raft, m.gossip, m.http} {
 			_ = l.Close() // Never fails.
 		}
@@ -182,22 +197,21 @@ func (m *Mux) Close() error {
 	return m.closeErr
 }
 
+// Stats returns how many connections are in their handshake, and how many were refused.
+func (m *Mux) Stats() Stats { return m.gate.stats() }
+
+// accept takes every connection at once: those that have to wait, wait at the gate.
 func (m *Mux) accept() {
 	const maxPause = time.Second
 	pause := 5 * time.Millisecond
 	for {
-		select {
-		case m.handshakes <- struct{}{}:
-		case <-m.ctx.Done():
-			return
-		}
 		conn, err := m.tcp.Accept()
 		if err != nil {
-			<-m.handshakes
 			if m.ctx.Err() != nil {
 				return
 			}
 			// Most likely file descriptors have run out; retry.
+			m.gate.countRefusal(RefusedAccept)
 			m.log.refused(nil, "accept", err)
 			select {
 			case <-time.After(pause):
@@ -208,34 +222,29 @@ func (m *Mux) accept() {
 			continue
 		}
 		pause = 5 * time.Millisecond
-		m.running.Go(func() {
-			defer func() { <-m.handshakes }()
-			m.serve(conn)
-		})
+		visitor := m.gate.enter(m.ctx, conn)
+		m.running.Go(func() { m.serve(visitor) })
 	}
 }
 
-// serve does the handshake of conn and hands it to the listener of its
+// serve does the handshake of a connection and hands it to the listener of its
 // protocol, or closes it.
-func (m *Mux) serve(conn net.Conn) {
-	m.mu.Lock()
-	closed := m.pending == nil
-	if !closed {
-		m.pending[conn] = struct{}{}
+func (m *Mux) serve(v *visitor) {
+	defer v.stop(nil)
+	// Only closing the connection ends a handshake that waits for the peer.
+	stop := context.AfterFunc(v.ctx, func() { _ = v.Conn.Close() })
+	ready, chosen, err := m.handshake(v)
+	if !stop() {
+		err = cmp.Or(err, context.Cause(v.ctx))
 	}
-	m.mu.Unlock()
-	if closed {
-		_ = conn.Close()
-		return
+	if err == nil {
+		err = m.gate.admit(v, identityOf(ready))
 	}
-	ready, chosen, err := m.handshake(conn)
-	m.mu.Lock()
-	delete(m.pending, conn)
-	m.mu.Unlock()
 	if err != nil {
-		_ = conn.Close()
+		_ = v.Conn.Close()
+		why, cause := m.gate.leave(v, err)
 		if m.ctx.Err() == nil {
-			m.log.refused(conn.RemoteAddr(), "handshake", err)
+			m.log.refused(v.RemoteAddr(), "handshake", cause, "reason", why)
 		}
 		return
 	}
@@ -246,19 +255,22 @@ func (m *Mux) serve(conn net.Conn) {
 			// The protocol has stopped, and the port is about to close.
 			return
 		}
-		m.log.refused(conn.RemoteAddr(), chosen.String(), err)
+		m.gate.countRefusal(RefusedBacklog)
+		m.log.refused(v.RemoteAddr(), chosen.String(), err, "reason", RefusedBacklog)
 	}
 }
 
-func (m *Mux) handshake(conn net.Conn) (net.Conn, protocol, error) {
-	if err := conn.SetDeadline(time.Now().Add(m.config.HandshakeTimeout)); err != nil {
-		return nil, 0, err
+func (m *Mux) handshake(v *visitor) (net.Conn, protocol, error) {
+	if v.hurried {
+		if err := v.SetDeadline(time.Now().Add(m.config.HelloTimeout)); err != nil {
+			return nil, 0, err
+		}
 	}
 	shake := m.handshakePlain
 	if m.tls != nil {
 		shake = m.handshakeTLS
 	}
-	ready, chosen, err := shake(conn)
+	ready, chosen, err := shake(v)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -267,12 +279,14 @@ func (m *Mux) handshake(conn net.Conn) (net.Conn, protocol, error) {
 			return nil, 0, err
 		}
 	}
-	return ready, chosen, conn.SetDeadline(time.Time{})
+	return ready, chosen, v.SetDeadline(time.Time{})
 }
 
-func (m *Mux) handshakeTLS(conn net.Conn) (net.Conn, protocol, error) {
-	secured := tls.Server(conn, m.tls)
-	if err := secured.HandshakeContext(m.ctx); err != nil {
+func (m *Mux) handshakeTLS(v *visitor) (net.Conn, protocol, error) {
+	config := m.tls.Clone()
+	config.GetConfigForClient = v.hear
+	secured := tls.Server(v, config)
+	if err := secured.Handshake(); err != nil {
 		return nil, 0, identity.Explain(err)
 	}
 	// VerifyConnection has checked that the peer's role may speak this protocol.
@@ -284,7 +298,17 @@ func (m *Mux) handshakeTLS(conn net.Conn) (net.Conn, protocol, error) {
 	return secured, chosen, nil
 }
 
-func (m *Mux) handshakePlain(conn net.Conn) (net.Conn, protocol, error) {
+// identityOf returns who is at the other end of a connection; nobody in plaintext.
+func identityOf(conn net.Conn) identity.Identity {
+	secured, ok := conn.(*tls.Conn)
+	if !ok {
+		return identity.Identity{}
+	}
+	who, _ := identity.PeerIdentity(secured.ConnectionState()) // VerifyConnection has seen it.
+	return who
+}
+
+func (m *Mux) handshakePlain(conn *visitor) (net.Conn, protocol, error) {
 	reader := bufio.NewReaderSize(conn, 16)
 	first, err := reader.Peek(1)
 	if err != nil {

@@ -21,12 +21,12 @@ type refusalLog struct {
 // refusalsASecond is how many refused connections are logged a second.
 const refusalsASecond = 5
 
-func (l *refusalLog) refused(peer net.Addr, stage string, cause error) {
+func (l *refusalLog) refused(peer net.Addr, stage string, cause error, more ...any) {
 	allowed, suppressed := l.take(time.Now())
 	if !allowed {
 		return
 	}
-	attributes := []any{"stage", stage, "cause", cause}
+	attributes := append([]any{"stage", stage, "cause", cause}, more...)
 	if peer != nil {
 		attributes = append(attributes, "peer", peer.String())
 	}

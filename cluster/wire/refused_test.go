@@ -47,7 +47,7 @@ func listen(t *testing.T, security wire.Security) (*wire.Mux, *logBuffer) {
 		Security: security,
 		Logger:   slog.New(slog.NewTextHandler(log, nil)),
 		// Who is refused is refused for what it is, and not for its pace or ours.
-		HandshakeTimeout: deadline,
+		HelloTimeout: deadline, HandshakeTimeout: deadline,
 	})
 	if err != nil {
 		t.Fatal(err)

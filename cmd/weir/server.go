@@ -223,7 +223,7 @@ func newAPIHandler(s *server) (routes *http.ServeMux, stop func(), err error) {
 	routes = http.NewServeMux()
 	routes.Handle("/", handler)
 	routes.Handle("GET /metrics", wire.ForRoles(metrics.NewReplica(metrics.ReplicaConfig{
-		Version: version, Store: s.store, Actors: s.replica, Gossip: s.gossip, API: handler, Calls: calls,
+		Version: version, Store: s.store, Actors: s.replica, Gossip: s.gossip, API: handler, Port: s.mux, Calls: calls,
 	}), watchers...))
 	routes.Handle("GET /healthz", wire.ForRoles(health.Alive(), watchers...))
 	routes.Handle("GET /readyz", wire.ForRoles(health.Ready(

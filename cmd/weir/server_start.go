@@ -125,7 +125,7 @@ func (s *server) listen(context.Context) (err error) {
 	if s.dialer, err = wire.NewDialer(s.protection.security); err != nil {
 		return err
 	}
-	s.mux, err = wire.Listen(wire.Config{Address: s.flags.listen, Security: s.protection.security, Logger: s.log})
+	s.mux, err = wire.Listen(wire.Config{Address: s.flags.listen, Security: s.protection.security, Members: s.peers.Addresses(), Logger: s.log})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,167 @@
+package api
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"weir/cluster/identity"
+)
+
+func aUser(name string) subject { return subject{identity.User, name} }
+
+// hall is places in a test, with the tickets of each user.
+type hall struct {
+	*places
+	in, out map[string][]*ticket // have a place; wait
+}
+
+func newHall(limit int) *hall {
+	return &hall{newPlaces(limit), map[string][]*ticket{}, map[string][]*ticket{}}
+}
+
+// settle admits whoever can have a place.
+func (h *hall) settle() {
+	for t := h.admit(); t != nil; t = h.admit() {
+		name := t.of.of.name
+		h.out[name] = slices.DeleteFunc(h.out[name], func(waits *ticket) bool { return waits == t })
+		h.in[name] = append(h.in[name], t)
+	}
+}
+
+// call makes calls of a user, and returns how many are refused at once.
+func (h *hall) call(name string, count int) (refused int) {
+	for range count {
+		t := h.enter(aUser(name))
+		if t == nil {
+			refused++
+			continue
+		}
+		h.out[name] = append(h.out[name], t)
+		h.settle()
+	}
+	return refused
+}
+
+// end ends calls of a user.
+func (h *hall) end(name string, count int) {
+	for range count {
+		h.leave(h.in[name][0])
+		h.in[name] = h.in[name][1:]
+		h.settle()
+	}
+}
+
+// giveUp takes back a call of a user that waits.
+func (h *hall) giveUp(name string) {
+	last := len(h.out[name]) - 1
+	h.abandon(h.out[name][last])
+	h.out[name] = h.out[name][:last]
+	h.settle()
+}
+
+func (h *hall) String() string {
+	text := ""
+	for _, name := range []string{"ann", "bob", "carol"} {
+		text += fmt.Sprintf("%s %d+%d ", name, len(h.in[name]), len(h.out[name]))
+	}
+	return text
+}
+
+func TestPlaces(t *testing.T) {
+	h := newHall(12)
+	for _, step := range []struct {
+		what string
+		do   func()
+		want string
+	}{
+		{"alone, a user has half", func() { h.call("ann", 10) }, "ann 6+4 bob 0+0 carol 0+0 "},
+		{"the next has a third", func() { h.call("bob", 10) }, "ann 6+4 bob 4+6 carol 0+0 "},
+		{"the third has what is free", func() { h.call("carol", 1) }, "ann 6+4 bob 4+6 carol 1+0 "},
+		{"a quarter at most", func() { h.call("carol", 3) }, "ann 6+4 bob 4+6 carol 2+2 "},
+		{"a place goes to whoever has fewest", func() { h.end("ann", 1) }, "ann 5+4 bob 4+6 carol 3+1 "},
+		{"and to nobody who has its share", func() { h.end("ann", 2) }, "ann 3+4 bob 4+6 carol 3+1 "},
+		{"of equals the oldest call is first", func() { h.end("bob", 2); h.end("carol", 1) }, "ann 3+4 bob 3+5 carol 3+0 "},
+		{"those who leave make room", func() { h.end("carol", 3) }, "ann 4+3 bob 4+4 carol 0+0 "},
+		{"who gives up leaves its place to others", func() { h.giveUp("ann"); h.end("bob", 4) }, "ann 4+2 bob 4+0 carol 0+0 "},
+	} {
+		step.do()
+		if got := h.String(); got != step.want {
+			t.Errorf("%s: %s, want %s", step.what, got, step.want)
+		}
+	}
+	if refused := newHall(2).call("ann", 5); refused != 2 {
+		t.Errorf("%d refused of 5, want 2: one has a place, two wait", refused)
+	}
+}
+
+// TestPlacesProperties (T5) lets users come and go by chance: nobody waits while a place is free and it has less than its
+// fair share, so a place that comes free goes to whoever has fewest, not to those above their share.
+func TestPlacesProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(1, 20).Draw(t, "limit")
+		h := newHall(limit)
+		names := []string{"ann", "bob", "carol", "dan"}
+		aName := rapid.SampledFrom(names)
+		t.Repeat(map[string]func(*rapid.T){
+			"call": func(t *rapid.T) {
+				name := aName.Draw(t, "user")
+				before, held, share := len(h.out[name]), len(h.in[name]), 0
+				refused := h.call(name, 1)
+				if share = h.share(); refused > 0 && before < limit {
+					t.Fatalf("%s is refused though %d wait", name, before)
+				}
+				if len(h.in[name]) > held && held >= share {
+					t.Fatalf("%s gets a place with %d of a share of %d", name, held, share)
+				}
+			},
+			"end": func(t *rapid.T) {
+				if name := aName.Draw(t, "user"); len(h.in[name]) > 0 {
+					held := map[string]int{}
+					for _, other := range names {
+						held[other] = len(h.in[other])
+					}
+					held[name]--
+					h.end(name, 1)
+					checkGift(t, h, names, held)
+				}
+			},
+			"give up": func(t *rapid.T) {
+				if name := aName.Draw(t, "user"); len(h.out[name]) > 0 {
+					h.giveUp(name)
+				}
+			},
+			"": func(t *rapid.T) { checkPlaces(t, h, names) },
+		})
+	})
+}
+
+// checkGift wants that no user got a place while another one, which waits still, held fewer.
+func checkGift(t *rapid.T, h *hall, names []string, held map[string]int) {
+	for _, got := range names {
+		for _, other := range names {
+			if len(h.in[got]) > held[got] && len(h.out[other]) > 0 && len(h.in[other]) < held[got] {
+				t.Fatalf("%s got a place with %d, while %s waits with %d", got, held[got], other, len(h.in[other]))
+			}
+		}
+	}
+}
+
+func checkPlaces(t *rapid.T, h *hall, names []string) {
+	taken, waiting := 0, 0
+	for _, name := range names {
+		taken += len(h.in[name])
+		waiting += len(h.out[name])
+		if len(h.out[name]) > 0 && len(h.in[name]) < h.share() && h.taken < h.limit {
+			t.Fatalf("%s waits with %d of a share of %d, and %d of %d places are taken", name, len(h.in[name]), h.share(), h.taken, h.limit)
+		}
+		if _, there := h.subjects[aUser(name)]; there != (len(h.in[name])+len(h.out[name]) > 0) {
+			t.Fatalf("%s is there: %t", name, there)
+		}
+	}
+	if h.taken != taken || h.waiting != waiting || taken > h.limit {
+		t.Fatalf("%d of %d places taken, %d wait; there are %d and %d", h.taken, h.limit, h.waiting, taken, waiting)
+	}
+}
