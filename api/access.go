@@ -92,12 +92,14 @@ var needs = map[string]need{
 	apipbconnect.ClusterServiceBackupProcedure:   operatorsOnly,
 	apipbconnect.ClusterServiceJoinProcedure:     replicasOnly,
 
-	apipbconnect.AccessServiceWhoAmIProcedure:    everyone,
-	apipbconnect.AccessServiceMayIProcedure:      everyone,
-	apipbconnect.AccessServiceGroupsProcedure:    everyone,
-	apipbconnect.AccessServiceEditGroupProcedure: subjects,
-	apipbconnect.EventServiceReadProcedure:       everyone,
-	apipbconnect.ExplainServiceExplainProcedure:  everyone,
+	apipbconnect.AccessServiceWhoAmIProcedure:      everyone,
+	apipbconnect.AccessServiceMayIProcedure:        everyone,
+	apipbconnect.AccessServiceGroupsProcedure:      everyone,
+	apipbconnect.AccessServiceEditGroupProcedure:   subjects,
+	apipbconnect.AccessServiceRevocationsProcedure: operatorsOnly,
+	apipbconnect.AccessServiceRevokeProcedure:      subjects,
+	apipbconnect.EventServiceReadProcedure:         everyone,
+	apipbconnect.ExplainServiceExplainProcedure:    everyone,
 }
 
 // unlisted returns the calls that needs does not have.
@@ -127,19 +129,25 @@ type caller struct {
 	groups []string
 	// gateway is the name of this gateway; empty if the user has a certificate.
 	gateway string
+	// serial is the serial number of the certificate; empty without one.
+	serial string
 }
 
 // callerOf returns who makes a request. A gateway makes requests for a user, whom it names.
 func callerOf(who identity.Identity, r *http.Request) (caller, *connect.Error) {
+	serial := ""
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		serial = identity.Serial(r.TLS.PeerCertificates[0])
+	}
 	user, groups := r.Header.Get(apipb.HeaderOnBehalfOf), r.Header.Values(apipb.HeaderGroups)
 	if who.Role != identity.Gateway {
 		if user != "" || len(groups) > 0 {
 			return caller{}, fail(connect.CodePermissionDenied, apipb.CodePermissionDenied,
 				"the header %s is for gateways: the certificate of %q has role %s", apipb.HeaderOnBehalfOf, who.Name, who.Role)
 		}
-		return caller{Identity: who}, nil
+		return caller{Identity: who, serial: serial}, nil
 	}
-	c := caller{Identity: identity.Identity{Cluster: who.Cluster, Role: identity.User, Name: user}, gateway: who.Name}
+	c := caller{Identity: identity.Identity{Cluster: who.Cluster, Role: identity.User, Name: user}, gateway: who.Name, serial: serial}
 	if user == "" {
 		return c, fail(connect.CodePermissionDenied, apipb.CodePermissionDenied,
 			"gateway %q does not say for whom it asks: the header %s is missing", who.Name, apipb.HeaderOnBehalfOf)

@@ -25,6 +25,8 @@ var codes = map[string]connect.Code{
 	state.CodeInvalidGroup:       connect.CodeInvalidArgument,
 	state.CodeDenied:             connect.CodePermissionDenied,
 	state.CodeUnknownGroup:       connect.CodeNotFound,
+	state.CodeUnknownRevocation:  connect.CodeNotFound,
+	state.CodeInvalidRevocation:  connect.CodeInvalidArgument,
 	state.CodeTooManyGroups:      connect.CodeResourceExhausted,
 	state.CodeTooManyJobs:        connect.CodeInvalidArgument,
 	state.CodeUnknownOperation:   connect.CodeNotFound,

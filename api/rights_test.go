@@ -96,6 +96,7 @@ func TestRightsOnEveryCall(t *testing.T) {
 		"ClusterService/Promote": {`{"id": "r9"}`, operator}, "ClusterService/Demote": {`{"id": "r9"}`, operator},
 		"ClusterService/Join":  {`{}`, ""},
 		"AccessService/WhoAmI": {`{}`, everyone}, "AccessService/MayI": {`{"right": "use", "pool": "ads"}`, everyone}, "AccessService/Groups": {`{}`, everyone},
+		"AccessService/Revocations": {`{}`, operator}, "AccessService/Revoke": {`{"role": "user", "name": "mallory"}`, operator},
 		"AccessService/EditGroup": {`{"group": "other", "add": ["x"]}`, operator},
 		// Each streams; TestStreamsAreGuarded has them.
 		"OperationService/Watch": {}, "OperationService/WatchInstances": {}, "EventService/Read": {}, "ClusterService/Backup": {},

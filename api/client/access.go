@@ -33,6 +33,16 @@ func (c *Client) EditGroup(ctx context.Context, req *apipb.EditGroupRequest) err
 	return do(ctx, t, apipbconnect.AccessServiceClient.EditGroup, req)
 }
 
+// Revocations returns the certificates that are no longer accepted.
+func (c *Client) Revocations(ctx context.Context) (*apipb.RevocationsResponse, error) {
+	return call(ctx, c.task("show revocations"), apipbconnect.AccessServiceClient.Revocations, &apipb.RevocationsRequest{})
+}
+
+// Revoke has certificates no longer accepted, or accepted again.
+func (c *Client) Revoke(ctx context.Context, req *apipb.RevokeRequest) (*apipb.RevokeResponse, error) {
+	return call(ctx, c.task("revoke certificates"), apipbconnect.AccessServiceClient.Revoke, req)
+}
+
 // groupEdited reports whether a group already is as the request wants it.
 func groupEdited(now []*apipb.Group, req *apipb.EditGroupRequest) bool {
 	users := make(map[string]bool)

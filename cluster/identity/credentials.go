@@ -26,6 +26,7 @@ type Credentials struct {
 	self      Identity
 	gossipKey []byte
 	current   atomic.Pointer[material]
+	guard     guard
 }
 
 // material is the part of Credentials that Reload replaces.

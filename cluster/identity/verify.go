@@ -81,6 +81,9 @@ func (c *Credentials) verifyPeer(state tls.ConnectionState, usage x509.ExtKeyUsa
 	if !slices.Contains(allowed, peer.Role) {
 		return fmt.Errorf("%w: %s: want one of %v", ErrWrongRole, peer, allowed)
 	}
+	if err := c.guard.refuses(state.PeerCertificates[0]); err != nil {
+		return fmt.Errorf("%s: %w", peer, err)
+	}
 	return nil
 }
 

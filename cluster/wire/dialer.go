@@ -2,7 +2,6 @@ package wire
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -77,8 +76,8 @@ func (d *Dialer) introduce(ctx context.Context, raw net.Conn, chosen protocol) (
 	conn := raw
 	switch security := d.security.(type) {
 	case Mutual:
-		secured := tls.Client(raw, security.client(chosen.alpn()))
-		if err := secured.HandshakeContext(ctx); err != nil {
+		secured, err := security.shake(ctx, raw, chosen.alpn())
+		if err != nil {
 			return nil, identity.Explain(err)
 		}
 		conn = secured

@@ -181,7 +181,7 @@ func (g *gate) part(v *visitor) {
 		if g.users[v.who]--; g.users[v.who] == 0 {
 			delete(g.users, v.who)
 		}
-	case identity.Replica, identity.Agent:
+	case identity.Replica, identity.Agent, identity.Gateway:
 		g.door.part(v.addr, time.Now())
 	}
 }

@@ -26,6 +26,8 @@ const (
 	// seconds: long enough for a loaded machine, shorter than a node's lease.
 	pingAfter   = 2 * time.Second
 	pingTimeout = 2 * time.Second
+	// handshakeTimeout bounds the handshake of a client.
+	handshakeTimeout = 5 * time.Second
 	// writeTimeout closes a connection whose peer has stopped reading.
 	writeTimeout = 10 * time.Second
 	// headerTimeout bounds the time that a request's headers may take.
@@ -135,8 +137,15 @@ func (d *Dialer) HTTPClient(timeout time.Duration) *http.Client {
 	switch security := d.security.(type) {
 	case Mutual:
 		transport.Protocols.SetHTTP2(true)
-		transport.TLSClientConfig = security.client(alpnHTTP2)
-		transport.TLSHandshakeTimeout = 5 * time.Second
+		transport.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			raw, err := d.net.DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+			defer cancel()
+			return security.shake(ctx, raw, alpnHTTP2)
+		}
 		client.Transport = explaining{transport}
 	case Insecure:
 		transport.Protocols.SetUnencryptedHTTP2(true)

@@ -241,6 +241,9 @@ func (m *Mux) serve(v *visitor) {
 		err = m.gate.admit(v, identityOf(ready))
 	}
 	if err != nil {
+		if ready != nil {
+			_ = ready.Close()
+		}
 		_ = v.Conn.Close()
 		why, cause := m.gate.leave(v, err)
 		if m.ctx.Err() == nil {
@@ -283,10 +286,11 @@ func (m *Mux) handshake(v *visitor) (net.Conn, protocol, error) {
 }
 
 func (m *Mux) handshakeTLS(v *visitor) (net.Conn, protocol, error) {
-	config := m.tls.Clone()
+	guarded, config := m.config.Security.(Mutual).Credentials.Guard(v, m.tls)
 	config.GetConfigForClient = v.hear
-	secured := tls.Server(v, config)
+	secured := tls.Server(guarded, config)
 	if err := secured.Handshake(); err != nil {
+		_ = guarded.Close()
 		return nil, 0, identity.Explain(err)
 	}
 	// VerifyConnection has checked that the peer's role may speak this protocol.

@@ -1,9 +1,11 @@
 package wire
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 
 	"weir/cluster/identity"
 )
@@ -111,11 +113,16 @@ func (m Mutual) server() *tls.Config {
 	return config
 }
 
-// client returns the TLS configuration of a Dialer.
-func (m Mutual) client(protocols ...string) *tls.Config {
-	config := m.Credentials.ClientConfig(identity.Replica)
+// shake does the handshake of a client with a replica.
+func (m Mutual) shake(ctx context.Context, raw net.Conn, protocols ...string) (*tls.Conn, error) {
+	guarded, config := m.Credentials.Guard(raw, m.Credentials.ClientConfig(identity.Replica))
 	config.NextProtos = protocols
-	return config
+	secured := tls.Client(guarded, config)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		_ = guarded.Close()
+		return nil, err
+	}
+	return secured, nil
 }
 
 // Insecure leaves connections unprotected and accepts any claimed identity. It

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,6 +18,8 @@ import (
 
 	"weir/cluster/identity"
 	"weir/cluster/wire"
+	"weir/messages/statepb"
+	"weir/raftstore/state"
 )
 
 // security holds the flags that say how connections are protected.
@@ -76,7 +80,7 @@ func newTLSCommand() *cobra.Command {
 Every process of a cluster has a folder with its certificate, issued by the
 cluster's own authority. The certificate says what the process is: a replica, an
 agent, a client or an operator. Every port requires one.`,
-	}, newTLSInitCommand(), newTLSIssueCommand(), &cobra.Command{
+	}, newTLSInitCommand(), newTLSIssueCommand(), newTLSRevokeCommand(), &cobra.Command{
 		Use:     "show FOLDER",
 		Short:   "Show the identity and expiry of a credentials folder",
 		Example: `  weir tls show certs/agent-n1`,
@@ -194,10 +198,13 @@ func (p protection) keepFresh(period time.Duration, log *slog.Logger) (stop func
 	var running sync.WaitGroup
 	running.Go(func() {
 		defer signal.Stop(hangups)
-		looks := time.NewTicker(period)
+		looks, reviews := time.NewTicker(period), time.NewTicker(reviewEvery)
 		defer looks.Stop()
+		defer reviews.Stop()
 		for {
 			select {
+			case <-reviews.C:
+				r.review()
 			case <-over:
 				return
 			case <-hangups:
@@ -210,6 +217,41 @@ func (p protection) keepFresh(period time.Duration, log *slog.Logger) (stop func
 	return sync.OnceFunc(func() {
 		close(over)
 		running.Wait()
+	})
+}
+
+// reviewEvery is how often a process closes connections whose certificate is no longer accepted.
+const reviewEvery = 250 * time.Millisecond
+
+// review closes connections whose certificate has expired or was revoked.
+func (r *renewal) review() {
+	if r.credentials == nil {
+		return
+	}
+	for _, closed := range r.credentials.Review(time.Now()) {
+		r.log.Warn("connection closed", "error", closed)
+	}
+}
+
+// heed makes revocations in a state count for new and open connections.
+func (p protection) heed(view func(func(*state.State))) {
+	mutual, ok := p.security.(wire.Mutual)
+	if !ok {
+		return
+	}
+	mutual.Credentials.Heed(func(cert *x509.Certificate) error {
+		peer, err := identity.OfCertificate(cert)
+		if err != nil {
+			return err
+		}
+		var found *statepb.Revocation
+		view(func(s *state.State) {
+			found = state.RightsIn(s).Revoked(identity.Serial(cert), peer.Role.String(), peer.Name, identity.Issued(cert))
+		})
+		if found == nil {
+			return nil
+		}
+		return fmt.Errorf("by %s at %s: %s", found.GetUser(), found.GetTime().AsTime().Format(time.RFC3339), cmp.Or(found.GetReason(), "no reason given"))
 	})
 }
 

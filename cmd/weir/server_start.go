@@ -230,6 +230,7 @@ func (s *server) open(ctx context.Context) error {
 		return err
 	}
 	s.undo = append(s.undo, s.store.Close)
+	s.protection.heed(s.store.View)
 	// The membership uses the store, so it ends first.
 	return s.membership.follow()
 }

@@ -10500,6 +10500,304 @@ func (*EditGroupResponse) Descriptor() ([]byte, []int) {
 	return file_apipb_api_proto_rawDescGZIP(), []int{155}
 }
 
+type RevocationsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevocationsRequest) Reset() {
+	*x = RevocationsRequest{}
+	mi := &file_apipb_api_proto_msgTypes[156]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevocationsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevocationsRequest) ProtoMessage() {}
+
+func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[156]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevocationsRequest.ProtoReflect.Descriptor instead.
+func (*RevocationsRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{156}
+}
+
+type RevocationsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Revocations   []*Revocation          `protobuf:"bytes,1,rep,name=revocations,proto3" json:"revocations,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevocationsResponse) Reset() {
+	*x = RevocationsResponse{}
+	mi := &file_apipb_api_proto_msgTypes[157]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevocationsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevocationsResponse) ProtoMessage() {}
+
+func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[157]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevocationsResponse.ProtoReflect.Descriptor instead.
+func (*RevocationsResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{157}
+}
+
+func (x *RevocationsResponse) GetRevocations() []*Revocation {
+	if x != nil {
+		return x.Revocations
+	}
+	return nil
+}
+
+// Revocation is certificates that are no longer accepted: one by its serial number, or all of a
+// role and name that were issued before a moment.
+type Revocation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In hexadecimal digits.
+	Serial       string                 `protobuf:"bytes,1,opt,name=serial,proto3" json:"serial,omitempty"`
+	Role         string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	Name         string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	IssuedBefore *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=issued_before,json=issuedBefore,proto3" json:"issued_before,omitempty"`
+	Reason       string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Who revoked them, and when.
+	User          string                 `protobuf:"bytes,6,opt,name=user,proto3" json:"user,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Revocation) Reset() {
+	*x = Revocation{}
+	mi := &file_apipb_api_proto_msgTypes[158]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Revocation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Revocation) ProtoMessage() {}
+
+func (x *Revocation) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[158]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
+func (*Revocation) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{158}
+}
+
+func (x *Revocation) GetSerial() string {
+	if x != nil {
+		return x.Serial
+	}
+	return ""
+}
+
+func (x *Revocation) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *Revocation) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Revocation) GetIssuedBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.IssuedBefore
+	}
+	return nil
+}
+
+func (x *Revocation) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Revocation) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Revocation) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+type RevokeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By its serial number, or by role and name: then all that were issued until now.
+	Serial string `protobuf:"bytes,1,opt,name=serial,proto3" json:"serial,omitempty"`
+	Role   string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	Name   string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// They are accepted again.
+	Lift          bool `protobuf:"varint,5,opt,name=lift,proto3" json:"lift,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeRequest) Reset() {
+	*x = RevokeRequest{}
+	mi := &file_apipb_api_proto_msgTypes[159]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeRequest) ProtoMessage() {}
+
+func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[159]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
+func (*RevokeRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{159}
+}
+
+func (x *RevokeRequest) GetSerial() string {
+	if x != nil {
+		return x.Serial
+	}
+	return ""
+}
+
+func (x *RevokeRequest) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *RevokeRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RevokeRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *RevokeRequest) GetLift() bool {
+	if x != nil {
+		return x.Lift
+	}
+	return false
+}
+
+type RevokeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Revocation    *Revocation            `protobuf:"bytes,1,opt,name=revocation,proto3" json:"revocation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeResponse) Reset() {
+	*x = RevokeResponse{}
+	mi := &file_apipb_api_proto_msgTypes[160]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeResponse) ProtoMessage() {}
+
+func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[160]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeResponse.ProtoReflect.Descriptor instead.
+func (*RevokeResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{160}
+}
+
+func (x *RevokeResponse) GetRevocation() *Revocation {
+	if x != nil {
+		return x.Revocation
+	}
+	return nil
+}
+
 var File_apipb_api_proto protoreflect.FileDescriptor
 
 const file_apipb_api_proto_rawDesc = "" +
@@ -11342,7 +11640,29 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x03add\x18\x02 \x03(\tR\x03add\x12\x16\n" +
 	"\x06remove\x18\x03 \x03(\tR\x06remove\x12\x16\n" +
 	"\x06delete\x18\x04 \x01(\bR\x06delete\"\x13\n" +
-	"\x11EditGroupResponse2\xf2\t\n" +
+	"\x11EditGroupResponse\"\x14\n" +
+	"\x12RevocationsRequest\"P\n" +
+	"\x13RevocationsResponse\x129\n" +
+	"\vrevocations\x18\x01 \x03(\v2\x17.weir.api.v1.RevocationR\vrevocations\"\xe9\x01\n" +
+	"\n" +
+	"Revocation\x12\x16\n" +
+	"\x06serial\x18\x01 \x01(\tR\x06serial\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12?\n" +
+	"\rissued_before\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\fissuedBefore\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04user\x18\x06 \x01(\tR\x04user\x12.\n" +
+	"\x04time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"{\n" +
+	"\rRevokeRequest\x12\x16\n" +
+	"\x06serial\x18\x01 \x01(\tR\x06serial\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04lift\x18\x05 \x01(\bR\x04lift\"I\n" +
+	"\x0eRevokeResponse\x127\n" +
+	"\n" +
+	"revocation\x18\x01 \x01(\v2\x17.weir.api.v1.RevocationR\n" +
+	"revocation2\xf2\t\n" +
 	"\x10OperationService\x12>\n" +
 	"\x05Start\x12\x19.weir.api.v1.StartRequest\x1a\x1a.weir.api.v1.StartResponse\x12P\n" +
 	"\x05Retry\x12\".weir.api.v1.RetryOperationRequest\x1a#.weir.api.v1.RetryOperationResponse\x12O\n" +
@@ -11404,12 +11724,14 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\aPromote\x12\".weir.api.v1.PromoteReplicaRequest\x1a#.weir.api.v1.PromoteReplicaResponse\x12O\n" +
 	"\x06Demote\x12!.weir.api.v1.DemoteReplicaRequest\x1a\".weir.api.v1.DemoteReplicaResponse\x12?\n" +
 	"\x06Backup\x12\x1a.weir.api.v1.BackupRequest\x1a\x17.weir.api.v1.BackupPart0\x01\x12;\n" +
-	"\x04Join\x12\x18.weir.api.v1.JoinRequest\x1a\x19.weir.api.v1.JoinResponse2\x9e\x02\n" +
+	"\x04Join\x12\x18.weir.api.v1.JoinRequest\x1a\x19.weir.api.v1.JoinResponse2\xb3\x03\n" +
 	"\rAccessService\x12A\n" +
 	"\x06WhoAmI\x12\x1a.weir.api.v1.WhoAmIRequest\x1a\x1b.weir.api.v1.WhoAmIResponse\x12;\n" +
 	"\x04MayI\x12\x18.weir.api.v1.MayIRequest\x1a\x19.weir.api.v1.MayIResponse\x12A\n" +
 	"\x06Groups\x12\x1a.weir.api.v1.GroupsRequest\x1a\x1b.weir.api.v1.GroupsResponse\x12J\n" +
-	"\tEditGroup\x12\x1d.weir.api.v1.EditGroupRequest\x1a\x1e.weir.api.v1.EditGroupResponseB\x15Z\x13weir/messages/apipbb\x06proto3"
+	"\tEditGroup\x12\x1d.weir.api.v1.EditGroupRequest\x1a\x1e.weir.api.v1.EditGroupResponse\x12P\n" +
+	"\vRevocations\x12\x1f.weir.api.v1.RevocationsRequest\x1a .weir.api.v1.RevocationsResponse\x12A\n" +
+	"\x06Revoke\x12\x1a.weir.api.v1.RevokeRequest\x1a\x1b.weir.api.v1.RevokeResponseB\x15Z\x13weir/messages/apipbb\x06proto3"
 
 var (
 	file_apipb_api_proto_rawDescOnce sync.Once
@@ -11423,7 +11745,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 161)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 166)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                    // 0: weir.api.v1.Resources
 	(*Error)(nil),                        // 1: weir.api.v1.Error
@@ -11581,38 +11903,43 @@ var file_apipb_api_proto_goTypes = []any{
 	(*Group)(nil),                        // 153: weir.api.v1.Group
 	(*EditGroupRequest)(nil),             // 154: weir.api.v1.EditGroupRequest
 	(*EditGroupResponse)(nil),            // 155: weir.api.v1.EditGroupResponse
-	nil,                                  // 156: weir.api.v1.Error.AttributesEntry
-	nil,                                  // 157: weir.api.v1.Operation.PreemptedOthersEntry
-	nil,                                  // 158: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                                  // 159: weir.api.v1.OperationEvent.AttributesEntry
-	nil,                                  // 160: weir.api.v1.JobStatistics.ValuesEntry
-	(*structpb.Struct)(nil),              // 161: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),        // 162: google.protobuf.Timestamp
-	(*structpb.Value)(nil),               // 163: google.protobuf.Value
+	(*RevocationsRequest)(nil),           // 156: weir.api.v1.RevocationsRequest
+	(*RevocationsResponse)(nil),          // 157: weir.api.v1.RevocationsResponse
+	(*Revocation)(nil),                   // 158: weir.api.v1.Revocation
+	(*RevokeRequest)(nil),                // 159: weir.api.v1.RevokeRequest
+	(*RevokeResponse)(nil),               // 160: weir.api.v1.RevokeResponse
+	nil,                                  // 161: weir.api.v1.Error.AttributesEntry
+	nil,                                  // 162: weir.api.v1.Operation.PreemptedOthersEntry
+	nil,                                  // 163: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                                  // 164: weir.api.v1.OperationEvent.AttributesEntry
+	nil,                                  // 165: weir.api.v1.JobStatistics.ValuesEntry
+	(*structpb.Struct)(nil),              // 166: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),        // 167: google.protobuf.Timestamp
+	(*structpb.Value)(nil),               // 168: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	156, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	161, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
 	4,   // 2: weir.api.v1.OperationStatisticsResponse.statistics:type_name -> weir.api.v1.Statistic
 	5,   // 3: weir.api.v1.OperationStatisticsResponse.advice:type_name -> weir.api.v1.MemoryAdvice
-	161, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	162, // 5: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	162, // 6: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	166, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	167, // 5: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	167, // 6: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	16,  // 7: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	16,  // 8: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 9: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	161, // 10: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	161, // 11: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	166, // 10: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	166, // 11: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
 	15,  // 12: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
 	14,  // 13: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
 	76,  // 14: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
-	157, // 15: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
+	162, // 15: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
 	11,  // 16: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
 	12,  // 17: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
 	13,  // 18: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
-	162, // 19: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
-	161, // 20: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	158, // 21: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	167, // 19: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
+	166, // 20: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	163, // 21: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
 	0,   // 22: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
 	18,  // 23: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
 	20,  // 24: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
@@ -11626,17 +11953,17 @@ var file_apipb_api_proto_depIdxs = []int32{
 	10,  // 32: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
 	37,  // 33: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
 	37,  // 34: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	162, // 35: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	162, // 36: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	167, // 35: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	167, // 36: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
 	45,  // 37: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	161, // 38: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	162, // 39: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	159, // 40: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	166, // 38: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	167, // 39: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	164, // 40: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
 	48,  // 41: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
 	52,  // 42: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
 	1,   // 43: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	162, // 44: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	162, // 45: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	167, // 44: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	167, // 45: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
 	0,   // 46: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
 	58,  // 47: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
 	57,  // 48: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
@@ -11644,61 +11971,61 @@ var file_apipb_api_proto_depIdxs = []int32{
 	54,  // 50: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
 	56,  // 51: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
 	55,  // 52: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
-	162, // 53: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	162, // 54: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	162, // 55: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
-	160, // 56: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
+	167, // 53: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	167, // 54: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	167, // 55: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
+	165, // 56: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
 	53,  // 57: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
 	53,  // 58: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	162, // 59: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	167, // 59: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
 	71,  // 60: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
-	162, // 61: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	167, // 61: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
 	76,  // 62: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	162, // 63: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	162, // 64: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	167, // 63: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	167, // 64: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
 	79,  // 65: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	162, // 66: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	167, // 66: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
 	0,   // 67: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
 	0,   // 68: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	161, // 69: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	161, // 70: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	166, // 69: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	166, // 70: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
 	0,   // 71: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
 	80,  // 72: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	161, // 73: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	166, // 73: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
 	80,  // 74: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
 	86,  // 75: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	161, // 76: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	166, // 76: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
 	80,  // 77: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
 	87,  // 78: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
 	88,  // 79: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	161, // 80: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	161, // 81: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	161, // 82: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	166, // 80: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	166, // 81: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	166, // 82: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
 	0,   // 83: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	162, // 84: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	167, // 84: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
 	90,  // 85: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
 	90,  // 86: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	161, // 87: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	161, // 88: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	162, // 89: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	161, // 90: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	166, // 87: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	166, // 88: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	167, // 89: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	166, // 90: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
 	105, // 91: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
 	107, // 92: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
 	109, // 93: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	161, // 94: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	166, // 94: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
 	106, // 95: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	161, // 96: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	166, // 96: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
 	0,   // 97: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
 	108, // 98: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	162, // 99: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	167, // 99: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
 	0,   // 100: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
 	0,   // 101: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	163, // 102: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	162, // 103: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	168, // 102: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	167, // 103: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
 	0,   // 104: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
 	0,   // 105: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	162, // 106: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	162, // 107: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	167, // 106: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	167, // 107: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
 	112, // 108: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
 	114, // 109: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
 	113, // 110: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
@@ -11713,120 +12040,128 @@ var file_apipb_api_proto_depIdxs = []int32{
 	146, // 119: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
 	150, // 120: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
 	153, // 121: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	162, // 122: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	6,   // 123: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 124: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 125: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	25,  // 126: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	27,  // 127: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	29,  // 128: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	31,  // 129: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	38,  // 130: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	40,  // 131: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	42,  // 132: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	47,  // 133: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	44,  // 134: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	33,  // 135: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	35,  // 136: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	2,   // 137: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	59,  // 138: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	61,  // 139: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	63,  // 140: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	65,  // 141: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	67,  // 142: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	50,  // 143: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	69,  // 144: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	72,  // 145: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	81,  // 146: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	83,  // 147: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	85,  // 148: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	77,  // 149: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	74,  // 150: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	91,  // 151: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	93,  // 152: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	95,  // 153: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	97,  // 154: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	99,  // 155: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	101, // 156: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	103, // 157: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	110, // 158: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	115, // 159: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	117, // 160: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	119, // 161: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	121, // 162: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	123, // 163: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	126, // 164: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	128, // 165: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	130, // 166: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	132, // 167: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	134, // 168: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	136, // 169: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	138, // 170: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	140, // 171: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	142, // 172: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	144, // 173: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	147, // 174: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	151, // 175: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	154, // 176: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	7,   // 177: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 178: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 179: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	26,  // 180: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	28,  // 181: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	30,  // 182: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	32,  // 183: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	39,  // 184: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	41,  // 185: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	43,  // 186: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	49,  // 187: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	46,  // 188: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	34,  // 189: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	36,  // 190: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	3,   // 191: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	60,  // 192: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	62,  // 193: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	64,  // 194: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	66,  // 195: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	68,  // 196: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	51,  // 197: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	70,  // 198: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	73,  // 199: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	82,  // 200: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	84,  // 201: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	89,  // 202: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	78,  // 203: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	75,  // 204: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	92,  // 205: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	94,  // 206: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	96,  // 207: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	98,  // 208: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	100, // 209: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	102, // 210: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	104, // 211: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	111, // 212: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	116, // 213: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	118, // 214: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	120, // 215: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	122, // 216: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	124, // 217: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	127, // 218: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	129, // 219: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	131, // 220: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	133, // 221: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	135, // 222: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	137, // 223: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	139, // 224: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	141, // 225: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	143, // 226: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	145, // 227: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	148, // 228: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	152, // 229: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	155, // 230: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	177, // [177:231] is the sub-list for method output_type
-	123, // [123:177] is the sub-list for method input_type
-	123, // [123:123] is the sub-list for extension type_name
-	123, // [123:123] is the sub-list for extension extendee
-	0,   // [0:123] is the sub-list for field type_name
+	167, // 122: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	158, // 123: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	167, // 124: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	167, // 125: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	158, // 126: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 127: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 128: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 129: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	25,  // 130: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	27,  // 131: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	29,  // 132: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	31,  // 133: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	38,  // 134: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	40,  // 135: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	42,  // 136: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	47,  // 137: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	44,  // 138: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	33,  // 139: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	35,  // 140: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	2,   // 141: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	59,  // 142: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	61,  // 143: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	63,  // 144: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	65,  // 145: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	67,  // 146: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	50,  // 147: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	69,  // 148: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	72,  // 149: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	81,  // 150: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	83,  // 151: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	85,  // 152: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	77,  // 153: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	74,  // 154: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	91,  // 155: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	93,  // 156: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	95,  // 157: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	97,  // 158: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	99,  // 159: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	101, // 160: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	103, // 161: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	110, // 162: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	115, // 163: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	117, // 164: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	119, // 165: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	121, // 166: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	123, // 167: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	126, // 168: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	128, // 169: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	130, // 170: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	132, // 171: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	134, // 172: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	136, // 173: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	138, // 174: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	140, // 175: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	142, // 176: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	144, // 177: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	147, // 178: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	151, // 179: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	154, // 180: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	156, // 181: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	159, // 182: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	7,   // 183: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 184: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 185: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	26,  // 186: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	28,  // 187: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	30,  // 188: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	32,  // 189: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	39,  // 190: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	41,  // 191: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	43,  // 192: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	49,  // 193: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	46,  // 194: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	34,  // 195: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	36,  // 196: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	3,   // 197: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	60,  // 198: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	62,  // 199: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	64,  // 200: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	66,  // 201: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	68,  // 202: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	51,  // 203: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	70,  // 204: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	73,  // 205: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	82,  // 206: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	84,  // 207: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	89,  // 208: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	78,  // 209: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	75,  // 210: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	92,  // 211: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	94,  // 212: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	96,  // 213: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	98,  // 214: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	100, // 215: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	102, // 216: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	104, // 217: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	111, // 218: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	116, // 219: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	118, // 220: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	120, // 221: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	122, // 222: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	124, // 223: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	127, // 224: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	129, // 225: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	131, // 226: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	133, // 227: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	135, // 228: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	137, // 229: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	139, // 230: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	141, // 231: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	143, // 232: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	145, // 233: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	148, // 234: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	152, // 235: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	155, // 236: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	157, // 237: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	160, // 238: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	183, // [183:239] is the sub-list for method output_type
+	127, // [127:183] is the sub-list for method input_type
+	127, // [127:127] is the sub-list for extension type_name
+	127, // [127:127] is the sub-list for extension extendee
+	0,   // [0:127] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -11854,7 +12189,7 @@ func file_apipb_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   161,
+			NumMessages:   166,
 			NumExtensions: 0,
 			NumServices:   9,
 		},

@@ -5619,6 +5619,7 @@ type Record struct {
 	//	*Record_Claim
 	//	*Record_Rate
 	//	*Record_Group
+	//	*Record_Revocation
 	Record        isRecord_Record `protobuf_oneof:"record"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5760,6 +5761,15 @@ func (x *Record) GetGroup() *Group {
 	return nil
 }
 
+func (x *Record) GetRevocation() *Revocation {
+	if x != nil {
+		if x, ok := x.Record.(*Record_Revocation); ok {
+			return x.Revocation
+		}
+	}
+	return nil
+}
+
 type isRecord_Record interface {
 	isRecord_Record()
 }
@@ -5809,6 +5819,10 @@ type Record_Group struct {
 	Group *Group `protobuf:"bytes,11,opt,name=group,proto3,oneof"`
 }
 
+type Record_Revocation struct {
+	Revocation *Revocation `protobuf:"bytes,12,opt,name=revocation,proto3,oneof"`
+}
+
 func (*Record_Header) isRecord_Record() {}
 
 func (*Record_Tree) isRecord_Record() {}
@@ -5831,6 +5845,103 @@ func (*Record_Rate) isRecord_Record() {}
 
 func (*Record_Group) isRecord_Record() {}
 
+func (*Record_Revocation) isRecord_Record() {}
+
+// Revocation is certificates that are no longer accepted: one by its serial number, or all of a
+// role and name that were issued before a moment.
+type Revocation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In hexadecimal digits.
+	Serial        string                 `protobuf:"bytes,1,opt,name=serial,proto3" json:"serial,omitempty"`
+	Role          string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	IssuedBefore  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=issued_before,json=issuedBefore,proto3" json:"issued_before,omitempty"`
+	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	User          string                 `protobuf:"bytes,6,opt,name=user,proto3" json:"user,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Revocation) Reset() {
+	*x = Revocation{}
+	mi := &file_statepb_state_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Revocation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Revocation) ProtoMessage() {}
+
+func (x *Revocation) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
+func (*Revocation) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *Revocation) GetSerial() string {
+	if x != nil {
+		return x.Serial
+	}
+	return ""
+}
+
+func (x *Revocation) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *Revocation) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Revocation) GetIssuedBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.IssuedBefore
+	}
+	return nil
+}
+
+func (x *Revocation) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Revocation) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Revocation) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
 // Group is users who have rights together.
 type Group struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5844,7 +5955,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_statepb_state_proto_msgTypes[57]
+	mi := &file_statepb_state_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5856,7 +5967,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[57]
+	mi := &file_statepb_state_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5869,7 +5980,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{57}
+	return file_statepb_state_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Group) GetName() string {
@@ -5902,7 +6013,7 @@ type Archive struct {
 
 func (x *Archive) Reset() {
 	*x = Archive{}
-	mi := &file_statepb_state_proto_msgTypes[58]
+	mi := &file_statepb_state_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5914,7 +6025,7 @@ func (x *Archive) String() string {
 func (*Archive) ProtoMessage() {}
 
 func (x *Archive) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[58]
+	mi := &file_statepb_state_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5927,7 +6038,7 @@ func (x *Archive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Archive.ProtoReflect.Descriptor instead.
 func (*Archive) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{58}
+	return file_statepb_state_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Archive) GetOperationIds() []string {
@@ -5949,7 +6060,7 @@ type SnapshotFooter struct {
 
 func (x *SnapshotFooter) Reset() {
 	*x = SnapshotFooter{}
-	mi := &file_statepb_state_proto_msgTypes[59]
+	mi := &file_statepb_state_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5961,7 +6072,7 @@ func (x *SnapshotFooter) String() string {
 func (*SnapshotFooter) ProtoMessage() {}
 
 func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[59]
+	mi := &file_statepb_state_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5974,7 +6085,7 @@ func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotFooter.ProtoReflect.Descriptor instead.
 func (*SnapshotFooter) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{59}
+	return file_statepb_state_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *SnapshotFooter) GetRecords() uint64 {
@@ -6571,7 +6682,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"operations\x12,\n" +
 	"\x12jobs_per_operation\x18\x05 \x01(\x05R\x10jobsPerOperation\x12$\n" +
 	"\x0epools_per_tree\x18\x06 \x01(\x05R\fpoolsPerTree\x12'\n" +
-	"\x0fmemory_profiles\x18\a \x01(\x05R\x0ememoryProfiles\"\xd4\x04\n" +
+	"\x0fmemory_profiles\x18\a \x01(\x05R\x0ememoryProfiles\"\x91\x05\n" +
 	"\x06Record\x127\n" +
 	"\x06header\x18\x01 \x01(\v2\x1d.weir.state.v1.SnapshotHeaderH\x00R\x06header\x12-\n" +
 	"\x04tree\x18\x02 \x01(\v2\x17.weir.state.v1.PoolTreeH\x00R\x04tree\x128\n" +
@@ -6586,8 +6697,20 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x05claim\x18\t \x01(\v2\x14.weir.state.v1.ClaimH\x00R\x05claim\x123\n" +
 	"\x04rate\x18\n" +
 	" \x01(\v2\x1d.weir.state.v1.PreemptionRateH\x00R\x04rate\x12,\n" +
-	"\x05group\x18\v \x01(\v2\x14.weir.state.v1.GroupH\x00R\x05groupB\b\n" +
-	"\x06record\"r\n" +
+	"\x05group\x18\v \x01(\v2\x14.weir.state.v1.GroupH\x00R\x05group\x12;\n" +
+	"\n" +
+	"revocation\x18\f \x01(\v2\x19.weir.state.v1.RevocationH\x00R\n" +
+	"revocationB\b\n" +
+	"\x06record\"\xe9\x01\n" +
+	"\n" +
+	"Revocation\x12\x16\n" +
+	"\x06serial\x18\x01 \x01(\tR\x06serial\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12?\n" +
+	"\rissued_before\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\fissuedBefore\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04user\x18\x06 \x01(\tR\x04user\x12.\n" +
+	"\x04time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"r\n" +
 	"\x05Group\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05users\x18\x02 \x03(\tR\x05users\x12?\n" +
@@ -6610,7 +6733,7 @@ func file_statepb_state_proto_rawDescGZIP() []byte {
 	return file_statepb_state_proto_rawDescData
 }
 
-var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 71)
+var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 72)
 var file_statepb_state_proto_goTypes = []any{
 	(*Resources)(nil),             // 0: weir.state.v1.Resources
 	(*OperationSpec)(nil),         // 1: weir.state.v1.OperationSpec
@@ -6669,33 +6792,34 @@ var file_statepb_state_proto_goTypes = []any{
 	(*SnapshotHeader)(nil),        // 54: weir.state.v1.SnapshotHeader
 	(*Limits)(nil),                // 55: weir.state.v1.Limits
 	(*Record)(nil),                // 56: weir.state.v1.Record
-	(*Group)(nil),                 // 57: weir.state.v1.Group
-	(*Archive)(nil),               // 58: weir.state.v1.Archive
-	(*SnapshotFooter)(nil),        // 59: weir.state.v1.SnapshotFooter
-	nil,                           // 60: weir.state.v1.OperationSpec.OptionsPerTreeEntry
-	nil,                           // 61: weir.state.v1.TaskSpec.EnvironmentEntry
-	nil,                           // 62: weir.state.v1.Error.AttributesEntry
-	nil,                           // 63: weir.state.v1.OperationEvent.AttributesEntry
-	nil,                           // 64: weir.state.v1.Operation.PreemptedOthersEntry
-	nil,                           // 65: weir.state.v1.Task.AttemptsEntry
-	nil,                           // 66: weir.state.v1.Task.ReservesEntry
-	nil,                           // 67: weir.state.v1.Task.SlicesEntry
-	nil,                           // 68: weir.state.v1.Task.FailuresEntry
-	nil,                           // 69: weir.state.v1.JobCounters.AbortedByReasonEntry
-	nil,                           // 70: weir.state.v1.JobStatistics.ValuesEntry
-	(*durationpb.Duration)(nil),   // 71: google.protobuf.Duration
-	(*structpb.Struct)(nil),       // 72: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 73: google.protobuf.Timestamp
+	(*Revocation)(nil),            // 57: weir.state.v1.Revocation
+	(*Group)(nil),                 // 58: weir.state.v1.Group
+	(*Archive)(nil),               // 59: weir.state.v1.Archive
+	(*SnapshotFooter)(nil),        // 60: weir.state.v1.SnapshotFooter
+	nil,                           // 61: weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	nil,                           // 62: weir.state.v1.TaskSpec.EnvironmentEntry
+	nil,                           // 63: weir.state.v1.Error.AttributesEntry
+	nil,                           // 64: weir.state.v1.OperationEvent.AttributesEntry
+	nil,                           // 65: weir.state.v1.Operation.PreemptedOthersEntry
+	nil,                           // 66: weir.state.v1.Task.AttemptsEntry
+	nil,                           // 67: weir.state.v1.Task.ReservesEntry
+	nil,                           // 68: weir.state.v1.Task.SlicesEntry
+	nil,                           // 69: weir.state.v1.Task.FailuresEntry
+	nil,                           // 70: weir.state.v1.JobCounters.AbortedByReasonEntry
+	nil,                           // 71: weir.state.v1.JobStatistics.ValuesEntry
+	(*durationpb.Duration)(nil),   // 72: google.protobuf.Duration
+	(*structpb.Struct)(nil),       // 73: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 74: google.protobuf.Timestamp
 }
 var file_statepb_state_proto_depIdxs = []int32{
-	71,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
+	72,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
 	3,   // 1: weir.state.v1.OperationSpec.tasks:type_name -> weir.state.v1.TaskSpec
-	72,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
-	60,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	73,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
+	61,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
 	5,   // 4: weir.state.v1.OperationSpec.map:type_name -> weir.state.v1.MapSpec
 	2,   // 5: weir.state.v1.OperationSpec.acl:type_name -> weir.state.v1.OperationRights
-	61,  // 6: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
-	71,  // 7: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
+	62,  // 6: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
+	72,  // 7: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
 	6,   // 8: weir.state.v1.TaskSpec.memory:type_name -> weir.state.v1.MemorySpec
 	7,   // 9: weir.state.v1.TaskSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
 	8,   // 10: weir.state.v1.TaskSpec.files:type_name -> weir.state.v1.FileSpec
@@ -6703,27 +6827,27 @@ var file_statepb_state_proto_depIdxs = []int32{
 	10,  // 12: weir.state.v1.TaskSpec.gang:type_name -> weir.state.v1.GangSpec
 	4,   // 13: weir.state.v1.TaskSpec.readiness:type_name -> weir.state.v1.Readiness
 	27,  // 14: weir.state.v1.TaskSpec.cookies:type_name -> weir.state.v1.Interval
-	71,  // 15: weir.state.v1.Readiness.period:type_name -> google.protobuf.Duration
-	71,  // 16: weir.state.v1.Readiness.timeout:type_name -> google.protobuf.Duration
+	72,  // 15: weir.state.v1.Readiness.period:type_name -> google.protobuf.Duration
+	72,  // 16: weir.state.v1.Readiness.timeout:type_name -> google.protobuf.Duration
 	12,  // 17: weir.state.v1.Slices.slices:type_name -> weir.state.v1.Slice
-	73,  // 18: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
+	74,  // 18: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
 	13,  // 19: weir.state.v1.Input.files:type_name -> weir.state.v1.InputFile
-	73,  // 20: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
+	74,  // 20: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
 	12,  // 21: weir.state.v1.JobInput.processed:type_name -> weir.state.v1.Slice
 	12,  // 22: weir.state.v1.JobInput.rest:type_name -> weir.state.v1.Slice
 	20,  // 23: weir.state.v1.TaskMemory.samples:type_name -> weir.state.v1.MemorySample
 	19,  // 24: weir.state.v1.TaskMemory.reserve:type_name -> weir.state.v1.JobReserve
 	19,  // 25: weir.state.v1.CookieReserve.reserve:type_name -> weir.state.v1.JobReserve
-	73,  // 26: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	74,  // 26: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
 	27,  // 27: weir.state.v1.Gang.completed:type_name -> weir.state.v1.Interval
-	72,  // 28: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	62,  // 29: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
+	73,  // 28: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	63,  // 29: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
 	28,  // 30: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
-	73,  // 31: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	63,  // 32: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
+	74,  // 31: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	64,  // 32: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
 	1,   // 33: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
-	73,  // 34: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	73,  // 35: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	74,  // 34: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	74,  // 35: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	29,  // 36: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
 	30,  // 37: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
 	32,  // 38: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
@@ -6732,7 +6856,7 @@ var file_statepb_state_proto_depIdxs = []int32{
 	26,  // 41: weir.state.v1.Operation.trees:type_name -> weir.state.v1.OperationTree
 	38,  // 42: weir.state.v1.Operation.stop:type_name -> weir.state.v1.StopOrder
 	42,  // 43: weir.state.v1.Operation.waste:type_name -> weir.state.v1.Waste
-	64,  // 44: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
+	65,  // 44: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
 	14,  // 45: weir.state.v1.Operation.input:type_name -> weir.state.v1.Input
 	15,  // 46: weir.state.v1.Operation.output:type_name -> weir.state.v1.Output
 	28,  // 47: weir.state.v1.Operation.given_up_error:type_name -> weir.state.v1.Error
@@ -6741,36 +6865,36 @@ var file_statepb_state_proto_depIdxs = []int32{
 	0,   // 50: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
 	35,  // 51: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
 	36,  // 52: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
-	65,  // 53: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
+	66,  // 53: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
 	21,  // 54: weir.state.v1.Task.memory:type_name -> weir.state.v1.TaskMemory
-	66,  // 55: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
+	67,  // 55: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
 	24,  // 56: weir.state.v1.Task.statistics:type_name -> weir.state.v1.Aggregate
-	67,  // 57: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
+	68,  // 57: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
 	33,  // 58: weir.state.v1.Task.parts:type_name -> weir.state.v1.CompletedPart
 	25,  // 59: weir.state.v1.Task.gang:type_name -> weir.state.v1.Gang
 	34,  // 60: weir.state.v1.Task.input:type_name -> weir.state.v1.InputProgress
 	18,  // 61: weir.state.v1.Task.skipped:type_name -> weir.state.v1.SkippedRecord
-	68,  // 62: weir.state.v1.Task.failures:type_name -> weir.state.v1.Task.FailuresEntry
+	69,  // 62: weir.state.v1.Task.failures:type_name -> weir.state.v1.Task.FailuresEntry
 	27,  // 63: weir.state.v1.Task.given_up:type_name -> weir.state.v1.Interval
 	27,  // 64: weir.state.v1.Task.failed:type_name -> weir.state.v1.Interval
 	12,  // 65: weir.state.v1.CompletedPart.slices:type_name -> weir.state.v1.Slice
 	17,  // 66: weir.state.v1.CompletedPart.output:type_name -> weir.state.v1.JobOutput
-	69,  // 67: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
+	70,  // 67: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
 	0,   // 68: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
-	73,  // 69: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
+	74,  // 69: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
 	38,  // 70: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
 	19,  // 71: weir.state.v1.Allocation.reserve:type_name -> weir.state.v1.JobReserve
-	73,  // 72: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
+	74,  // 72: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
 	39,  // 73: weir.state.v1.StopOrder.preempted_for:type_name -> weir.state.v1.Beneficiary
-	73,  // 74: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
-	73,  // 75: weir.state.v1.StopOrder.held_until:type_name -> google.protobuf.Timestamp
+	74,  // 74: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
+	74,  // 75: weir.state.v1.StopOrder.held_until:type_name -> google.protobuf.Timestamp
 	0,   // 76: weir.state.v1.Beneficiary.resources:type_name -> weir.state.v1.Resources
 	39,  // 77: weir.state.v1.Claim.beneficiary:type_name -> weir.state.v1.Beneficiary
-	73,  // 78: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
-	73,  // 79: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
+	74,  // 78: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
+	74,  // 79: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
 	28,  // 80: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
-	73,  // 81: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
-	73,  // 82: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
+	74,  // 81: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
+	74,  // 82: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
 	44,  // 83: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
 	38,  // 84: weir.state.v1.FinishedJob.stop:type_name -> weir.state.v1.StopOrder
 	20,  // 85: weir.state.v1.FinishedJob.sample:type_name -> weir.state.v1.MemorySample
@@ -6780,53 +6904,56 @@ var file_statepb_state_proto_depIdxs = []int32{
 	11,  // 89: weir.state.v1.FinishedJob.split:type_name -> weir.state.v1.Slices
 	18,  // 90: weir.state.v1.FinishedJob.skipped:type_name -> weir.state.v1.SkippedRecord
 	19,  // 91: weir.state.v1.FinishedJob.reserve:type_name -> weir.state.v1.JobReserve
-	70,  // 92: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
+	71,  // 92: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
 	0,   // 93: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
-	73,  // 94: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	73,  // 95: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
+	74,  // 94: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	74,  // 95: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
 	46,  // 96: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
-	73,  // 97: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
-	73,  // 98: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	73,  // 99: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
-	73,  // 100: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
-	72,  // 101: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
+	74,  // 97: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
+	74,  // 98: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	74,  // 99: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
+	74,  // 100: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
+	73,  // 101: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
 	47,  // 102: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
-	72,  // 103: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
-	73,  // 104: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
-	73,  // 105: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
+	73,  // 103: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
+	74,  // 104: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
+	74,  // 105: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
 	52,  // 106: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
-	73,  // 107: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
+	74,  // 107: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
 	42,  // 108: weir.state.v1.PoolTree.waste:type_name -> weir.state.v1.Waste
 	49,  // 109: weir.state.v1.PoolTree.clocks:type_name -> weir.state.v1.StarvationClock
 	50,  // 110: weir.state.v1.PoolTree.age:type_name -> weir.state.v1.PreemptionAge
-	73,  // 111: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
-	73,  // 112: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
+	74,  // 111: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
+	74,  // 112: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
 	51,  // 113: weir.state.v1.PreemptionAge.takings:type_name -> weir.state.v1.Taking
 	0,   // 114: weir.state.v1.Taking.usage:type_name -> weir.state.v1.Resources
-	73,  // 115: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
+	74,  // 115: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
 	53,  // 116: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
-	73,  // 117: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
+	74,  // 117: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
 	55,  // 118: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
 	54,  // 119: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
 	48,  // 120: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
 	31,  // 121: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
 	37,  // 122: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
 	45,  // 123: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
-	58,  // 124: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
-	59,  // 125: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
+	59,  // 124: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
+	60,  // 125: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
 	23,  // 126: weir.state.v1.Record.profile:type_name -> weir.state.v1.MemoryProfile
 	40,  // 127: weir.state.v1.Record.claim:type_name -> weir.state.v1.Claim
 	41,  // 128: weir.state.v1.Record.rate:type_name -> weir.state.v1.PreemptionRate
-	57,  // 129: weir.state.v1.Record.group:type_name -> weir.state.v1.Group
-	73,  // 130: weir.state.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	72,  // 131: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
-	22,  // 132: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
-	11,  // 133: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
-	134, // [134:134] is the sub-list for method output_type
-	134, // [134:134] is the sub-list for method input_type
-	134, // [134:134] is the sub-list for extension type_name
-	134, // [134:134] is the sub-list for extension extendee
-	0,   // [0:134] is the sub-list for field type_name
+	58,  // 129: weir.state.v1.Record.group:type_name -> weir.state.v1.Group
+	57,  // 130: weir.state.v1.Record.revocation:type_name -> weir.state.v1.Revocation
+	74,  // 131: weir.state.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	74,  // 132: weir.state.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	74,  // 133: weir.state.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	73,  // 134: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
+	22,  // 135: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
+	11,  // 136: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
+	137, // [137:137] is the sub-list for method output_type
+	137, // [137:137] is the sub-list for method input_type
+	137, // [137:137] is the sub-list for extension type_name
+	137, // [137:137] is the sub-list for extension extendee
+	0,   // [0:137] is the sub-list for field type_name
 }
 
 func init() { file_statepb_state_proto_init() }
@@ -6849,6 +6976,7 @@ func file_statepb_state_proto_init() {
 		(*Record_Claim)(nil),
 		(*Record_Rate)(nil),
 		(*Record_Group)(nil),
+		(*Record_Revocation)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -6856,7 +6984,7 @@ func file_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_statepb_state_proto_rawDesc), len(file_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   71,
+			NumMessages:   72,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -73,6 +73,7 @@ var kinds = [...]struct {
 	35: {"remove_node", (*commandpb.RemoveNode)(nil)},
 	36: {"hand_over", (*commandpb.HandOver)(nil)},
 	37: {"edit_group", (*commandpb.EditGroup)(nil)},
+	38: {"revoke", (*commandpb.Revoke)(nil)},
 }
 
 // byMessage finds a kind by the full name of its message.

@@ -26,7 +26,7 @@ func TestNumbersAreForEver(t *testing.T) {
 		28: "weir.command.v1.AdmitOperation", 29: "weir.command.v1.CheckpointVolumes",
 		30: "weir.command.v1.PreemptAllocations", 31: "weir.command.v1.UpdateReserves",
 		32: "weir.command.v1.SaveMemoryProfiles", 33: "weir.command.v1.RemoveMemoryProfiles", 34: "weir.command.v1.PublishOutput", 35: "weir.command.v1.RemoveNode",
-		36: "weir.command.v1.HandOver", 37: "weir.command.v1.EditGroup",
+		36: "weir.command.v1.HandOver", 37: "weir.command.v1.EditGroup", 38: "weir.command.v1.Revoke",
 	}
 	if len(kinds)-1 != len(want) {
 		t.Fatalf("%d kinds, want %d: a new kind gets its line here", len(kinds)-1, len(want))

@@ -90,6 +90,14 @@ func (g generator) editGroup() proto.Message {
 	return m
 }
 
+func (g generator) revoke() proto.Message {
+	r := &statepb.Revocation{Role: "user", Name: g.one([]string{"ann", "bob"}, "name"), IssuedBefore: timestamppb.New(epochStart)}
+	if g.pick(3, "by serial") == 0 {
+		r = &statepb.Revocation{Serial: g.one([]string{"1a", "2b"}, "serial"), Role: g.one([]string{"", "user"}, "role")}
+	}
+	return &commandpb.Revoke{Revocation: r, Lift: g.pick(3, "lift") == 0}
+}
+
 func (g generator) createTree() proto.Message {
 	return &commandpb.CreateTree{Tree: g.one([]string{"gpu", "big", "a/b"}, "tree"), Options: optionsOf(map[string]any{"nodes_filter": g.filter()})}
 }

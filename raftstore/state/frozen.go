@@ -52,6 +52,9 @@ func (s *State) Freeze() *Frozen {
 		sequence(RightsIn(s).Groups(), nil, func(g *statepb.Group) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_Group{Group: g}}
 		}),
+		sequence(RightsIn(s).Revocations(), nil, func(r *statepb.Revocation) *statepb.Record {
+			return &statepb.Record{Record: &statepb.Record_Revocation{Revocation: r}}
+		}),
 		sequence(nodes, compareNodes, func(n *statepb.Node) *statepb.Record { return &statepb.Record{Record: &statepb.Record_Node{Node: n}} }),
 		sequence(operations, nil, func(v *version) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_Operation{Operation: v.full()}}
@@ -72,7 +75,7 @@ func (s *State) Freeze() *Frozen {
 	}}
 }
 
-// Records yields everything in the state: the header, pool trees and groups by name, nodes by id,
+// Records yields everything in the state: the header, pool trees and groups by name, revocations by key, nodes by id,
 // operations by acceptance, allocations by grant, memory profiles by key, claims by
 // operation, preemption rates by pool, and the archive. Equal states yield equal records.
 // It stops at the first error and returns it. Records must not be changed.

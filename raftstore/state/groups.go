@@ -1,8 +1,11 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -100,6 +103,56 @@ func (r Rights) checkRights(what string, pools pooltree.Tree) *refusal {
 		if refused := r.checkGroups(fmt.Sprintf("%s: acl of pool %q", what, pool), list.Groups()); refused != nil {
 			return refused
 		}
+	}
+	return nil
+}
+
+// MaxRevocations is the greatest number of revocations.
+const MaxRevocations = 10000
+
+// revocationKey returns what a revocation is about: it replaces an earlier one of the same.
+func revocationKey(r *statepb.Revocation) string {
+	if r.GetSerial() != "" {
+		return r.GetSerial()
+	}
+	return r.GetRole() + "/" + r.GetName()
+}
+
+// revoke has certificates no longer accepted, or accepted again.
+func (c accessChange) revoke(m *commandpb.Revoke) *refusal {
+	const what = "revoke certificates"
+	r := m.GetRevocation()
+	key := revocationKey(r)
+	bySerial, byName := r.GetSerial() != "", r.GetRole() != "" && r.GetName() != ""
+	switch _, known := c.revocations[key]; {
+	case bySerial == byName || byName && !m.GetLift() && r.GetIssuedBefore() == nil:
+		return refuse(CodeInvalidRevocation, "%s: give a serial number, or a role and a name with the moment of issue", what)
+	case m.GetLift() && !known:
+		return refuse(CodeUnknownRevocation, "%s: nothing is revoked as %s", what, key)
+	case m.GetLift():
+		delete(c.revocations, key)
+		return nil
+	case !known && len(c.revocations) >= MaxRevocations:
+		return refuse(CodeInvalidRevocation, "%s: there are %d revocations, the maximum: lift those of certificates that have expired", what, MaxRevocations)
+	}
+	kept := shallow(r)
+	kept.User, kept.Time = m.GetUser(), c.timestamp()
+	c.revocations[key] = kept
+	return nil
+}
+
+// Revocations returns the revocations, by key.
+func (r Rights) Revocations() []*statepb.Revocation {
+	return slices.SortedFunc(maps.Values(r.revocations), func(a, b *statepb.Revocation) int { return cmp.Compare(revocationKey(a), revocationKey(b)) })
+}
+
+// Revoked returns the revocation of a certificate; nil if it is accepted.
+func (r Rights) Revoked(serial, role, name string, issued time.Time) *statepb.Revocation {
+	if found := r.revocations[serial]; found != nil {
+		return found
+	}
+	if found := r.revocations[role+"/"+name]; found != nil && issued.Before(found.GetIssuedBefore().AsTime()) {
+		return found
 	}
 	return nil
 }

@@ -76,6 +76,7 @@ var handlers = byMessage(
 	about(ofTrees, "admit operation", byLeader, treeChange.admitOperation),
 
 	asked(operators[*commandpb.EditGroup]("change groups"), anyone(ofAccess, accessChange.editGroup)),
+	asked(operators[*commandpb.Revoke]("revoke certificates"), anyone(ofAccess, accessChange.revoke)),
 )
 
 // handler carries out one kind of command.

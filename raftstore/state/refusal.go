@@ -30,6 +30,11 @@ const (
 	// CodeTooManyGroups: the cluster has reached the limit of groups.
 	CodeTooManyGroups = "too_many_groups"
 
+	// CodeInvalidRevocation: the revocation names no certificates, or too much.
+	CodeInvalidRevocation = "invalid_revocation"
+	// CodeUnknownRevocation: there is no such revocation to lift.
+	CodeUnknownRevocation = "unknown_revocation"
+
 	// CodeInvalidSpec: the operation's specification is invalid.
 	CodeInvalidSpec = "invalid_spec"
 	// CodeUnknownOperation: no operation in the state has the id.

@@ -48,6 +48,8 @@ type State struct {
 	archive []string
 
 	groups map[string]*statepb.Group
+	// revocations are the certificates that are no longer accepted, by revocationKey.
+	revocations map[string]*statepb.Revocation
 
 	allocations map[scheduling.JobID]*statepb.Allocation
 	// profiles are the memory profiles that ended operations have saved, by key.
@@ -87,6 +89,7 @@ func empty() *State {
 		aliases:     make(map[string]scheduling.OperationID),
 		mutations:   make(map[mutation]scheduling.OperationID),
 		groups:      make(map[string]*statepb.Group),
+		revocations: make(map[string]*statepb.Revocation),
 		allocations: make(map[scheduling.JobID]*statepb.Allocation),
 		profiles:    make(map[string]*statepb.MemoryProfile),
 		claims:      newClaims(),

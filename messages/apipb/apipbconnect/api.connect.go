@@ -165,6 +165,11 @@ const (
 	AccessServiceGroupsProcedure = "/weir.api.v1.AccessService/Groups"
 	// AccessServiceEditGroupProcedure is the fully-qualified name of the AccessService's EditGroup RPC.
 	AccessServiceEditGroupProcedure = "/weir.api.v1.AccessService/EditGroup"
+	// AccessServiceRevocationsProcedure is the fully-qualified name of the AccessService's Revocations
+	// RPC.
+	AccessServiceRevocationsProcedure = "/weir.api.v1.AccessService/Revocations"
+	// AccessServiceRevokeProcedure is the fully-qualified name of the AccessService's Revoke RPC.
+	AccessServiceRevokeProcedure = "/weir.api.v1.AccessService/Revoke"
 )
 
 // OperationServiceClient is a client for the weir.api.v1.OperationService service.
@@ -1924,6 +1929,10 @@ type AccessServiceClient interface {
 	Groups(context.Context, *connect.Request[apipb.GroupsRequest]) (*connect.Response[apipb.GroupsResponse], error)
 	// EditGroup changes the users of a group, makes it or removes it. It is for operators.
 	EditGroup(context.Context, *connect.Request[apipb.EditGroupRequest]) (*connect.Response[apipb.EditGroupResponse], error)
+	// Revocations shows the certificates that are no longer accepted.
+	Revocations(context.Context, *connect.Request[apipb.RevocationsRequest]) (*connect.Response[apipb.RevocationsResponse], error)
+	// Revoke has certificates no longer accepted, or accepted again. It is for operators.
+	Revoke(context.Context, *connect.Request[apipb.RevokeRequest]) (*connect.Response[apipb.RevokeResponse], error)
 }
 
 // NewAccessServiceClient constructs a client for the weir.api.v1.AccessService service. By default,
@@ -1961,15 +1970,29 @@ func NewAccessServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(accessServiceMethods.ByName("EditGroup")),
 			connect.WithClientOptions(opts...),
 		),
+		revocations: connect.NewClient[apipb.RevocationsRequest, apipb.RevocationsResponse](
+			httpClient,
+			baseURL+AccessServiceRevocationsProcedure,
+			connect.WithSchema(accessServiceMethods.ByName("Revocations")),
+			connect.WithClientOptions(opts...),
+		),
+		revoke: connect.NewClient[apipb.RevokeRequest, apipb.RevokeResponse](
+			httpClient,
+			baseURL+AccessServiceRevokeProcedure,
+			connect.WithSchema(accessServiceMethods.ByName("Revoke")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // accessServiceClient implements AccessServiceClient.
 type accessServiceClient struct {
-	whoAmI    *connect.Client[apipb.WhoAmIRequest, apipb.WhoAmIResponse]
-	mayI      *connect.Client[apipb.MayIRequest, apipb.MayIResponse]
-	groups    *connect.Client[apipb.GroupsRequest, apipb.GroupsResponse]
-	editGroup *connect.Client[apipb.EditGroupRequest, apipb.EditGroupResponse]
+	whoAmI      *connect.Client[apipb.WhoAmIRequest, apipb.WhoAmIResponse]
+	mayI        *connect.Client[apipb.MayIRequest, apipb.MayIResponse]
+	groups      *connect.Client[apipb.GroupsRequest, apipb.GroupsResponse]
+	editGroup   *connect.Client[apipb.EditGroupRequest, apipb.EditGroupResponse]
+	revocations *connect.Client[apipb.RevocationsRequest, apipb.RevocationsResponse]
+	revoke      *connect.Client[apipb.RevokeRequest, apipb.RevokeResponse]
 }
 
 // WhoAmI calls weir.api.v1.AccessService.WhoAmI.
@@ -1992,6 +2015,16 @@ func (c *accessServiceClient) EditGroup(ctx context.Context, req *connect.Reques
 	return c.editGroup.CallUnary(ctx, req)
 }
 
+// Revocations calls weir.api.v1.AccessService.Revocations.
+func (c *accessServiceClient) Revocations(ctx context.Context, req *connect.Request[apipb.RevocationsRequest]) (*connect.Response[apipb.RevocationsResponse], error) {
+	return c.revocations.CallUnary(ctx, req)
+}
+
+// Revoke calls weir.api.v1.AccessService.Revoke.
+func (c *accessServiceClient) Revoke(ctx context.Context, req *connect.Request[apipb.RevokeRequest]) (*connect.Response[apipb.RevokeResponse], error) {
+	return c.revoke.CallUnary(ctx, req)
+}
+
 // AccessServiceHandler is an implementation of the weir.api.v1.AccessService service.
 type AccessServiceHandler interface {
 	// WhoAmI shows who the caller is to the cluster.
@@ -2001,6 +2034,10 @@ type AccessServiceHandler interface {
 	Groups(context.Context, *connect.Request[apipb.GroupsRequest]) (*connect.Response[apipb.GroupsResponse], error)
 	// EditGroup changes the users of a group, makes it or removes it. It is for operators.
 	EditGroup(context.Context, *connect.Request[apipb.EditGroupRequest]) (*connect.Response[apipb.EditGroupResponse], error)
+	// Revocations shows the certificates that are no longer accepted.
+	Revocations(context.Context, *connect.Request[apipb.RevocationsRequest]) (*connect.Response[apipb.RevocationsResponse], error)
+	// Revoke has certificates no longer accepted, or accepted again. It is for operators.
+	Revoke(context.Context, *connect.Request[apipb.RevokeRequest]) (*connect.Response[apipb.RevokeResponse], error)
 }
 
 // NewAccessServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -2034,6 +2071,18 @@ func NewAccessServiceHandler(svc AccessServiceHandler, opts ...connect.HandlerOp
 		connect.WithSchema(accessServiceMethods.ByName("EditGroup")),
 		connect.WithHandlerOptions(opts...),
 	)
+	accessServiceRevocationsHandler := connect.NewUnaryHandler(
+		AccessServiceRevocationsProcedure,
+		svc.Revocations,
+		connect.WithSchema(accessServiceMethods.ByName("Revocations")),
+		connect.WithHandlerOptions(opts...),
+	)
+	accessServiceRevokeHandler := connect.NewUnaryHandler(
+		AccessServiceRevokeProcedure,
+		svc.Revoke,
+		connect.WithSchema(accessServiceMethods.ByName("Revoke")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/weir.api.v1.AccessService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case AccessServiceWhoAmIProcedure:
@@ -2044,6 +2093,10 @@ func NewAccessServiceHandler(svc AccessServiceHandler, opts ...connect.HandlerOp
 			accessServiceGroupsHandler.ServeHTTP(w, r)
 		case AccessServiceEditGroupProcedure:
 			accessServiceEditGroupHandler.ServeHTTP(w, r)
+		case AccessServiceRevocationsProcedure:
+			accessServiceRevocationsHandler.ServeHTTP(w, r)
+		case AccessServiceRevokeProcedure:
+			accessServiceRevokeHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -2067,4 +2120,12 @@ func (UnimplementedAccessServiceHandler) Groups(context.Context, *connect.Reques
 
 func (UnimplementedAccessServiceHandler) EditGroup(context.Context, *connect.Request[apipb.EditGroupRequest]) (*connect.Response[apipb.EditGroupResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.AccessService.EditGroup is not implemented"))
+}
+
+func (UnimplementedAccessServiceHandler) Revocations(context.Context, *connect.Request[apipb.RevocationsRequest]) (*connect.Response[apipb.RevocationsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.AccessService.Revocations is not implemented"))
+}
+
+func (UnimplementedAccessServiceHandler) Revoke(context.Context, *connect.Request[apipb.RevokeRequest]) (*connect.Response[apipb.RevokeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.AccessService.Revoke is not implemented"))
 }

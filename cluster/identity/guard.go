@@ -1,0 +1,123 @@
+package identity
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// ErrRevoked is returned for a certificate that the cluster no longer accepts.
+var ErrRevoked = errors.New("certificate has been revoked")
+
+// guard keeps the open connections of a process, so that none outlives the certificate of its peer.
+type guard struct {
+	mu sync.Mutex
+	// revoked returns an error for a certificate that is no longer accepted; nil if none is known.
+	revoked func(*x509.Certificate) error
+	open    map[*Guarded]struct{}
+}
+
+// Heed makes the function revoked decide which certificates are no longer accepted, besides those
+// that have expired. It returns an error that says why. Call Review for connections that are open.
+func (c *Credentials) Heed(revoked func(*x509.Certificate) error) {
+	c.guard.mu.Lock()
+	defer c.guard.mu.Unlock()
+	c.guard.revoked = revoked
+}
+
+// refuses returns an error if the cluster no longer accepts a certificate.
+func (g *guard) refuses(cert *x509.Certificate) error {
+	g.mu.Lock()
+	revoked := g.revoked
+	g.mu.Unlock()
+	if revoked == nil {
+		return nil
+	}
+	if err := revoked(cert); err != nil {
+		return fmt.Errorf("%w: %w", ErrRevoked, err)
+	}
+	return nil
+}
+
+// Guarded is a connection below TLS that Review closes when the certificate of its peer is no
+// longer accepted.
+type Guarded struct {
+	net.Conn
+	guard *guard
+	peer  *x509.Certificate
+}
+
+// Guard returns a connection on which TLS is about to begin, and the configuration with which it
+// must begin.
+func (c *Credentials) Guard(conn net.Conn, config *tls.Config) (*Guarded, *tls.Config) {
+	g := &Guarded{Conn: conn, guard: &c.guard}
+	config = config.Clone()
+	verify := config.VerifyConnection
+	config.VerifyConnection = func(state tls.ConnectionState) error {
+		if err := verify(state); err != nil {
+			return err
+		}
+		g.guard.mu.Lock()
+		defer g.guard.mu.Unlock()
+		g.peer = state.PeerCertificates[0]
+		if g.guard.open == nil {
+			g.guard.open = make(map[*Guarded]struct{})
+		}
+		g.guard.open[g] = struct{}{}
+		return nil
+	}
+	return g, config
+}
+
+// Close implements net.Conn.
+func (g *Guarded) Close() error {
+	g.guard.mu.Lock()
+	delete(g.guard.open, g)
+	g.guard.mu.Unlock()
+	return g.Conn.Close()
+}
+
+// Review closes the connections whose peer has a certificate that has expired or is no longer
+// accepted, and returns why, for each of them.
+func (c *Credentials) Review(now time.Time) (closed []error) {
+	c.guard.mu.Lock()
+	open := make([]*Guarded, 0, len(c.guard.open))
+	for g := range c.guard.open {
+		open = append(open, g)
+	}
+	c.guard.mu.Unlock()
+	for _, g := range open {
+		err := c.guard.refuses(g.peer)
+		if err == nil && now.After(g.peer.NotAfter) {
+			err = fmt.Errorf("%w: it was valid until %s", ErrExpired, stamp(g.peer.NotAfter))
+		}
+		if err != nil {
+			_ = g.Close()
+			peer, _ := ofCertificate(g.peer)
+			closed = append(closed, fmt.Errorf("connection with %s (%s) closed: %w", peer, g.RemoteAddr(), err))
+		}
+	}
+	return closed
+}
+
+// Serial returns the serial number of a certificate as text.
+func Serial(cert *x509.Certificate) string { return cert.SerialNumber.Text(16) }
+
+// Issued returns when a certificate was issued, to the second.
+func Issued(cert *x509.Certificate) time.Time { return cert.NotBefore.Add(backdate) }
+
+// OfCertificate returns the identity in a certificate of a cluster.
+func OfCertificate(cert *x509.Certificate) (Identity, error) { return ofCertificate(cert) }
+
+// Certificate returns the certificate of the process itself.
+func (c *Credentials) Certificate() *x509.Certificate { return c.current.Load().cert.Leaf }
+
+// ReadCertificate reads the certificate in a file.
+func ReadCertificate(path string) (*x509.Certificate, error) {
+	cert, _, err := readCert(path)
+	return cert, err
+}

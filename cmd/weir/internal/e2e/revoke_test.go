@@ -1,0 +1,111 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/messages/apipb"
+)
+
+// TestRevocation takes certificates away from a user with an open stream and from an agent with a
+// job: both are cut off at every replica, and stay so when the leader is killed. New certificates of
+// the same names are accepted, and so are the old ones once the revocation is lifted.
+func TestRevocation(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, here, "n1", "n2")
+	c.startAgent("n1")
+	c.startAgent("n2")
+	c.ready(t, 2)
+	operation := c.start(t, one(small(1, "run", c.folder(t), "1h")))
+	c.runs(t, operation, 1)
+
+	// The stream of ann ends.
+	ann, err := c.httpClient("user-ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.replicaURL("r2")+"/weir.api.v1.OperationService/Watch",
+		strings.NewReader(`{"operation": "`+operation+`"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	stream, err := ann.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Body.Close()
+	c.cli(t, "tls", "revoke", "--role", "user", "--name", "ann", "--reason", "laptop stolen")
+	began := time.Now()
+	if shown, err := io.ReadAll(stream.Body); err == nil {
+		t.Errorf("the stream ended well: %s", shown)
+	}
+	t.Logf("the stream was cut %s after the revocation", time.Since(began).Round(time.Millisecond))
+	for _, replica := range replicaNames {
+		until(t, "ann is refused", func() string {
+			if status, _, err := c.post(ctx, "user-ann", replica, "OperationService/List", "{}"); err == nil {
+				return fmt.Sprintf("%s answers ann: %d", replica, status)
+			}
+			return ""
+		})
+	}
+
+	// The agent is cut off, and its job runs elsewhere.
+	node := c.node("n1")
+	where := c.runs(t, operation, 1)[0].GetNode()
+	if where == c.node("n2") {
+		node = c.node("n2")
+	}
+	c.cli(t, "tls", "revoke", "--certificate", c.certs("agent-"+node, "tls.crt"))
+	agent := strings.TrimPrefix(node, strings.TrimSuffix(c.node("n1"), "n1"))
+	c.nodeIs(t, agent, "offline")
+	until(t, "the job runs on the other node", func() string {
+		for _, job := range c.jobs(t, operation, "running") {
+			if job.GetNode() != node {
+				return ""
+			}
+		}
+		return "it does not"
+	})
+
+	c.process(c.leader(t)).kill()
+	if _, _, err := c.post(ctx, "user-ann", live(c), "OperationService/List", "{}"); err == nil {
+		t.Error("ann is let in after a failover")
+	}
+	if list := c.cli(t, "tls", "revoke", "--list"); !strings.Contains(list, "of user ann") || !strings.Contains(list, "laptop stolen") || !strings.Contains(list, "serial ") {
+		t.Errorf("the list is\n%s", list)
+	}
+	if refused := c.refusedTo(t, "operator-admin", live(c), "AccessService/Revoke", `{"role": "operator", "name": "admin"}`); !strings.Contains(refused.Message, "it is the certificate with which you ask") {
+		t.Errorf("the operator's own certificate: %v", refused)
+	}
+
+	c.cli(t, "tls", "revoke", "--role", "user", "--name", "ann", "--lift")
+	until(t, "ann is let in again", func() string {
+		status, data, err := c.post(ctx, "user-ann", live(c), "OperationService/List", "{}")
+		if err != nil {
+			return err.Error()
+		}
+		if status != 200 {
+			return string(data)
+		}
+		return ""
+	})
+	c.ask(t, "OperationService/Abort", object{"operation": operation}, &apipb.AbortOperationResponse{})
+}
+
+// live returns a replica that runs.
+func live(c *cluster) string {
+	for _, name := range replicaNames {
+		if c.lives(name) {
+			return name
+		}
+	}
+	return ""
+}
