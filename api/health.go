@@ -17,6 +17,8 @@ type Health struct {
 	// computed fair shares.
 	Leading     bool
 	SharesFound time.Time
+	// Expires is when the certificate of the replica expires; zero without certificates.
+	Expires time.Time
 }
 
 // The thresholds beyond which Status reports a problem.
@@ -31,6 +33,8 @@ const (
 	// staleShares is how old the fair shares may be: they are computed several times a
 	// second.
 	staleShares = 5 * time.Second
+	// soonExpires is how long before it expires a certificate is a problem.
+	soonExpires = 30 * 24 * time.Hour
 )
 
 // troubles lists the problems of this replica. Each begins with the replica's name,
@@ -56,6 +60,9 @@ func (s *server) troubles(now time.Time) []string {
 	}
 	if worst := h.Store.Disk.RecentWorst; worst > slowWrite {
 		add("has a slow disk: a log write took %s within the last two minutes, and every change waits for log writes", worst.Round(time.Millisecond))
+	}
+	if left := h.Expires.Sub(now); !h.Expires.IsZero() && left < soonExpires {
+		add("has a certificate that expires in %d days, on %s: issue a new one (weir tls issue)", int(left.Hours()/24), h.Expires.UTC().Format(time.DateOnly))
 	}
 	if n := h.Store.Tally.Breaches; n > 0 {
 		add("found %d operations with inconsistent job counters: see its log, and report it", n)

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -15,11 +16,15 @@ type Station interface {
 	Stats() actors.StationStats
 }
 
-// NewAgent returns the handler that serves the metrics of an agent.
-func NewAgent(version string, of Station) http.Handler { return handler(agentRegistry(version, of)) }
+// NewAgent returns the handler that serves the metrics of an agent. The function `expires` returns
+// when the agent's certificate expires; it is nil without certificates.
+func NewAgent(version string, of Station, expires func() time.Time) http.Handler {
+	return handler(agentRegistry(version, of, expires))
+}
 
-func agentRegistry(version string, of Station) *prometheus.Registry {
+func agentRegistry(version string, of Station, expires func() time.Time) *prometheus.Registry {
 	return registry(version, func(s sink) {
+		s.certificate(expires)
 		stats := of.Stats()
 		s.agent(stats.Agent)
 		s.remote(stats.Remote)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"weir/actors"
@@ -31,12 +32,15 @@ func (stationFake) Stats() actors.StationStats {
 }
 
 func TestAgentShowsItsFigures(t *testing.T) {
-	registry := agentRegistry("v1", stationFake{})
+	registry := agentRegistry("v1", stationFake{}, func() time.Time { return time.Now().Add(time.Hour) })
 	problems, err := testutil.GatherAndLint(registry)
 	if err != nil || len(problems) > 0 {
 		t.Errorf("%v %v", problems, err)
 	}
 	lines := shown(t, handler(registry))
+	if left := gathered(t, registry, "weir_certificate_expires_seconds"); left < 3500 || left > 3600 {
+		t.Errorf("the certificate expires in %v seconds, want an hour", left)
+	}
 	for _, want := range []string{
 		`weir_agent_registered 1`, `weir_agent_lease_left_seconds 4.5`, `weir_agent_heartbeats_sent_total 5`,
 		`weir_agent_heartbeats_acknowledged_total 4`, `weir_agent_plans_refused_total 3`, `weir_agent_job_starts_total{outcome="started"} 2`,
@@ -57,4 +61,20 @@ func TestAgentShowsItsFigures(t *testing.T) {
 			t.Errorf("missing: %s", want)
 		}
 	}
+}
+
+// gathered returns the value of the one metric of this name.
+func gathered(t *testing.T, registry *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			return family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("there is no %s", name)
+	return 0
 }

@@ -112,7 +112,7 @@ func (portFake) Stats() wire.Stats {
 func (f *replicaFake) registry() *prometheus.Registry {
 	calls := NewCalls()
 	calls.Observe("/weir.api.v1.ClusterService/Status", "ok", 3*time.Millisecond)
-	return replicaRegistry(ReplicaConfig{Version: "v1", Store: storeFake{f}, Actors: actorsFake{f}, Gossip: f, API: apiFake{}, Port: portFake{}, Calls: calls})
+	return replicaRegistry(ReplicaConfig{Version: "v1", Store: storeFake{f}, Actors: actorsFake{f}, Gossip: f, API: apiFake{}, Port: portFake{}, Calls: calls, Expires: func() time.Time { return time.Now().Add(time.Hour) }})
 }
 
 func TestNamesFollowTheConventions(t *testing.T) {

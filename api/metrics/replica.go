@@ -38,6 +38,15 @@ type ReplicaConfig struct {
 	Port    interface{ Stats() wire.Stats }
 	// Calls observes the calls of the API.
 	Calls *Calls
+	// Expires returns when the replica's certificate expires. It is nil without certificates.
+	Expires func() time.Time
+}
+
+// certificate adds how long the certificate of the process is valid.
+func (s sink) certificate(expires func() time.Time) {
+	if expires != nil {
+		gauge(s, "certificate_expires_seconds", "Time until the certificate of the process expires; negative after that.", time.Until(expires()))
+	}
 }
 
 // NewReplica returns the handler that serves the metrics of a replica.
@@ -45,6 +54,7 @@ func NewReplica(cfg ReplicaConfig) http.Handler { return handler(replicaRegistry
 
 func replicaRegistry(cfg ReplicaConfig) *prometheus.Registry {
 	return registry(cfg.Version, func(s sink) {
+		s.certificate(cfg.Expires)
 		stats := cfg.Store.Stats()
 		s.raft(stats)
 		s.state(cfg.Store)

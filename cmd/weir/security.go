@@ -233,6 +233,15 @@ func (r *renewal) review() {
 	}
 }
 
+// expires returns a function that says when the process's certificate expires; nil without
+// certificates.
+func (p protection) expires() func() time.Time {
+	if mutual, ok := p.security.(wire.Mutual); ok {
+		return mutual.Credentials.Expires
+	}
+	return nil
+}
+
 // heed makes revocations in a state count for new and open connections.
 func (p protection) heed(view func(func(*state.State))) {
 	mutual, ok := p.security.(wire.Mutual)

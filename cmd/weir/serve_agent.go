@@ -34,7 +34,7 @@ func serveAgent(f *agentFlags, protection protection, station *actors.Station, l
 		return nil, &exitError{exitUsage, fmt.Errorf("--metrics-listen: %w", err)}
 	}
 	routes := http.NewServeMux()
-	routes.Handle("GET /metrics", metrics.NewAgent(version, station))
+	routes.Handle("GET /metrics", metrics.NewAgent(version, station, protection.expires()))
 	routes.Handle("GET /healthz", health.Alive())
 	routes.Handle("GET /readyz", health.Ready(
 		health.Check{Name: "registered", Ask: func(context.Context) error {

@@ -223,7 +223,7 @@ func newAPIHandler(s *server) (routes *http.ServeMux, stop func(), err error) {
 	routes = http.NewServeMux()
 	routes.Handle("/", handler)
 	routes.Handle("GET /metrics", wire.ForRoles(metrics.NewReplica(metrics.ReplicaConfig{
-		Version: version, Store: s.store, Actors: s.replica, Gossip: s.gossip, API: handler, Port: s.mux, Calls: calls,
+		Version: version, Store: s.store, Actors: s.replica, Gossip: s.gossip, API: handler, Port: s.mux, Calls: calls, Expires: s.protection.expires(),
 	}), watchers...))
 	routes.Handle("GET /healthz", wire.ForRoles(health.Alive(), watchers...))
 	routes.Handle("GET /readyz", wire.ForRoles(health.Ready(
@@ -240,5 +240,9 @@ func (s *server) knowsLeader(context.Context) error {
 // health returns the state of this replica.
 func (s *server) health() api.Health {
 	stats := s.replica.Stats()
-	return api.Health{Store: s.store.Stats(), Leading: stats.Leading, SharesFound: stats.Scheduler.Updated}
+	health := api.Health{Store: s.store.Stats(), Leading: stats.Leading, SharesFound: stats.Scheduler.Updated}
+	if expires := s.protection.expires(); expires != nil {
+		health.Expires = expires()
+	}
+	return health
 }
