@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/raft"
 	"google.golang.org/protobuf/proto"
@@ -235,18 +236,22 @@ func (b *batcher) wait(ctx context.Context, c *call, stopped <-chan struct{}) ([
 	}
 }
 
-// newCall encodes commands, which must fit into maxBytes. A command that cannot be decoded is
-// rejected here, because in the log it would stop every replica.
-func newCall(commands []*commandpb.Command, maxBytes int) (*call, error) {
+// newCall encodes commands, stamped with the time `now`, which must fit into maxBytes. A command
+// that cannot be decoded is rejected here, because in the log it would stop every replica.
+func newCall(now time.Time, commands []*commandpb.Command, maxBytes int) (*call, error) {
 	messages := make([]proto.Message, len(commands))
+	entry := &commandpb.Entry{Commands: make([]*commandpb.Command, len(commands))}
 	for i, cmd := range commands {
 		msg, err := command.Decode(cmd)
+		if err == nil {
+			command.Stamp(msg, now)
+			entry.Commands[i], err = command.New(msg)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("command %d of %d: %w", i+1, len(commands), err)
 		}
 		messages[i] = msg
 	}
-	entry := &commandpb.Entry{Commands: commands}
 	if size := proto.Size(entry); size > maxBytes {
 		return nil, fmt.Errorf("%d commands of %d bytes: %w: the limit is %d bytes: send fewer or smaller commands, for example shorter command lines and environments", len(commands), size, ErrTooLarge, maxBytes)
 	}

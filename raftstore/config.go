@@ -63,6 +63,9 @@ type Config struct {
 	QueueCommands int
 	QueueBytes    int
 
+	// Now returns the time for commands, while this replica leads. Default: time.Now.
+	Now func() time.Time
+
 	// WatchBuffer is how many events are kept for watchers that lag. An event about several jobs
 	// counts once for each job. Default 65536.
 	WatchBuffer int
@@ -155,6 +158,7 @@ func Default() Config {
 		EntriesInFlight:   2,
 		QueueCommands:     8192,
 		QueueBytes:        64 << 20,
+		Now:               time.Now,
 		WatchBuffer:       65536,
 		DiskStall:         time.Second,
 		Fatal:             func(err error) { panic(err) },
@@ -188,6 +192,7 @@ func (c Config) Validate() error {
 	refuse(c.EntriesInFlight < 1, "%d entries in flight: must be at least 1", c.EntriesInFlight)
 	refuse(c.QueueCommands < c.BatchMaxCommands, "queue of %d commands is smaller than one batch (%d)", c.QueueCommands, c.BatchMaxCommands)
 	refuse(c.QueueBytes < c.EntryMaxBytes, "queue of %d bytes is smaller than one entry (%d)", c.QueueBytes, c.EntryMaxBytes)
+	refuse(c.Now == nil, "now is not set")
 	refuse(c.WatchBuffer < 1, "watch buffer of %d events: must be at least 1", c.WatchBuffer)
 	refuse(c.DiskStall <= 0, "disk stall limit %v: must be above 0", c.DiskStall)
 	refuse(c.Fatal == nil, "fatal is not set")

@@ -3,12 +3,13 @@ package raftstore
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 )
 
 func TestProposedCommandsAreDecodedOnce(t *testing.T) {
-	c, err := newCall(removals(t, "a", "b"), 1000)
+	c, err := newCall(time.Now(), removals(t, "a", "b"), 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
