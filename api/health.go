@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	clocks "weir/cluster/clock"
 	"weir/messages/apipb"
 	"weir/messages/statepb"
 	"weir/raftstore"
@@ -17,6 +18,7 @@ type Health struct {
 	// computed fair shares.
 	Leading     bool
 	SharesFound time.Time
+	Clock       clocks.Report
 }
 
 // The thresholds beyond which Status reports a problem.
@@ -33,8 +35,8 @@ const (
 	staleShares = 5 * time.Second
 )
 
-// troubles lists the problems of this replica. Each begins with the replica's name,
-// because clients merge the lists of all replicas.
+// troubles lists the problems of this replica. Each begins with the replica's name, or with
+// "clock of" and its name, because clients merge the lists of all replicas.
 func (s *server) troubles(now time.Time) []string {
 	var out []string
 	add := func(format string, args ...any) {
@@ -47,6 +49,9 @@ func (s *server) troubles(now time.Time) []string {
 		return out
 	}
 	h := s.cfg.Health()
+	if trouble := h.Clock.Trouble(s.cfg.Replica); trouble != "" {
+		out = append(out, trouble)
+	}
 	// Raft's own entries are never applied to the state, so a small difference is no lag.
 	if behind := int64(h.Store.Commit) - int64(h.Store.Applied); behind > lagEntries {
 		add("lags: %d committed log entries are not applied yet, of %d: is its machine overloaded?", behind, h.Store.Commit)
@@ -60,7 +65,7 @@ func (s *server) troubles(now time.Time) []string {
 	if n := h.Store.Tally.Breaches; n > 0 {
 		add("found %d operations with inconsistent job counters: see its log, and report it", n)
 	}
-	if age := now.Sub(h.SharesFound); h.Leading && !h.SharesFound.IsZero() && age > staleShares {
+	if age := s.cfg.Now().Sub(h.SharesFound); h.Leading && !h.SharesFound.IsZero() && age > staleShares {
 		add("is the leader, but its scheduler has computed no fair shares for %s: see its log", age.Round(time.Second))
 	}
 	return out

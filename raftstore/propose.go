@@ -25,7 +25,7 @@ func (s *Store) Propose(ctx context.Context, commands ...*commandpb.Command) ([]
 	if err := s.leading(); err != nil {
 		return nil, fmt.Errorf("propose: %w", err)
 	}
-	c, err := newCall(s.cfg.Now(), commands, s.cfg.EntryMaxBytes)
+	c, err := newCall(s.cfg.Clock.Now(), commands, s.cfg.EntryMaxBytes)
 	if err != nil {
 		return nil, fmt.Errorf("propose: %w", err)
 	}

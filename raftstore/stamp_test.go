@@ -11,11 +11,20 @@ import (
 	"weir/scheduling"
 )
 
+// stoppedClock tells one time.
+type stoppedClock struct {
+	wallClock
+	at time.Time
+}
+
+// Now implements Clock.
+func (c stoppedClock) Now() time.Time { return c.at }
+
 // TestOnlyTheLeaderStamps (T7): a proposer whose clock is 30 days ahead leaves the state's time alone,
 // on the leader, which applies what it has decoded, and on followers, which read the log.
 func TestOnlyTheLeaderStamps(t *testing.T) {
 	leaders := time.Unix(1_800_000_000, 0)
-	c := startCluster(t, 3, func(cfg *Config) { cfg.Now = func() time.Time { return leaders } })
+	c := startCluster(t, 3, func(cfg *Config) { cfg.Clock = stoppedClock{at: leaders} })
 	month := timestamppb.New(leaders.Add(30 * 24 * time.Hour))
 	pool := poolCreation(testPool)
 	pool.Time = month
