@@ -20,7 +20,7 @@ import (
 // announced before the commit, so that clients stop sending requests to the jobs without waiting
 // for the commit. If the commit leaves a job without such an order, its announcement is withdrawn.
 func (r *Replica) commit(ctx context.Context, commands ...*commandpb.Command) ([]*commandpb.Result, error) {
-	ahead := r.ahead(time.Now(), commands)
+	ahead := r.ahead(r.cfg.Clock.Now(), commands)
 	for _, signal := range ahead {
 		r.Interrupt(signal)
 	}

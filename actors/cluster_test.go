@@ -18,6 +18,7 @@ import (
 	"weir/actors/gateway"
 	"weir/actors/remote"
 	"weir/cluster"
+	"weir/cluster/clock"
 	"weir/cluster/gossip"
 	"weir/cluster/identity"
 	"weir/cluster/storage"
@@ -178,7 +179,8 @@ func (r *testReplica) start(t *testing.T, peers cluster.Peers, change func(*Conf
 	}
 	cfg.Dir, cfg.ClusterID, cfg.ReplicaID, cfg.Address = t.TempDir(), plaintext, r.id, r.address
 	cfg.Transport = raftstore.Transport{Listener: r.mux.Raft(), Dial: r.cable.dial}
-	cfg.Logger = log
+	times := clock.New()
+	cfg.Clock, cfg.Logger = times, log
 	for _, peer := range peers {
 		cfg.InitialPeers = append(cfg.InitialPeers, raftstore.Peer{ID: string(peer.ID), Address: peer.Address})
 	}
@@ -187,7 +189,7 @@ func (r *testReplica) start(t *testing.T, peers cluster.Peers, change func(*Conf
 	}
 	actors := Config{
 		ID: r.id, Cluster: plaintext, Incarnation: uint64(time.Now().UnixNano())<<8 | lives.Add(1), Version: "test",
-		Store: r.store, Directory: r.peers, Gossip: r.gossip, Dialer: dialer, IdentityOf: wire.IdentityOfRequest,
+		Store: r.store, Directory: r.peers, Gossip: r.gossip, Dialer: dialer, IdentityOf: wire.IdentityOfRequest, Clock: times,
 		Engine: engine.Default(), Gateway: gateway.DefaultLimits(), Timing: testTiming(), Streams: testStreams(),
 		Storage: storage.New(storage.Config{Roots: []string{"/"}}),
 		NewID:   func() string { return fmt.Sprintf("job-%06d", lives.Add(1)) }, Logger: log,

@@ -12,6 +12,7 @@ import (
 	"weir/actors/node"
 	"weir/actors/remote"
 	"weir/cluster"
+	"weir/cluster/clock"
 	"weir/cluster/gossip"
 	"weir/cluster/identity"
 	"weir/cluster/storage"
@@ -99,6 +100,8 @@ type Config struct {
 	Gossip      Gossip
 	Dialer      remote.Dialer
 	IdentityOf  func(*http.Request) (identity.Identity, error)
+	// Clock tells the time of this replica. The store has the same.
+	Clock *clock.Clock
 	// Limits bound the replicated state; nil means the defaults.
 	Limits *statepb.Limits
 	// Storage provides the input of map operations and accepts their output.
@@ -120,8 +123,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("actors: id %q, cluster %q: both are required", c.ID, c.Cluster)
 	case c.Incarnation == 0:
 		return fmt.Errorf("actors of replica %s: incarnation is required", c.ID)
-	case c.Store == nil || c.Directory == nil || c.Gossip == nil || c.Dialer == nil || c.IdentityOf == nil || c.NewID == nil || c.Storage == nil || c.Logger == nil:
-		return fmt.Errorf("actors of replica %s: store, directory, gossip, dialer, identity, ids, storage and logger are required", c.ID)
+	case c.Store == nil || c.Directory == nil || c.Gossip == nil || c.Dialer == nil || c.IdentityOf == nil || c.NewID == nil || c.Storage == nil || c.Clock == nil || c.Logger == nil:
+		return fmt.Errorf("actors of replica %s: store, directory, gossip, dialer, identity, ids, storage, clock and logger are required", c.ID)
 	}
 	if err := c.Gateway.Validate(); err != nil {
 		return err

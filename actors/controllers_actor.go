@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
@@ -55,8 +54,8 @@ func (a *controllersActor) Start() {
 				mine = append(mine, head(op))
 			}
 		}
-		ended = stagedBefore(s, time.Now())
-		taught = taughtBefore(s, a.replica.cfg.ID, time.Now())
+		ended = stagedBefore(s, a.replica.cfg.Clock.Now())
+		taught = taughtBefore(s, a.replica.cfg.ID, a.replica.cfg.Clock.Now())
 	})
 	for _, op := range mine {
 		a.assigned(ctx, op.GetId(), op.GetAssignment().GetEpoch())
@@ -121,7 +120,7 @@ func (a *controllersActor) assigned(ctx actor.Context, operation string, epoch u
 		Log:     &anyLog{ctx: a.ctx, replica: r, patience: r.cfg.Timing.Patience},
 		Signals: r, Addresses: r.addresses, RetryAfter: r.cfg.Timing.Retry,
 		Storage: r.cfg.Storage, MaxJobs: r.records.maxJobs,
-		MaxEnds: 10000, Batch: 4096, BatchBytes: 512 << 10, Now: time.Now, Logger: r.cfg.Logger,
+		MaxEnds: 10000, Batch: 4096, BatchBytes: 512 << 10, Now: r.cfg.Clock.Now, Logger: r.cfg.Logger,
 	}), false))
 	r.controllers.set(operation, pid)
 }

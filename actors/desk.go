@@ -102,7 +102,7 @@ func (d desk) post(view *actorpb.SchedulerView) *actorpb.SchedulerView {
 		Explanations: view.GetExplanations(),
 	}
 	if shown.Time == nil {
-		shown.Time = timestamppb.Now()
+		shown.Time = timestamppb.New(d.cfg.Clock.Now())
 	}
 	shown.Nodes = make([]*actorpb.NodeView, 0, len(view.GetNodes()))
 	for _, seen := range view.GetNodes() {

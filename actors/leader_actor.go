@@ -9,7 +9,6 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/actors/node"
 	"weir/actors/operation"
@@ -146,13 +145,23 @@ func (a *leaderActor) beginTerm(ctx context.Context) (index uint64, err error) {
 	if err := a.replica.store.Barrier(ctx); err != nil {
 		return 0, fmt.Errorf("begin term: %w", err)
 	}
-	var done bool
-	a.replica.store.View(func(s *state.State) { done, index = s.Term().GetTerm() == a.term, s.LastIndex() })
+	var done, began bool
+	a.replica.store.View(func(s *state.State) {
+		done, began, index = s.Term().GetTerm() == a.term, !s.LastTime().IsZero(), s.LastIndex()
+	})
 	if done {
 		return index, nil
 	}
+	if !began {
+		// The state has no time that could go on: its first one must not be wrong.
+		select {
+		case <-a.replica.cfg.Clock.Compared():
+		case <-ctx.Done():
+			return 0, fmt.Errorf("begin term: compare clocks: %w", ctx.Err())
+		}
+	}
 	commands, err := encode([]proto.Message{&commandpb.BeginTerm{
-		Term: a.term, Replica: a.replica.cfg.ID, Time: timestamppb.New(time.Now()), ClusterId: a.replica.cfg.Cluster, Limits: a.replica.cfg.Limits,
+		Term: a.term, Replica: a.replica.cfg.ID, ClusterId: a.replica.cfg.Cluster, Limits: a.replica.cfg.Limits,
 	}})
 	if err != nil {
 		return 0, err
@@ -175,7 +184,7 @@ func (a *leaderActor) rebuild(ctx actor.Context, index uint64) {
 	var operations []scheduling.OperationID
 	var ended []*statepb.Operation
 	a.replica.store.View(func(s *state.State) {
-		ended = stagedBefore(s, time.Now())
+		ended = stagedBefore(s, a.replica.cfg.Clock.Now())
 		for _, n := range s.Nodes() {
 			nodes = append(nodes, n.GetId())
 		}
@@ -324,7 +333,7 @@ func (a *leaderActor) spawnNode(ctx actor.Context, id string) {
 		ID: id, Term: a.term, Leader: a.replica.cfg.ID, State: a.replica.records, Log: a.terms,
 		Scheduler: &offers{ctx.ActorSystem().Root, a.trees.schedulers}, Agents: a.replica, Board: a.replica.board, Words: nodeWords{a.replica, a.term}, Lead: a.lead,
 		Replicas: func() []*actorpb.Replica { return replicasOf(a.replica.cfg.Directory.View()) },
-		Timing:   timing.Node, RetryAfter: timing.Retry, Now: time.Now, Logger: a.log,
+		Timing:   timing.Node, RetryAfter: timing.Retry, Now: time.Now, StateNow: a.replica.cfg.Clock.Now, Logger: a.log,
 	})))
 }
 
@@ -332,6 +341,6 @@ func (a *leaderActor) spawnOperation(ctx actor.Context, id scheduling.OperationI
 	timing := a.replica.cfg.Timing
 	a.operations[id] = a.spawn(ctx, operation.New(operation.Config{
 		ID: string(id), Term: a.term, State: a.replica.records, Instances: a.replica.heldBack, Replicas: a.replica.liveness, Log: a.terms,
-		ReassignAfter: timing.ReassignAfter, RetryAfter: timing.Retry, Now: time.Now, Logger: a.log,
+		ReassignAfter: timing.ReassignAfter, RetryAfter: timing.Retry, Now: a.replica.cfg.Clock.Now, Logger: a.log,
 	}))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"weir/cluster"
+	"weir/cluster/clock"
 	"weir/scheduling"
 )
 
@@ -122,7 +123,7 @@ func TestWhoBeginsToLeadHearsOfReplicas(t *testing.T) {
 		}
 	}))
 	defer system.Root.Poison(pid)
-	r := &Replica{system: system, liveness: newLiveness("r1", func(string) bool { return true })}
+	r := &Replica{cfg: Config{Clock: clock.Alone()}, system: system, liveness: newLiveness("r1", func(string) bool { return true })}
 	// The view is taken in when there is a leader already.
 	r.liveness.mu.Lock()
 	begun := make(chan struct{})

@@ -94,11 +94,11 @@ func Start(cfg Config) (*Replica, error) {
 		cfg: cfg, store: cfg.Store, board: newBoard(), news: newNewsdesk(),
 		histories: pool.NewHistories(), discarding: make(chan struct{}, discardsAtOnce),
 		records: &records{store: cfg.Store, directory: cfg.Directory},
-		signals: signal.NewSignals(cfg.Timing.SignalKeep, maxSignals, time.Now),
-		nodes:   signal.NewNodes(cfg.Timing.SignalKeep+2*cfg.Timing.Node.Lease, maxNodeWords, time.Now),
+		signals: signal.NewSignals(cfg.Timing.SignalKeep, maxSignals, cfg.Clock.Now),
+		nodes:   signal.NewNodes(cfg.Timing.SignalKeep+2*cfg.Timing.Node.Lease, maxNodeWords, cfg.Clock.Now),
 		system:  actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return cfg.Logger })),
 	}
-	r.words = signal.NewWords(cfg.Timing.SignalKeep, maxWords, time.Now, func(job string) bool { return r.records.Allocation(job) != nil })
+	r.words = signal.NewWords(cfg.Timing.SignalKeep, maxWords, cfg.Clock.Now, func(job string) bool { return r.records.Allocation(job) != nil })
 	r.liveness = newLiveness(cfg.ID, func(id string) bool { return r.remote.Connected(peerOf(id)) })
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	// Late answers to an earlier process must not match a future of this one.
@@ -118,7 +118,7 @@ func Start(cfg Config) (*Replica, error) {
 		return nil, errors.Join(err, r.Close())
 	}
 	cfg.Store.BeforeTransfer(r.keepVolumes)
-	for _, run := range []func(){historian{r}.follow, r.followLeadership, r.catchUp, r.followReplicas} {
+	for _, run := range []func(){historian{r}.follow, r.followLeadership, r.catchUp, r.followReplicas, r.compareClocks} {
 		r.done.Go(run)
 	}
 	return r, nil
@@ -326,7 +326,7 @@ func (r *Replica) followReplicas() {
 // observe processes a view of the cluster, and notifies the leader's operations when a replica came
 // or left. A leader actor that starts at the same time either sees the new view or is notified.
 func (r *Replica) observe(view *cluster.View) {
-	if !r.liveness.observe(time.Now(), view) {
+	if !r.liveness.observe(r.cfg.Clock.Now(), view) {
 		return
 	}
 	if leader := r.leader.Load(); leader != nil {

@@ -4,6 +4,7 @@ import (
 	"weir/actors/gateway"
 	"weir/actors/remote"
 	"weir/actors/scheduler"
+	"weir/cluster/clock"
 )
 
 // Stats is the work of a replica's actors since Start, and their current state.
@@ -14,6 +15,8 @@ type Stats struct {
 	Gateway gateway.Stats
 	// Scheduler counts over all terms that this replica led.
 	Scheduler scheduler.Stats
+	// Clock is what this replica knows of its clock.
+	Clock clock.Report
 	// Controllers is how many operations have their controller here.
 	Controllers int
 	// HeartbeatsDropped counts heartbeats that were replaced by a newer one before the node's
@@ -25,6 +28,7 @@ type Stats struct {
 func (r *Replica) Stats() Stats {
 	return Stats{
 		Leading: r.leader.Load() != nil, Remote: r.remote.Stats(), Gateway: r.gatewayFigures.Stats(), Scheduler: r.schedulerFigures.Stats(),
+		Clock:       r.cfg.Clock.Report(),
 		Controllers: len(r.controllers.all()), HeartbeatsDropped: r.heartbeatsDropped.Load(),
 	}
 }

@@ -3,7 +3,6 @@ package actors
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -185,7 +184,7 @@ func whole(views []*actorpb.SchedulerView) *actorpb.SchedulerView {
 func (a *leaderActor) poolConfig(key poolKey) pool.Config {
 	return pool.Config{
 		Tree: key.tree, Name: key.pool, Term: a.term, State: a.replica.records, Log: a.terms,
-		RetryAfter: a.replica.cfg.Timing.Retry, Now: time.Now, Logger: a.log,
+		RetryAfter: a.replica.cfg.Timing.Retry, Now: a.replica.cfg.Clock.Now, Logger: a.log,
 	}
 }
 
@@ -194,7 +193,7 @@ func (a *leaderActor) schedulerConfig(tree scheduling.TreeName) scheduler.Config
 	return scheduler.Config{
 		Tree: tree, Term: a.term, State: a.replica.records, Log: a.terms, Engine: a.replica.cfg.Engine,
 		TickEvery: timing.FairShareUpdate, TickGap: timing.FairShareGap, CheckpointEvery: scheduler.CheckpointEvery, NodesPerPlan: 256, MaxInFlight: 4,
-		NewID: a.replica.cfg.NewID, Now: time.Now, Figures: &a.replica.schedulerFigures, History: recorder{a.replica.histories}, Logger: a.log,
+		NewID: a.replica.cfg.NewID, Now: a.replica.cfg.Clock.Now, Figures: &a.replica.schedulerFigures, History: recorder{a.replica.histories}, Logger: a.log,
 	}
 }
 

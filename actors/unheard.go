@@ -36,7 +36,7 @@ var _ node.Words = nodeWords{}
 
 // Say implements node.Words.
 func (w nodeWords) Say(node string, unheard bool) {
-	w.system.Root.Send(w.nodePID, signal.TellNode{Said: &actorpb.NodeWord{Node: node, Term: w.term, Unheard: unheard, Time: timestamppb.Now()}})
+	w.system.Root.Send(w.nodePID, signal.TellNode{Said: &actorpb.NodeWord{Node: node, Term: w.term, Unheard: unheard, Time: timestamppb.New(w.cfg.Clock.Now())}})
 }
 
 // Unheard implements node.Words.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	clocks "weir/cluster/clock"
 	"weir/messages/apipb"
 	"weir/messages/statepb"
 	"weir/raftstore"
@@ -19,6 +20,8 @@ type Health struct {
 	SharesFound time.Time
 	// Expires is when the certificate of the replica expires; zero without certificates.
 	Expires time.Time
+	// Clock is how the clock of the replica compares.
+	Clock       clocks.Report
 }
 
 // The thresholds beyond which Status reports a problem.
@@ -37,8 +40,8 @@ const (
 	soonExpires = 30 * 24 * time.Hour
 )
 
-// troubles lists the problems of this replica. Each begins with the replica's name,
-// because clients merge the lists of all replicas.
+// troubles lists the problems of this replica. Each begins with the replica's name, or with
+// "clock of" and its name, because clients merge the lists of all replicas.
 func (s *server) troubles(now time.Time) []string {
 	var out []string
 	add := func(format string, args ...any) {
@@ -51,6 +54,9 @@ func (s *server) troubles(now time.Time) []string {
 		return out
 	}
 	h := s.cfg.Health()
+	if trouble := h.Clock.Trouble(s.cfg.Replica); trouble != "" {
+		out = append(out, trouble)
+	}
 	// Raft's own entries are never applied to the state, so a small difference is no lag.
 	if behind := int64(h.Store.Commit) - int64(h.Store.Applied); behind > lagEntries {
 		add("lags: %d committed log entries are not applied yet, of %d: is its machine overloaded?", behind, h.Store.Commit)
@@ -67,7 +73,7 @@ func (s *server) troubles(now time.Time) []string {
 	if n := h.Store.Tally.Breaches; n > 0 {
 		add("found %d operations with inconsistent job counters: see its log, and report it", n)
 	}
-	if age := now.Sub(h.SharesFound); h.Leading && !h.SharesFound.IsZero() && age > staleShares {
+	if age := s.cfg.Now().Sub(h.SharesFound); h.Leading && !h.SharesFound.IsZero() && age > staleShares {
 		add("is the leader, but its scheduler has computed no fair shares for %s: see its log", age.Round(time.Second))
 	}
 	return out

@@ -61,9 +61,6 @@ func (s whoAndWhat) Revoke(ctx context.Context, req *connect.Request[apipb.Revok
 			return nil, invalid("%s: %v", what, err)
 		}
 		r.Role = role.String()
-		if !m.GetLift() {
-			r.IssuedBefore = now
-		}
 	}
 	if own := by.Role.String() == r.GetRole() && by.Name == r.GetName() || by.serial != "" && by.serial == r.GetSerial(); own && !m.GetLift() {
 		return nil, fail(connect.CodeFailedPrecondition, state.CodeInvalidRevocation,

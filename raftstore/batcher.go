@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/raft"
 	"google.golang.org/protobuf/proto"
@@ -235,14 +236,21 @@ func (b *batcher) wait(ctx context.Context, c *call, stopped <-chan struct{}) ([
 	}
 }
 
-// newCall encodes commands, which must fit into maxBytes. A command that cannot be decoded is
-// rejected here, because in the log it would stop every replica.
-func newCall(commands []*commandpb.Command, maxBytes int) (*call, error) {
+// newCall encodes commands, stamped with the time `now`, which must fit into maxBytes. A command
+// that cannot be decoded is rejected here, because in the log it would stop every replica.
+func newCall(now time.Time, commands []*commandpb.Command, maxBytes int) (*call, error) {
 	decoded, err := command.DecodeAll(commands)
 	if err != nil {
 		return nil, err
 	}
-	entry := &commandpb.Entry{Commands: commands}
+	entry := &commandpb.Entry{Commands: make([]*commandpb.Command, len(commands))}
+	for i, cmd := range decoded {
+		command.Stamp(cmd.Message, now)
+		if entry.Commands[i], err = command.New(cmd.Message); err != nil {
+			return nil, fmt.Errorf("command %d of %d: %w", i+1, len(commands), err)
+		}
+		entry.Commands[i].Subject = cmd.By
+	}
 	if size := proto.Size(entry); size > maxBytes {
 		return nil, fmt.Errorf("%d commands of %d bytes: %w: the limit is %d bytes: send fewer or smaller commands, for example shorter command lines and environments", len(commands), size, ErrTooLarge, maxBytes)
 	}

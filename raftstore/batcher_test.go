@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/raft"
 	"pgregory.net/rapid"
@@ -82,7 +83,7 @@ func testBatcher(t testing.TB, tune func(*Config)) (*batcher, *fakeLog) {
 
 // enqueue proposes and does not wait.
 func enqueue(t testing.TB, b *batcher, names ...string) <-chan outcome {
-	c, err := newCall(removals(t, names...), 1<<20)
+	c, err := newCall(time.Now(), removals(t, names...), 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +177,7 @@ func TestProposeRefusesAtOnce(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			c, err := newCall(test.commands, 1000)
+			c, err := newCall(time.Now(), test.commands, 1000)
 			if err == nil {
 				err = test.queue.push(c)
 			}
@@ -191,7 +192,7 @@ func TestWhoStopsWaitingLearnsWhatIsKnown(t *testing.T) {
 	b, log := testBatcher(t, nil)
 	open := make(chan struct{})
 	propose := func(ctx context.Context, name string) <-chan error {
-		c, err := newCall(removals(t, name), 1000)
+		c, err := newCall(time.Now(), removals(t, name), 1000)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -63,6 +63,9 @@ type Config struct {
 	QueueCommands int
 	QueueBytes    int
 
+	// Clock tells the time for commands, while this replica leads. Default: the machine's clock.
+	Clock Clock
+
 	// WatchBuffer is how many events are kept for watchers that lag. An event about several jobs
 	// counts once for each job. Default 65536.
 	WatchBuffer int
@@ -87,6 +90,23 @@ type Config struct {
 	// log. Default: slog.Default().
 	Logger *slog.Logger
 }
+
+// Clock tells the time.
+type Clock interface {
+	// Now returns the time of a command that is proposed now.
+	Now() time.Time
+	// Applied is called with the time of the state after each log entry and each snapshot.
+	Applied(at time.Time)
+}
+
+// wallClock is the clock of the machine.
+type wallClock struct{}
+
+// Now implements Clock.
+func (wallClock) Now() time.Time { return time.Now() }
+
+// Applied implements Clock.
+func (wallClock) Applied(time.Time) {}
 
 // EventLog keeps events; see package events. No method except Sync waits for a disk.
 type EventLog interface {
@@ -155,6 +175,7 @@ func Default() Config {
 		EntriesInFlight:   2,
 		QueueCommands:     8192,
 		QueueBytes:        64 << 20,
+		Clock:             wallClock{},
 		WatchBuffer:       65536,
 		DiskStall:         time.Second,
 		Fatal:             func(err error) { panic(err) },
@@ -188,6 +209,7 @@ func (c Config) Validate() error {
 	refuse(c.EntriesInFlight < 1, "%d entries in flight: must be at least 1", c.EntriesInFlight)
 	refuse(c.QueueCommands < c.BatchMaxCommands, "queue of %d commands is smaller than one batch (%d)", c.QueueCommands, c.BatchMaxCommands)
 	refuse(c.QueueBytes < c.EntryMaxBytes, "queue of %d bytes is smaller than one entry (%d)", c.QueueBytes, c.EntryMaxBytes)
+	refuse(c.Clock == nil, "clock is not set")
 	refuse(c.WatchBuffer < 1, "watch buffer of %d events: must be at least 1", c.WatchBuffer)
 	refuse(c.DiskStall <= 0, "disk stall limit %v: must be above 0", c.DiskStall)
 	refuse(c.Fatal == nil, "fatal is not set")

@@ -19,8 +19,9 @@ import (
 
 // machine holds the state and the figures derived from it. Only one goroutine of raft writes.
 type machine struct {
-	log  *slog.Logger
-	feed *feed
+	log   *slog.Logger
+	clock Clock
+	feed  *feed
 	// proposed holds the commands of entries that this replica has proposed.
 	proposed proposed
 	// restoreErr is the error of the last restore; raft logs it but returns a vaguer one.
@@ -44,7 +45,7 @@ type machineTimes struct {
 }
 
 func newMachine(cfg Config) *machine {
-	m := &machine{log: cfg.Logger, feed: newFeed(cfg.WatchBuffer), state: state.New(), tally: newTally()}
+	m := &machine{log: cfg.Logger, clock: cfg.Clock, feed: newFeed(cfg.WatchBuffer), state: state.New(), tally: newTally()}
 	if cfg.Events != nil {
 		m.events, m.teller = cfg.Events, events.NewTeller(m.state)
 	}
@@ -77,6 +78,7 @@ func (m *machine) apply(entries []*raft.Log) []any {
 			answers[i] = m.applyEntry(entry.Index, decoded[i])
 		}
 	}
+	m.clock.Applied(m.state.LastTime())
 	m.times.apply += time.Since(begin)
 	return answers
 }
@@ -147,6 +149,7 @@ func (m *machine) restore(r io.Reader) error {
 	took := time.Since(begin)
 	m.mu.Lock()
 	m.state, m.times.restore = restored, took
+	m.clock.Applied(restored.LastTime())
 	if m.events != nil {
 		m.teller = events.NewTeller(restored)
 		m.events.Jump(read.index)

@@ -11,7 +11,8 @@ import (
 )
 
 // Propose returns when the commands are committed and applied, in this order and without other
-// commands in between. It returns a result for each command, which says whether the state machine
+// commands in between. The time of each command is this replica's, whatever its proposer has set
+// (command.Stamp). It returns a result for each command, which says whether the state machine
 // refused it. On a replica that is not the leader it returns a *NotLeaderError at once.
 //
 // ErrOverloaded, ErrTooLarge, ErrNotLeader and ErrClosed without ErrOutcomeUnknown mean that
@@ -24,7 +25,7 @@ func (s *Store) Propose(ctx context.Context, commands ...*commandpb.Command) ([]
 	if err := s.leading(); err != nil {
 		return nil, fmt.Errorf("propose: %w", err)
 	}
-	c, err := newCall(commands, s.cfg.EntryMaxBytes)
+	c, err := newCall(s.cfg.Clock.Now(), commands, s.cfg.EntryMaxBytes)
 	if err != nil {
 		return nil, fmt.Errorf("propose: %w", err)
 	}

@@ -3,12 +3,16 @@ package raftstore
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
+
+	"weir/messages/commandpb"
+	"weir/raftstore/command"
 )
 
 func TestProposedCommandsAreDecodedOnce(t *testing.T) {
-	c, err := newCall(removals(t, "a", "b"), 1000)
+	c, err := newCall(time.Now(), removals(t, "a", "b"), 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,5 +40,25 @@ func TestProposedCommandsAreDecodedOnce(t *testing.T) {
 	}
 	if got, err := p.take(nil); err != nil || len(got) != 0 {
 		t.Errorf("an empty entry: %v, %v", got, err)
+	}
+}
+
+// TestStampedCommandsKeepTheirSubject: whoever asked for a command is checked when it is applied, so
+// the leader's stamp must not lose the subject.
+func TestStampedCommandsKeepTheirSubject(t *testing.T) {
+	commands := removals(t, "a", "b")
+	commands[1].Subject = &commandpb.Subject{User: "ann", Groups: []string{"g"}}
+	c, err := newCall(time.Unix(7, 0), commands, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written, err := command.DecodeEntry(c.entry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, got := range [][]command.Decoded{c.decoded, written} {
+		if got[0].By != nil || !proto.Equal(got[1].By, commands[1].GetSubject()) {
+			t.Errorf("the subjects are %v and %v", got[0].By, got[1].By)
+		}
 	}
 }

@@ -161,7 +161,7 @@ const protoactor = "github.com/asynkron/protoactor-go"
 // leanFolders import the standard library, leanModules and each other, because one
 // weir-jobproxy runs beside each job.
 var leanFolders = []string{
-	"cmd/weir-jobproxy", "actors/agent/runner/cgroup", "actors/agent/runner/output",
+	"cmd/weir-jobproxy", "cluster/clock", "actors/agent/runner/cgroup", "actors/agent/runner/output",
 	"actors/agent/runner/proctree", "actors/agent/runner/proxyproto", "actors/agent/runner/rights", "scheduling/records", "scheduling/statistics",
 }
 

@@ -32,8 +32,9 @@ type Agent struct {
 // shared is the state that the agent actor shares with its job actors and with the Agent.
 type shared struct {
 	replicas atomic.Pointer[[]Replica]
-	// until is when the lease runs out.
-	until   atomic.Pointer[time.Time]
+	// until is when the lease runs out, in nanoseconds on its clock.
+	until   atomic.Int64
+	clock   leaseClock
 	figures figures
 	waits   waits
 	journal records
@@ -44,6 +45,9 @@ type shared struct {
 	// ended is closed when the actor has stopped.
 	ended chan struct{}
 }
+
+// leaseLeft is how long the lease still lasts.
+func (s *shared) leaseLeft() time.Duration { return time.Duration(s.until.Load()) - s.clock.now() }
 
 // records is an agent's journal.
 type records interface {
@@ -133,7 +137,9 @@ func start(system *actor.ActorSystem, a *agentActor, kept *journal.State, option
 		return nil, err
 	}
 	a.shared.files = a.files
-	a.shared.until.Store(&time.Time{})
+	if a.shared.clock = a.cfg.leases; a.shared.clock.now == nil {
+		a.shared.clock = bootClock()
+	}
 	a.publishReplicas()
 	// A panic stops the agent, and with it the process. Its jobs go on, for the next
 	// process to adopt.

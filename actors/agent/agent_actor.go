@@ -41,8 +41,9 @@ type agentActor struct {
 	// finish cancels the agent's context.
 	finish context.CancelFunc
 	// wake is the timer of the next question to a replica. lapse is the timer of the lease's end.
-	wake, lapse *time.Timer
-	closing     *time.Timer
+	wake    *time.Timer
+	lapse   leaseTimer
+	closing *time.Timer
 	// awaiting are the orders that wait for the journal, oldest first.
 	awaiting []*awaiting
 	// look is the timer of the next disk measurement, and watch is the timer of the next memory
@@ -87,6 +88,7 @@ func (a *agentActor) Receive(ctx actor.Context) {
 			a.spawn(ctx, r.job, r.run)
 		}
 		a.recovered = nil
+		a.watchLease(ctx)
 		a.ask(ctx)
 		a.look = after(ctx, nil, spacePeriod, a.measure)
 		a.lookAtMemory(ctx)
@@ -133,8 +135,9 @@ func (a *agentActor) ask(ctx actor.Context) {
 	}
 	self, root := ctx.Self(), ctx.ActorSystem().Root
 	a.shared.figures.asked(a.held())
+	sent := a.shared.clock.now()
 	a.replicas.Ask(ask.To, a.question(ask), ask.Timeout, func(reply proto.Message, err error) {
-		root.Send(self, work(func(ctx actor.Context) { a.answered(ctx, ask.Number, reply, err) }))
+		root.Send(self, work(func(ctx actor.Context) { a.answered(ctx, sent, ask.Number, reply, err) }))
 	})
 }
 
@@ -164,18 +167,19 @@ func (a *agentActor) held() []*actorpb.HeldJob {
 	return held
 }
 
-// answered handles the answer to a question of the session.
-func (a *agentActor) answered(ctx actor.Context, number uint64, reply proto.Message, err error) {
+// answered handles the answer to a question of the session, which was sent at the given time since
+// the boot of the machine.
+func (a *agentActor) answered(ctx actor.Context, sent time.Duration, number uint64, reply proto.Message, err error) {
 	// If the lease ran out while the agent was frozen, handle that before the answer renews it.
 	a.expire(ctx)
 	outcome := a.session.Answer(time.Now(), number, reply, err)
 	a.shared.figures.answered(outcome)
 	a.tell(outcome)
-	if outcome.Lease > 0 && a.lease.Renew(outcome.Sent, outcome.Lease) {
+	if outcome.Lease > 0 && a.lease.Renew(sent, outcome.Lease) {
 		until := a.lease.Until()
-		a.shared.until.Store(&until)
-		a.lapse = after(ctx, a.lapse, time.Until(until), a.expire)
-		a.renewing.do(ctx, func() { a.processes.RenewAll(*a.shared.until.Load()) })
+		a.shared.until.Store(int64(until))
+		a.lapse.Reset(until - a.shared.clock.now())
+		a.renewing.do(ctx, func() { a.processes.RenewAll(time.Duration(a.shared.until.Load())) })
 	}
 	if told, ok := reply.(interface{ GetReplicas() []*actorpb.Replica }); ok && outcome.Lease > 0 && len(told.GetReplicas()) > 0 {
 		a.replicas.Keep(told.GetReplicas())
@@ -299,7 +303,8 @@ func (a *agentActor) close() {
 		a.cfg.Logger.Error("agent failed", "node", a.cfg.Node)
 	}
 	a.finish()
-	stopTimers(a.wake, a.lapse, a.closing, a.look, a.watch)
+	_ = a.lapse.Close()
+	stopTimers(a.wake, a.closing, a.look, a.watch)
 }
 
 // closeJournal closes the journal after the last job actor has stopped writing to it. It waits

@@ -72,6 +72,8 @@ type Config struct {
 
 	// machine measures the machine's memory. Default: from the kernel.
 	machine func() (Machine, error)
+	// leases is the clock of leases; the zero value is that of the boot.
+	leases leaseClock
 	// slow wraps the journal, for tests. Default: no wrapper.
 	slow func(records) records
 }

@@ -75,7 +75,7 @@ func (a *Agent) Stats() Stats {
 	stats := f.stats
 	stats.Ended, stats.Jobs, stats.Stages = maps.Clone(stats.Ended), maps.Clone(stats.Jobs), maps.Clone(stats.Stages)
 	stats.Journal, stats.Files = a.shared.journal.Stats(), a.shared.files.Stats()
-	stats.LeaseLeft = max(time.Until(*a.shared.until.Load()), 0)
+	stats.LeaseLeft = max(a.shared.leaseLeft(), 0)
 	return stats
 }
 

@@ -97,10 +97,10 @@ func (m *machine) Discard(job string) error {
 }
 
 // RenewAll implements Processes.
-func (m *machine) RenewAll(until time.Time) {
+func (m *machine) RenewAll(until time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if left := time.Until(until); left > 0 {
+	if left := until - bubbleTime(); left > 0 {
 		m.renewals = append(m.renewals, left)
 	}
 }

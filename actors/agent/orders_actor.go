@@ -38,7 +38,7 @@ func (a *agentActor) inbound(ctx actor.Context, m *remote.Inbound) {
 // take handles a plan, whose orders are followed once they are in the journal.
 func (a *agentActor) take(ctx actor.Context, from string, plan *actorpb.NodePlan) {
 	now := time.Now()
-	orders, records, err := a.intake.Take(plan, from, a.closed(now), a.space.Closed())
+	orders, records, err := a.intake.Take(plan, from, a.closed(), a.space.Closed())
 	if err != nil {
 		a.shared.figures.refused()
 		a.cfg.Logger.Warn("plan refused", "node", a.cfg.Node, "from", from, "error", err,
@@ -100,11 +100,11 @@ func (a *agentActor) abort(ctx actor.Context, now time.Time, aborts []*actorpb.A
 }
 
 // closed says why no job may be started now; empty if jobs may be started.
-func (a *agentActor) closed(now time.Time) string {
+func (a *agentActor) closed() string {
 	switch {
 	case a.closing != nil:
 		return "the agent is closing"
-	case !a.lease.Holds(now):
+	case !a.lease.Holds(a.shared.clock.now()):
 		return "the node has no lease"
 	default:
 		return ""

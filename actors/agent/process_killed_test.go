@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/actors/agent/runner"
+	"weir/cluster/clock"
 )
 
 // playProcesses are those of an agent that is killed at a moment that a test has chosen.
@@ -20,7 +21,7 @@ type playProcesses struct {
 }
 
 // RenewAll implements Processes.
-func (p *playProcesses) RenewAll(until time.Time) {
+func (p *playProcesses) RenewAll(until time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.Processes.RenewAll(until)
@@ -29,7 +30,7 @@ func (p *playProcesses) RenewAll(until time.Time) {
 // renewAndDie gives all jobs a lease for the last time.
 func (p *playProcesses) renewAndDie(lease time.Duration) {
 	p.mu.Lock()
-	p.Processes.RenewAll(time.Now().Add(lease))
+	p.Processes.RenewAll(clock.Boot() + lease)
 	_ = unix.Kill(os.Getpid(), unix.SIGKILL)
 }
 

@@ -29,8 +29,8 @@ type Processes interface {
 	// Discard ends and removes one of those jobs.
 	Left() map[string]Run
 	Discard(job string) error
-	// RenewAll extends the lease of all jobs until the given time.
-	RenewAll(until time.Time)
+	// RenewAll extends the lease of all jobs until the given time since the boot of the machine.
+	RenewAll(until time.Duration)
 	// ReadOutput returns a part of "stdout" or "stderr" of a job.
 	ReadOutput(job, stream string, offset, limit int64) (runner.OutputPart, error)
 }

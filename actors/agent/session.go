@@ -27,9 +27,9 @@ type Ask struct {
 
 // Outcome is what an answer means to the agent.
 type Outcome struct {
-	// Lease is the length of the lease that the leader granted, counted from Sent; 0: none.
+	// Lease is the length of the lease that the leader granted, counted from when the question was
+	// sent; 0: none.
 	Lease time.Duration
-	Sent  time.Time
 	// Registered: the leader has registered the agent.
 	Registered bool
 	// Learned: the roster has changed.
@@ -190,7 +190,7 @@ func (s *Session) registered(now time.Time, ask *Ask, m *actorpb.AgentRegistered
 	s.leader, s.term, s.sequence, s.period, s.lease = ask.To, m.GetTerm(), 0, period, lease
 	s.tries, s.hint = 0, ""
 	s.pause.reset()
-	return Outcome{Lease: lease, Sent: s.asked, Registered: true, Learned: s.roster.Learn(m.GetReplicas())}
+	return Outcome{Lease: lease, Registered: true, Learned: s.roster.Learn(m.GetReplicas())}
 }
 
 func (s *Session) acknowledged(now time.Time, ask *Ask, m *actorpb.HeartbeatAck) Outcome {
@@ -204,7 +204,7 @@ func (s *Session) acknowledged(now time.Time, ask *Ask, m *actorpb.HeartbeatAck)
 	if err := s.fence.Term(s.term); err != nil {
 		return s.stale(now, ask, s.term, err)
 	}
-	return Outcome{Lease: s.lease, Sent: s.asked, Learned: s.roster.Learn(m.GetReplicas())}
+	return Outcome{Lease: s.lease, Learned: s.roster.Learn(m.GetReplicas())}
 }
 
 // stale leaves a leader whose term is over.

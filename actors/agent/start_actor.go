@@ -11,12 +11,13 @@ import (
 // startRun starts the job's processes with the rest of the node's lease.
 func (a *jobActor) startRun(ctx actor.Context) {
 	stopTimers(a.overdue)
-	left := time.Until(*a.shared.until.Load())
+	left := a.shared.leaseLeft()
 	if left <= 0 {
 		a.began(ctx, nil, ErrNoLease)
 		return
 	}
 	spec, ports := another(a.job.Spec(left, &a.cfg)), a.job.start.GetPorts()
+	spec.LeaseEnd = a.shared.clock.now() + left
 	placed := a.placed
 	dir := a.folder.placing(spec.ID)
 	if placed {

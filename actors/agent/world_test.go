@@ -81,6 +81,21 @@ func testConfig(dir string, log slog.Handler) Config {
 	return c
 }
 
+// bubbleClock is the clock of leases of an agent in a bubble, whose time the boot does not know.
+func bubbleClock() leaseClock {
+	return leaseClock{bubbleTime, func(fire func()) leaseTimer { return bubbleTimer{time.AfterFunc(time.Hour, fire)} }}
+}
+
+func bubbleTime() time.Duration { return time.Duration(time.Now().UnixNano()) }
+
+type bubbleTimer struct{ timer *time.Timer }
+
+// Reset implements leaseTimer.
+func (t bubbleTimer) Reset(d time.Duration) { t.timer.Reset(d) }
+
+// Close implements leaseTimer.
+func (t bubbleTimer) Close() error { t.timer.Stop(); return nil }
+
 func inWorld(t *testing.T, test func(w *world)) { inWorldOn(t, t.TempDir(), test) }
 
 // inWorldOn has the agent keep its state in dir.
@@ -93,6 +108,7 @@ func inWorldOn(t *testing.T, dir string, test func(w *world)) {
 			logs:    &logs{},
 		}
 		w.cfg = testConfig(dir, w.logs)
+		w.cfg.leases = bubbleClock()
 		w.left.Store(8 << 30)
 		w.cfg.machine = func() (Machine, error) { return Machine{Total: 10 << 30, Available: w.left.Load()}, nil }
 		birth, _, err := journal.Open(journal.Config{Path: w.journalFile(), Node: "n1", Life: 9})

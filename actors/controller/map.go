@@ -110,7 +110,7 @@ func published(now time.Time, op *statepb.Operation, epoch uint64, parts []*stat
 		}
 		return step
 	}
-	step.Output = &statepb.Output{Path: op.GetSpec().GetMap().GetOutputPath(), Time: timestamppb.New(now)}
+	step.Output = &statepb.Output{Path: op.GetSpec().GetMap().GetOutputPath()}
 	for _, part := range parts {
 		step.Output.Rows += part.GetOutput().GetRows()
 		step.Output.Bytes += part.GetOutput().GetBytes()

@@ -76,8 +76,11 @@ type Config struct {
 	Timing   Timing
 	// RetryAfter is the pause after a proposal that was not committed.
 	RetryAfter time.Duration
-	Now        func() time.Time
-	Logger     *slog.Logger
+	// Now tells the time for leases, which does not count the time that this machine is suspended: the
+	// agent's lease has then run out before the leader's. StateNow is the time of the state, for stop
+	// orders.
+	Now, StateNow func() time.Time
+	Logger        *slog.Logger
 }
 
 // FromAgent is a message of the node's agent, whose identity has been checked.
@@ -171,7 +174,7 @@ func (a *nodeActor) register(m *actorpb.RegisterAgent, reply func(proto.Message)
 	record = describe(m)
 	record.Id = m.GetNode()
 	a.registering = reply
-	command := &commandpb.RegisterNode{Term: a.cfg.Term, Time: timestamppb.New(now), Node: record}
+	command := &commandpb.RegisterNode{Term: a.cfg.Term, Node: record}
 	a.propose(func(results []*commandpb.Result, err error) {
 		a.registering = nil
 		switch {
@@ -237,16 +240,15 @@ func (a *nodeActor) look() {
 		return
 	}
 	a.dirty = false
-	now := a.cfg.Now()
 	record, granted, index := a.read()
 	a.publish(granted)
-	if !a.session.Live(now) {
+	if !a.session.Live(a.cfg.Now()) {
 		if record.GetState() == statepb.NodeOffline && len(granted) > 0 {
 			a.giveUp(lifecycle.AbortNodeOffline, ids(granted))
 		}
 		return
 	}
-	diff := a.session.Compare(now, granted)
+	diff := a.session.Compare(a.cfg.StateNow(), granted)
 	if len(diff.Start)+len(diff.Abort) > 0 {
 		a.cfg.Agents.Send(a.cfg.ID, &actorpb.NodePlan{
 			Token: &actorpb.Token{Term: a.cfg.Term, Index: index},
@@ -261,8 +263,7 @@ func (a *nodeActor) look() {
 
 // expire gives the node up when its lease has expired.
 func (a *nodeActor) expire() {
-	now := a.cfg.Now()
-	if now.Before(a.session.Expires()) {
+	if a.cfg.Now().Before(a.session.Expires()) {
 		a.armExpiry()
 		return
 	}
@@ -279,7 +280,7 @@ func (a *nodeActor) expire() {
 	a.cfg.Logger.Warn("node lost: lease expired", "node", a.cfg.ID, "jobs", len(granted), "lease", a.cfg.Timing.Lease)
 	a.session.Close()
 	commands := []proto.Message{&commandpb.SetNodeOffline{
-		Term: a.cfg.Term, Time: timestamppb.New(now), Node: a.cfg.ID, Incarnation: record.GetIncarnation(), Reason: "lease expired",
+		Term: a.cfg.Term, Node: a.cfg.ID, Incarnation: record.GetIncarnation(), Reason: "lease expired",
 	}}
 	if len(granted) > 0 {
 		commands = append(commands, a.abort(lifecycle.AbortNodeOffline, ids(granted)))
@@ -293,7 +294,7 @@ func (a *nodeActor) giveUp(reason lifecycle.AbortReason, jobs []string) {
 
 func (a *nodeActor) abort(reason lifecycle.AbortReason, jobs []string) *commandpb.AbortAllocations {
 	return &commandpb.AbortAllocations{
-		Term: a.cfg.Term, Time: timestamppb.New(a.cfg.Now()), Node: a.cfg.ID, Reason: reason.String(), JobIds: jobs,
+		Term: a.cfg.Term, Node: a.cfg.ID, Reason: reason.String(), JobIds: jobs,
 	}
 }
 

@@ -49,7 +49,7 @@ func onStage(t *testing.T, record *statepb.Node, granted []Granted, story func(s
 		s.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
 		s.pid = s.system.Root.Spawn(actor.PropsFromProducer(New(Config{
 			ID: "n1", Term: 3, Leader: "r1", State: s, Log: s, Scheduler: s, Agents: s, Board: s, Words: s, Lead: s,
-			Replicas: func() []*actorpb.Replica { return nil }, Timing: DefaultTiming(), RetryAfter: 200 * time.Millisecond, Now: time.Now, Logger: quiet,
+			Replicas: func() []*actorpb.Replica { return nil }, Timing: DefaultTiming(), RetryAfter: 200 * time.Millisecond, Now: time.Now, StateNow: time.Now, Logger: quiet,
 		})))
 		story(s)
 		if err := s.system.Root.StopFuture(s.pid).Wait(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"weir/actors"
 	"weir/actors/gateway"
 	"weir/actors/remote"
+	"weir/cluster/clock"
 	"weir/messages/actorpb"
 )
 
@@ -20,6 +21,8 @@ func (s sink) leader(stats actors.Stats, of Actors) {
 	flag(s, "leader_active", "1 while this replica runs the leader's actors, otherwise 0.", stats.Leading)
 	gauge(s, "controllers", "Operations whose controller is on this replica.", stats.Controllers)
 	counter(s, "heartbeats_dropped_total", "Node heartbeats replaced by a newer one before they were processed.", stats.HeartbeatsDropped)
+	gauge(s, "clock_off_seconds", "How far the machine's clock is ahead of the replica's time, which it does not follow then; 0 within a second.", stats.Clock.Off.Seconds())
+	flag(s, "clock_agrees", "1 if the replica's time agrees with that of a majority of the voters, otherwise 0.", stats.Clock.Verdict == clock.Agrees)
 	scheduler := stats.Scheduler
 	counter(s, "scheduler_updates_total", "Fair share updates.", scheduler.Updates)
 	counter(s, "scheduler_update_seconds_total", "Time spent in fair share updates.", scheduler.UpdateTook)

@@ -3,29 +3,43 @@ package main
 import (
 	"time"
 
-	"weir/actors/agent/runner/proctree"
 	"weir/actors/agent/runner/proxyproto"
+	"weir/cluster/clock"
 )
 
 // unreadPause is the pause between two checks whether a message of the agent is still unread.
 const unreadPause = time.Millisecond
 
-// lease is how long the job may go on without an agent.
+// lease is how long the job may go on without an agent. The time that the machine is suspended
+// counts: meanwhile the leader gives the job to another node.
 type lease struct {
-	// end is when the lease expires, on the clock of proctree.Uptime.
+	// end is when the lease expires, on the clock of clock.Boot.
 	end   time.Duration
-	timer *time.Timer
+	timer *clock.Timer
+	over  chan struct{}
 }
 
 func newLease(spec *proxyproto.Spec) lease {
-	return lease{end: proctree.Uptime() + spec.Lease(), timer: time.NewTimer(spec.Lease())}
+	l := lease{over: make(chan struct{}, 1)}
+	l.timer = clock.NewTimer(func() {
+		select {
+		case l.over <- struct{}{}:
+		default:
+		}
+	})
+	now, left := clock.Boot(), spec.Lease()
+	if spec.LeaseEndMillis > 0 {
+		left = min(left, time.Duration(spec.LeaseEndMillis)*time.Millisecond-now)
+	}
+	l.set(now, left)
+	return l
 }
 
 // renew extends the lease to the end that the message gives, which may have passed by the time the
 // message is read. A message without an end does not renew an expired lease: the message may have
 // been written long ago, by an agent that no longer exists.
 func (l *lease) renew(m proxyproto.Renew) {
-	now := proctree.Uptime()
+	now := clock.Boot()
 	left := time.Duration(m.LeaseMillis) * time.Millisecond
 	if m.EndMillis > 0 {
 		left = min(left, time.Duration(m.EndMillis)*time.Millisecond-now)
@@ -37,7 +51,7 @@ func (l *lease) renew(m proxyproto.Renew) {
 
 func (l *lease) set(now, left time.Duration) {
 	l.end = now + left
-	l.timer.Reset(max(left, 0))
+	l.timer.Reset(left)
 }
 
 // deadline is when the job is killed, if it has not ended by then.
@@ -62,6 +76,11 @@ func (d *deadline) within(graceMillis int64) {
 // leaseOver lets the lease expire, unless a message of the agent is still unread: a proxy that
 // was stopped for a while finds the timer and the renewal at the same time.
 func (s *supervisor) leaseOver() {
+	if left := s.lease.end - clock.Boot(); left > 0 {
+		// The timer was set before the last renewal.
+		s.lease.timer.Reset(left)
+		return
+	}
 	if s.agent.unread() {
 		s.lease.timer.Reset(unreadPause)
 		return
@@ -82,5 +101,5 @@ func (s *supervisor) expire() {
 		s.end(expired)
 	}
 	// Keep the result for the length of another lease, in case an agent comes back.
-	s.lease.set(proctree.Uptime(), s.spec.Lease())
+	s.lease.set(clock.Boot(), s.spec.Lease())
 }

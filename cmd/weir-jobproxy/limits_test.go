@@ -180,7 +180,7 @@ func TestAbandonedFlush(t *testing.T) {
 func TestFlushOfAnAbandonedJob(t *testing.T) {
 	late := func(s *supervisor) {
 		s.lease.timer.Reset(0)
-		<-s.lease.timer.C
+		<-s.lease.over
 		s.expire()
 	}
 	stopped := func(s *supervisor) { s.stop(proxyproto.Stop{Reason: "preemption"}) }

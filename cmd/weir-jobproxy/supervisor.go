@@ -110,7 +110,7 @@ func (s *supervisor) run() {
 			s.serve(r)
 		case <-s.signals:
 			s.stop(proxyproto.Stop{Reason: "weir-jobproxy received SIGTERM"})
-		case <-s.lease.timer.C:
+		case <-s.lease.over:
 			s.leaseOver()
 		case <-s.timeLimit.C:
 			s.end(verdict{outcome: proxyproto.OutcomeTimeLimitExceeded, err: fmt.Sprintf("reached its time limit of %v", s.spec.TimeLimit())})

@@ -215,7 +215,7 @@ func newAPIHandler(s *server) (routes *http.ServeMux, stop func(), err error) {
 		Replica: s.flags.id, Cluster: s.protection.cluster, Version: version,
 		Store: s.store, Log: s.replica, Leader: s.replica, Signals: s.replica, Events: s.events, Directory: s.directory,
 		IdentityOf: wire.IdentityOfRequest, NewID: newID,
-		Observe: calls.Observe, Health: s.health, Now: time.Now, Limits: api.DefaultLimits(), Logger: s.log,
+		Observe: calls.Observe, Health: s.health, Now: s.clock.Now, Limits: api.DefaultLimits(), Logger: s.log,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -240,7 +240,7 @@ func (s *server) knowsLeader(context.Context) error {
 // health returns the state of this replica.
 func (s *server) health() api.Health {
 	stats := s.replica.Stats()
-	health := api.Health{Store: s.store.Stats(), Leading: stats.Leading, SharesFound: stats.Scheduler.Updated}
+	health := api.Health{Store: s.store.Stats(), Leading: stats.Leading, SharesFound: stats.Scheduler.Updated, Clock: stats.Clock}
 	if expires := s.protection.expires(); expires != nil {
 		health.Expires = expires()
 	}

@@ -20,6 +20,7 @@ import (
 	"weir/actors"
 	"weir/actors/gateway"
 	"weir/cluster"
+	"weir/cluster/clock"
 	"weir/cluster/gossip"
 	"weir/cluster/identity"
 	"weir/cluster/storage"
@@ -56,7 +57,7 @@ func runServer(asked context.Context, f *serverFlags, log *slog.Logger, say func
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectorPercent)
 	}
-	s := &server{flags: f, peers: peers, log: log}
+	s := &server{flags: f, peers: peers, log: log, clock: clock.New()}
 	ctx, fail := context.WithCancelCause(asked)
 	s.fail = fail
 	defer func() {
@@ -97,6 +98,7 @@ type server struct {
 	flags      *serverFlags
 	peers      cluster.Peers
 	log        *slog.Logger
+	clock      *clock.Clock
 	protection protection
 	mux        *wire.Mux
 	dialer     *wire.Dialer
@@ -203,7 +205,7 @@ func (s *server) open(ctx context.Context) error {
 	cfg.Locate, cfg.DiskStall = s.locate, s.flags.diskStall
 	cfg.Transport = raftstore.Transport{Listener: s.mux.Raft(), Dial: s.dialer.DialRaft}
 	cfg.SnapshotThreshold = s.flags.snapshotThreshold
-	cfg.Logger = s.log
+	cfg.Clock, cfg.Logger = s.clock, s.log
 	cfg.Fatal = func(err error) {
 		failStop(s.log, fmt.Errorf("replica %s exits, since its state on disk may be wrong: %w", s.flags.id, err))
 	}
@@ -313,7 +315,7 @@ func (s *server) hasBegun() (bool, error) {
 func (s *server) act(context.Context) (err error) {
 	s.replica, err = actors.Start(actors.Config{
 		ID: s.flags.id, Cluster: s.protection.cluster, Incarnation: s.incarnation, Version: version,
-		Store: s.store, Directory: s.directory, Gossip: s.gossip, Dialer: s.dialer, IdentityOf: wire.IdentityOfRequest,
+		Store: s.store, Directory: s.directory, Gossip: s.gossip, Dialer: s.dialer, IdentityOf: wire.IdentityOfRequest, Clock: s.clock,
 		Limits: &statepb.Limits{Operations: s.flags.maxOperations}, Engine: engine.Default(), Gateway: gateway.DefaultLimits(), Timing: s.flags.actorTiming(),
 		Storage: storage.New(storage.Config{Roots: s.flags.dataRoots}), NewID: newID, Logger: s.log,
 	})

@@ -94,9 +94,9 @@ func withOthers(best *apipb.StatusResponse, answers []client.ReplicaStatus) *api
 		if st.GetReplica() == best.GetReplica() {
 			continue
 		}
-		self := "replica " + st.GetReplica() + " "
+		self, clock := "replica "+st.GetReplica()+" ", "clock of "+st.GetReplica()+" "
 		for _, problem := range st.GetProblems() {
-			if strings.HasPrefix(problem, self) && !slices.Contains(best.Problems, problem) {
+			if (strings.HasPrefix(problem, self) || strings.HasPrefix(problem, clock)) && !slices.Contains(best.Problems, problem) {
 				best.Problems = append(best.Problems, problem)
 			}
 		}

@@ -91,7 +91,7 @@ func (g generator) editGroup() proto.Message {
 }
 
 func (g generator) revoke() proto.Message {
-	r := &statepb.Revocation{Role: "user", Name: g.one([]string{"ann", "bob"}, "name"), IssuedBefore: timestamppb.New(epochStart)}
+	r := &statepb.Revocation{Role: "user", Name: g.one([]string{"ann", "bob"}, "name")}
 	if g.pick(3, "by serial") == 0 {
 		r = &statepb.Revocation{Serial: g.one([]string{"1a", "2b"}, "serial"), Role: g.one([]string{"", "user"}, "role")}
 	}

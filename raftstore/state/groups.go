@@ -125,8 +125,8 @@ func (c accessChange) revoke(m *commandpb.Revoke) *refusal {
 	key := revocationKey(r)
 	bySerial, byName := r.GetSerial() != "", r.GetRole() != "" && r.GetName() != ""
 	switch _, known := c.revocations[key]; {
-	case bySerial == byName || byName && !m.GetLift() && r.GetIssuedBefore() == nil:
-		return refuse(CodeInvalidRevocation, "%s: give a serial number, or a role and a name with the moment of issue", what)
+	case bySerial == byName:
+		return refuse(CodeInvalidRevocation, "%s: give a serial number, or a role and a name", what)
 	case m.GetLift() && !known:
 		return refuse(CodeUnknownRevocation, "%s: nothing is revoked as %s", what, key)
 	case m.GetLift():
@@ -136,7 +136,10 @@ func (c accessChange) revoke(m *commandpb.Revoke) *refusal {
 		return refuse(CodeInvalidRevocation, "%s: there are %d revocations, the maximum: lift those of certificates that have expired", what, MaxRevocations)
 	}
 	kept := shallow(r)
-	kept.User, kept.Time = m.GetUser(), c.timestamp()
+	kept.User, kept.Time, kept.IssuedBefore = m.GetUser(), c.timestamp(), nil
+	if byName {
+		kept.IssuedBefore = c.timestamp()
+	}
 	c.revocations[key] = kept
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"weir/actors/agent/runner"
 	"weir/actors/agent/runner/proctree"
 	"weir/actors/agent/runner/proxyproto"
+	"weir/cluster/clock"
 )
 
 // killedAgent runs an agent in another process, which starts a job and is killed.
@@ -135,7 +136,7 @@ func TestJobsAreAdopted(t *testing.T) {
 						t.Errorf("process %d of the job: %v, want it to go on", pid, err)
 					}
 				}
-				f.RenewAll(time.Now().Add(time.Hour))
+				f.RenewAll(clock.Boot() + time.Hour)
 				if test.wantOutcome == proxyproto.OutcomeProxyFailed && test.before == nil {
 					killProxy(t, f, pid)
 				}

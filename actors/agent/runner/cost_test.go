@@ -14,6 +14,7 @@ import (
 	"weir/actors/agent/runner"
 	"weir/actors/agent/runner/proctree"
 	"weir/actors/agent/runner/proxyproto"
+	"weir/cluster/clock"
 )
 
 // proxyOf finds the proxy of a job.
@@ -74,7 +75,7 @@ func TestProxyStaysSmall(t *testing.T) {
 		return err == nil && string(part.Data) == "ready\n"
 	})
 	for range 20 {
-		f.RenewAll(time.Now().Add(10 * patience))
+		f.RenewAll(clock.Boot() + 10*patience)
 	}
 	now, most := f.resident(t, job)
 	t.Logf("weir-jobproxy: resident %d KiB, %d KiB at most", now>>10, most>>10)
@@ -94,7 +95,7 @@ func BenchmarkJobProxyResident(b *testing.B) {
 		job := f.start(b, runner.JobSpec{ID: "job-" + strconv.Itoa(n), Shell: "echo ready; sleep 1000"})
 		f.awaitOutput(b, job, 1)
 		for range 20 {
-			f.RenewAll(time.Now().Add(10 * patience))
+			f.RenewAll(clock.Boot() + 10*patience)
 		}
 		_, most := f.resident(b, job)
 		biggest = max(biggest, most)

@@ -13,6 +13,7 @@ import (
 	"weir/actors/agent/runner"
 	"weir/actors/agent/runner/proctree"
 	"weir/actors/agent/runner/proxyproto"
+	"weir/cluster/clock"
 )
 
 // pidsOf reads process ids printed by a job.
@@ -124,7 +125,7 @@ func TestLease(t *testing.T) {
 		f.awaitOutput(t, job, 1)
 		// Who is paused for as long as the lease tells nothing, and tells it again.
 		for begun := time.Now(); job.Result() == nil && time.Since(begun) < patience; <-time.After(500 * time.Millisecond) {
-			f.RenewAll(time.Now().Add(50 * time.Millisecond))
+			f.RenewAll(clock.Boot() + 50*time.Millisecond)
 		}
 		result := finished(t, job)
 		if result.Outcome != proxyproto.OutcomeLeaseExpired {

@@ -15,6 +15,7 @@ import (
 	"weir/actors/agent/runner"
 	"weir/actors/agent/runner/proctree"
 	"weir/actors/agent/runner/proxyproto"
+	"weir/cluster/clock"
 )
 
 // TestSecondVersion holds conversations with a proxy of version 2, as one was recorded:
@@ -31,7 +32,7 @@ func TestSecondVersion(t *testing.T) {
 		"its job ends by itself": {
 			recording: "v2-ended.txt",
 			tell: func(f *fixture, _ *runner.Job) error {
-				f.RenewAll(time.Now().Add(time.Minute))
+				f.RenewAll(clock.Boot() + time.Minute)
 				return nil
 			},
 			wantOutcome: proxyproto.OutcomeExited, wantCode: 7,

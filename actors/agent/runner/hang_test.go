@@ -15,6 +15,7 @@ import (
 	"weir/actors/agent/runner"
 	"weir/actors/agent/runner/proctree"
 	"weir/actors/agent/runner/proxyproto"
+	"weir/cluster/clock"
 )
 
 // untilStuck has a shell wait until touch, which it has started last, waits for the disk, and
@@ -111,7 +112,7 @@ func TestLeasesGoOnWhileOutputIsDropped(t *testing.T) {
 		for f.Job("job") != nil {
 			pause()
 		}
-		f.RenewAll(time.Now().Add(time.Minute))
+		f.RenewAll(clock.Boot() + time.Minute)
 	}()
 	select {
 	case <-went:

@@ -17,7 +17,7 @@ import (
 
 	"weir/actors/agent/runner/cgroup"
 	"weir/actors/agent/runner/output"
-	"weir/actors/agent/runner/proctree"
+	"weir/cluster/clock"
 )
 
 var (
@@ -186,18 +186,17 @@ func (r *Runner) Jobs() []*Job {
 	return slices.SortedFunc(maps.Values(r.jobs), func(a, b *Job) int { return strings.Compare(a.id, b.id) })
 }
 
-// RenewAll extends the leases of all jobs to the given time. Call it each time the agent's own
-// lease is renewed, well before the leases end.
-func (r *Runner) RenewAll(until time.Time) {
+// RenewAll extends the leases of all jobs to the given time, which counts from the boot of the
+// machine. Call it each time the agent's own lease is renewed, well before the leases end.
+func (r *Runner) RenewAll(until time.Duration) {
 	for _, job := range r.Jobs() {
 		// Read the clock for each job, so that waiting for a hung proxy does not extend the
-		// next lease. A pause between these two lines makes a lease shorter, not longer.
-		now := proctree.Uptime()
-		left := time.Until(until)
+		// next lease.
+		left := until - clock.Boot()
 		if left <= 0 {
 			return
 		}
-		err := job.renew(now+left, left)
+		err := job.renew(until, left)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			r.config.Logger.Warn("job lease not renewed: its proxy hangs", "job", job.id, "error", err)

@@ -58,6 +58,9 @@ type JobSpec struct {
 	TimeLimit time.Duration
 	// Lease is how long the job may run without a renewal: see Runner.RenewAll.
 	Lease time.Duration
+	// LeaseEnd is the latest end of the lease, as the time since the boot of the machine; 0: the
+	// lease begins with the job.
+	LeaseEnd time.Duration
 }
 
 // maxArguments limits command and environment together, in bytes. The kernel's
@@ -91,6 +94,7 @@ func (r *Runner) forProxy(s *JobSpec) (*proxyproto.Spec, error) {
 		DiskLimit:          s.DiskLimit,
 		TimeLimitMillis:    millis(s.TimeLimit),
 		LeaseMillis:        millis(s.Lease),
+		LeaseEndMillis:     millis(s.LeaseEnd),
 		SamplePeriodMillis: millis(c.SamplePeriod),
 		OutputFolder:       paths.output(s.ID),
 		StdoutLimit:        c.Output.Stdout,

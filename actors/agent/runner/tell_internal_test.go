@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/actors/agent/runner/proctree"
 	"weir/actors/agent/runner/proxyproto"
+	"weir/cluster/clock"
 )
 
 // TestSend writes what there is room for, whatever deadline of before is over, and gives up on
@@ -78,13 +78,13 @@ func TestLeaseEndsForAllAtOnce(t *testing.T) {
 	}
 	const lease = time.Hour
 	r.jobs["listens"].renewsUntil = true
-	until, most := time.Now().Add(lease), (proctree.Uptime() + lease).Milliseconds()
+	until := clock.Boot() + lease
 	r.RenewAll(until)
 	message, err := proxyproto.NewReader(proxies[1]).Read()
 	if err != nil || message.Renew == nil || message.Renew.LeaseMillis > (lease-tellTimeout).Milliseconds()+1 {
 		t.Errorf("told %+v, %v, want less by what it took to tell the other", message.Renew, err)
 	}
-	if end := message.Renew.EndMillis; end <= 0 || end > most {
-		t.Errorf("told that it ends at %d, want %d at most", end, most)
+	if end := message.Renew.EndMillis; end != until.Milliseconds() {
+		t.Errorf("told that it ends at %d, want %d", end, until.Milliseconds())
 	}
 }

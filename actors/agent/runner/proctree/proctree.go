@@ -128,17 +128,6 @@ func look(id proxyproto.Identity) (alive bool, err error) {
 	return err == nil && process.StartTicks == id.StartTicks && !process.Gone, nil
 }
 
-// Uptime is the time since the machine booted, suspended time included. The clock is the same
-// for all processes.
-func Uptime() time.Duration {
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
-		// Every Linux that runs Go programs has it.
-		panic(fmt.Sprintf("read the time since the boot: %v", err))
-	}
-	return time.Duration(now.Nano())
-}
-
 // All reads every process.
 func All() ([]Process, error) {
 	folder, err := os.Open("/proc")

@@ -32,8 +32,8 @@ import "time"
 //
 // Version 2 adds the message Interrupt. Version 3 adds isolation, input and outputs to the
 // spec, and the counts of input and output to the result. Version 4 allows an Interrupt
-// without a signal. Version 5 adds the message Probe.
-const Version = 5
+// without a signal. Version 5 adds the message Probe. Version 6 adds the end of the lease to the spec.
+const Version = 6
 
 // Oldest is the oldest version of a proxy that an agent supports.
 const Oldest = 1

@@ -66,6 +66,8 @@ type Spec struct {
 	TimeLimitMillis int64 `json:"time_limit_millis,omitempty"`
 	// LeaseMillis is how long the job may run without a Renew.
 	LeaseMillis int64 `json:"lease_millis"`
+	// LeaseEndMillis is the latest end of that lease, as EndMillis of a Renew. 0: not said.
+	LeaseEndMillis int64 `json:"lease_end_millis,omitempty"`
 	// EndTimeoutMillis is how long the end of the job may make no progress while its processes
 	// are killed and its outputs are stored. 0: DefaultEndTimeout.
 	EndTimeoutMillis int64 `json:"end_timeout_millis,omitempty"`
@@ -116,6 +118,7 @@ func (s *Spec) Validate() error {
 	}
 	if err := cmp.Or(
 		Between("lease_millis", s.LeaseMillis, 1, MaxMillis),
+		Between("lease_end_millis", s.LeaseEndMillis, 0, 2*MaxMillis),
 		Between("sample_period_millis", s.SamplePeriodMillis, 1, MaxMillis),
 		Between("end_timeout_millis", s.EndTimeoutMillis, 0, MaxMillis),
 		Between("time_limit_millis", s.TimeLimitMillis, 0, MaxMillis),
