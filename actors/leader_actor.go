@@ -152,7 +152,7 @@ func (a *leaderActor) beginTerm(ctx context.Context) (index uint64, err error) {
 		return index, nil
 	}
 	commands, err := encode([]proto.Message{&commandpb.BeginTerm{
-		Term: a.term, Replica: a.replica.cfg.ID, Time: timestamppb.New(time.Now()), ClusterId: a.replica.cfg.Cluster, Limits: a.replica.cfg.Limits,
+		Term: a.term, Replica: a.replica.cfg.ID, Time: timestamppb.New(time.Now()), ClusterId: a.replica.cfg.Cluster, Limits: state.WithBytes(a.replica.cfg.Limits),
 	}})
 	if err != nil {
 		return 0, err

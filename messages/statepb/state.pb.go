@@ -5458,8 +5458,11 @@ type Limits struct {
 	JobsPerOperation         int32                  `protobuf:"varint,5,opt,name=jobs_per_operation,json=jobsPerOperation,proto3" json:"jobs_per_operation,omitempty"`
 	PoolsPerTree             int32                  `protobuf:"varint,6,opt,name=pools_per_tree,json=poolsPerTree,proto3" json:"pools_per_tree,omitempty"`
 	MemoryProfiles           int32                  `protobuf:"varint,7,opt,name=memory_profiles,json=memoryProfiles,proto3" json:"memory_profiles,omitempty"`
-	unknownFields            protoimpl.UnknownFields
-	sizeCache                protoimpl.SizeCache
+	// What users and agents make is bounded in bytes, too. Not set in logs and snapshots of old,
+	// which are applied as they were.
+	ByBytes       bool `protobuf:"varint,8,opt,name=by_bytes,json=byBytes,proto3" json:"by_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Limits) Reset() {
@@ -5539,6 +5542,13 @@ func (x *Limits) GetMemoryProfiles() int32 {
 		return x.MemoryProfiles
 	}
 	return 0
+}
+
+func (x *Limits) GetByBytes() bool {
+	if x != nil {
+		return x.ByBytes
+	}
+	return false
 }
 
 // Record is one entry of a snapshot.
@@ -6417,7 +6427,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"cluster_id\x18\x06 \x01(\tR\tclusterId\x12!\n" +
 	"\fdefault_tree\x18\a \x01(\tR\vdefaultTree\x12 \n" +
 	"\flast_pool_id\x18\b \x01(\x04R\n" +
-	"lastPoolId\"\xc7\x02\n" +
+	"lastPoolId\"\xe2\x02\n" +
 	"\x06Limits\x12/\n" +
 	"\x13archived_operations\x18\x01 \x01(\x05R\x12archivedOperations\x12=\n" +
 	"\x1bfinished_jobs_per_operation\x18\x02 \x01(\x05R\x18finishedJobsPerOperation\x120\n" +
@@ -6427,7 +6437,8 @@ const file_statepb_state_proto_rawDesc = "" +
 	"operations\x12,\n" +
 	"\x12jobs_per_operation\x18\x05 \x01(\x05R\x10jobsPerOperation\x12$\n" +
 	"\x0epools_per_tree\x18\x06 \x01(\x05R\fpoolsPerTree\x12'\n" +
-	"\x0fmemory_profiles\x18\a \x01(\x05R\x0ememoryProfiles\"\xa6\x04\n" +
+	"\x0fmemory_profiles\x18\a \x01(\x05R\x0ememoryProfiles\x12\x19\n" +
+	"\bby_bytes\x18\b \x01(\bR\abyBytes\"\xa6\x04\n" +
 	"\x06Record\x127\n" +
 	"\x06header\x18\x01 \x01(\v2\x1d.weir.state.v1.SnapshotHeaderH\x00R\x06header\x12-\n" +
 	"\x04tree\x18\x02 \x01(\v2\x17.weir.state.v1.PoolTreeH\x00R\x04tree\x128\n" +

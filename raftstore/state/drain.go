@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/messages/bounds"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
@@ -13,9 +14,6 @@ import (
 
 // drain returns the drain of a node; nil if there is none.
 func (n *node) drain() *statepb.Drain { return n.record.GetDrain() }
-
-// maxReasonBytes bounds the reason of a drain: every list of nodes includes it.
-const maxReasonBytes = 1024
 
 // drainNode keeps new jobs away from a node, which may be online or offline. The node's running
 // jobs continue, or are interrupted. Draining a drained node again may interrupt its jobs, or
@@ -28,8 +26,8 @@ func (c nodeChange) drainNode(m *commandpb.DrainNode) *refusal {
 	switch {
 	case !known:
 		return refuse(CodeUnknownNode, "drain node: no node %q has registered: see weir node list", m.GetNode())
-	case len(m.GetReason()) > maxReasonBytes:
-		return refuse(CodeInvalidCommand, "drain node %q: the reason has %d bytes, the limit is %d", m.GetNode(), len(m.GetReason()), maxReasonBytes)
+	case len(m.GetReason()) > bounds.DrainReason:
+		return refuse(CodeInvalidCommand, "drain node %q: reason has %d bytes, the limit is %d", m.GetNode(), len(m.GetReason()), bounds.DrainReason)
 	}
 	if n.drain() == nil || m.GetReason() != "" && m.GetReason() != n.drain().GetReason() {
 		drain := &statepb.Drain{User: m.GetUser(), Time: c.timestamp(), Reason: m.GetReason()}

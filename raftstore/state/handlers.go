@@ -3,9 +3,13 @@ package state
 import (
 	"fmt"
 	"reflect"
+	"strings"
+	"unicode"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/bounds"
 )
 
 // Each kind of record that commands change has its own type for its handlers. Methods that several
@@ -31,43 +35,44 @@ func ofMemory(c *change) memoryChange        { return memoryChange{c} }
 
 // handlers lists, for each command, the function that carries it out and who may propose it:
 // anyone, the leader of the term, or, for an operation, its controller or its users. A handler
-// checks everything before it changes anything.
+// checks everything before it changes anything. Commands with texts that users and agents make are
+// bounded.
 var handlers = byMessage(
 	anyone(func(c *change) *change { return c }, (*change).beginTerm),
-	anyone(ofOperations, operationChange.startOperation),
+	bounded(anyone(ofOperations, operationChange.startOperation)),
 	anyone(ofOperations, operationChange.advanceOperation),
 	anyone(ofOperations, operationChange.setPendingReason),
 	leader(ofOperations, "assign controller", operationChange.assignController),
 	about(ofOperations, "prepare operation", byController, operationChange.prepareOperation),
 	about(ofOperations, "define tasks of operation", byController, operationChange.defineTasks),
-	about(ofOperations, "update operation", byUser, operationChange.updateOperation),
-	about(ofOperations, "suspend operation", byUser, operationChange.suspendOperation),
-	about(ofOperations, "resume operation", byUser, operationChange.resumeOperation),
-	anyone(ofOperations, operationChange.abortOperation),
-	about(ofOperations, "complete operation", byUser, operationChange.completeOperation),
+	bounded(about(ofOperations, "update operation", byUser, operationChange.updateOperation)),
+	bounded(about(ofOperations, "suspend operation", byUser, operationChange.suspendOperation)),
+	bounded(about(ofOperations, "resume operation", byUser, operationChange.resumeOperation)),
+	bounded(anyone(ofOperations, operationChange.abortOperation)),
+	bounded(about(ofOperations, "complete operation", byUser, operationChange.completeOperation)),
 	about(ofOperations, "publish output of operation", byController, operationChange.publishOutput),
 
 	leader(ofJobs, "start allocations", jobChange.startAllocations),
 	about(ofJobs, "finish jobs of operation", byController, jobChange.finishJobs),
 	leader(ofJobs, "abort allocations", jobChange.abortAllocations),
-	anyone(ofJobs, jobChange.stopJobs),
+	bounded(anyone(ofJobs, jobChange.stopJobs)),
 	leader(ofJobs, "preempt allocations", jobChange.preemptAllocations),
 	about(ofJobs, "hand over jobs of operation", byLeader, jobChange.handOver),
 
-	leader(ofNodes, "register node", nodeChange.registerNode),
+	bounded(leader(ofNodes, "register node", nodeChange.registerNode)),
 	leader(ofNodes, "set node offline", nodeChange.setNodeOffline),
-	anyone(ofNodes, nodeChange.drainNode),
-	anyone(ofNodes, nodeChange.undrainNode),
-	anyone(ofNodes, nodeChange.removeNode),
+	bounded(anyone(ofNodes, nodeChange.drainNode)),
+	bounded(anyone(ofNodes, nodeChange.undrainNode)),
+	bounded(anyone(ofNodes, nodeChange.removeNode)),
 
 	about(ofMemory, "update reserves of operation", byController, memoryChange.updateReserves),
 	about(ofMemory, "save memory profiles of operation", byController, memoryChange.saveMemoryProfiles),
-	anyone(ofMemory, memoryChange.removeMemoryProfiles),
+	bounded(anyone(ofMemory, memoryChange.removeMemoryProfiles)),
 
-	anyone(ofTrees, treeChange.editTree),
-	anyone(ofTrees, treeChange.createTree),
-	anyone(ofTrees, treeChange.removeTree),
-	anyone(ofTrees, treeChange.setDefaultTree),
+	bounded(anyone(ofTrees, treeChange.editTree)),
+	bounded(anyone(ofTrees, treeChange.createTree)),
+	bounded(anyone(ofTrees, treeChange.removeTree)),
+	bounded(anyone(ofTrees, treeChange.setDefaultTree)),
 	anyone(ofTrees, treeChange.checkpointVolumes),
 	about(ofTrees, "admit operation", byLeader, treeChange.admitOperation),
 )
@@ -76,6 +81,14 @@ var handlers = byMessage(
 type handler struct {
 	message reflect.Type
 	handle  func(*change, proto.Message) *refusal
+	// bounded is set if package bounds bounds the fields of the command.
+	bounded bool
+}
+
+// bounded has the fields of a command checked before it is handled.
+func bounded(h handler) handler {
+	h.bounded = true
+	return h
 }
 
 func byMessage(all ...handler) map[reflect.Type]handler {
@@ -88,12 +101,12 @@ func byMessage(all ...handler) map[reflect.Type]handler {
 
 // anyone handles a command that anyone may propose, or whose function checks the proposer itself.
 func anyone[C any, M proto.Message](of func(*change) C, do func(C, M) *refusal) handler {
-	return handler{reflect.TypeFor[M](), func(c *change, msg proto.Message) *refusal { return do(of(c), msg.(M)) }}
+	return handler{message: reflect.TypeFor[M](), handle: func(c *change, msg proto.Message) *refusal { return do(of(c), msg.(M)) }}
 }
 
 // leader handles a command that only the leader may propose.
 func leader[C any, M leaders](of func(*change) C, what string, do func(C, M) *refusal) handler {
-	return handler{reflect.TypeFor[M](), func(c *change, msg proto.Message) *refusal {
+	return handler{message: reflect.TypeFor[M](), handle: func(c *change, msg proto.Message) *refusal {
 		m := msg.(M)
 		if refused := c.fence(what, m.GetTerm()); refused != nil {
 			return refused
@@ -106,7 +119,7 @@ func leader[C any, M leaders](of func(*change) C, what string, do func(C, M) *re
 // proposer may change it. The parameter verb describes the command in refusals.
 func about[C any, M operations](of func(*change) C, verb string, find func(*change, string, M) (*operation, *refusal),
 	do func(C, string, *operation, M) *refusal) handler {
-	return handler{reflect.TypeFor[M](), func(c *change, msg proto.Message) *refusal {
+	return handler{message: reflect.TypeFor[M](), handle: func(c *change, msg proto.Message) *refusal {
 		m := msg.(M)
 		what := fmt.Sprintf("%s %q", verb, m.GetOperationId())
 		o, refused := find(c, what, m)
@@ -174,5 +187,22 @@ func (c *change) apply(msg proto.Message) *refusal {
 	if !ok {
 		panic(fmt.Sprintf("apply %T at index %d: this version does not know the command: start a newer one", msg, c.index))
 	}
+	if h.bounded && c.limits.GetByBytes() {
+		if err := bounds.Check(msg); err != nil {
+			return refuse(CodeInvalidCommand, "%s: %v", spoken(msg), err)
+		}
+	}
 	return h.handle(c, msg)
+}
+
+// spoken returns the name of a command in words, for errors: abort operation.
+func spoken(msg proto.Message) string {
+	var words strings.Builder
+	for i, r := range string(msg.ProtoReflect().Descriptor().Name()) {
+		if i > 0 && unicode.IsUpper(r) {
+			words.WriteByte(' ')
+		}
+		words.WriteRune(unicode.ToLower(r))
+	}
+	return words.String()
 }

@@ -1,6 +1,9 @@
 package state
 
 import (
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/bounds"
 	"weir/messages/statepb"
 )
 
@@ -8,7 +11,8 @@ import (
 // that counts the events left out between them.
 const minEvents = 3
 
-// DefaultLimits returns the limits of a cluster whose leader sets none.
+// DefaultLimits returns the limits of a cluster whose leader sets none. They are without bounds in
+// bytes, which logs of old do not have.
 func DefaultLimits() *statepb.Limits {
 	return &statepb.Limits{
 		// A day of a busy cluster; a record takes some KiB.
@@ -28,9 +32,33 @@ func DefaultLimits() *statepb.Limits {
 	}
 }
 
+// WithBytes returns limits with the bounds in bytes, as the leader of a term sets them.
+func WithBytes(l *statepb.Limits) *statepb.Limits {
+	bounded := &statepb.Limits{ByBytes: true}
+	proto.Merge(bounded, l)
+	return bounded
+}
+
+// cutError returns an error as it is kept: cut to limit bytes, unless the log is one of old.
+func cutError(l *statepb.Limits, why *statepb.Error, limit int) *statepb.Error {
+	if !l.GetByBytes() {
+		return why
+	}
+	return bounds.CutError(why, limit)
+}
+
+// cutText returns a text for people, cut as cutError does it.
+func cutText(l *statepb.Limits, text string) string {
+	if !l.GetByBytes() {
+		return text
+	}
+	return bounds.Cut(text, bounds.Message)
+}
+
 // completeLimits replaces each limit that is 0 by its default.
 func completeLimits(l *statepb.Limits) (*statepb.Limits, *refusal) {
 	d := DefaultLimits()
+	d.ByBytes = l.GetByBytes()
 	for _, limit := range []struct {
 		name        string
 		value       int32

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"weir/messages/bounds"
 	"weir/messages/statepb"
 	"weir/scheduling"
 	"weir/scheduling/cookies"
@@ -142,7 +143,7 @@ func (c *change) advanceFrom(o *operation, trees []*statepb.OperationTree, to li
 // fail moves an operation to failing with this error.
 func (c *change) fail(o *operation, why *statepb.Error, note string) {
 	c.edit(o)
-	o.record.Result = why
+	o.record.Result = cutError(c.limits, why, bounds.Result)
 	c.advance(o, lifecycle.Failing, note, nil)
 }
 
