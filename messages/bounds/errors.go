@@ -13,7 +13,7 @@ const (
 	// Error bounds the error of a job.
 	Error = 4 << 10
 	// Result bounds the error of an operation, which has a job's error inside.
-	Result = 8 << 10
+	Result = 16 << 10
 	// maxAttributeBytes bounds an attribute of an error or of an event that is cut.
 	maxAttributeBytes = 512
 	// minErrorBytes is how much room an inner error needs to be worth keeping.

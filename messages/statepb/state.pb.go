@@ -5566,6 +5566,7 @@ type Record struct {
 	//	*Record_Profile
 	//	*Record_Claim
 	//	*Record_Rate
+	//	*Record_Piece
 	Record        isRecord_Record `protobuf_oneof:"record"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5698,6 +5699,15 @@ func (x *Record) GetRate() *PreemptionRate {
 	return nil
 }
 
+func (x *Record) GetPiece() *RecordPiece {
+	if x != nil {
+		if x, ok := x.Record.(*Record_Piece); ok {
+			return x.Piece
+		}
+	}
+	return nil
+}
+
 type isRecord_Record interface {
 	isRecord_Record()
 }
@@ -5743,6 +5753,10 @@ type Record_Rate struct {
 	Rate *PreemptionRate `protobuf:"bytes,10,opt,name=rate,proto3,oneof"`
 }
 
+type Record_Piece struct {
+	Piece *RecordPiece `protobuf:"bytes,11,opt,name=piece,proto3,oneof"`
+}
+
 func (*Record_Header) isRecord_Record() {}
 
 func (*Record_Tree) isRecord_Record() {}
@@ -5763,6 +5777,62 @@ func (*Record_Claim) isRecord_Record() {}
 
 func (*Record_Rate) isRecord_Record() {}
 
+func (*Record_Piece) isRecord_Record() {}
+
+// RecordPiece is a part of a record that is too large to be written at once. The data of the
+// pieces, up to the last one, are the record.
+type RecordPiece struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	Last          bool                   `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordPiece) Reset() {
+	*x = RecordPiece{}
+	mi := &file_statepb_state_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordPiece) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordPiece) ProtoMessage() {}
+
+func (x *RecordPiece) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordPiece.ProtoReflect.Descriptor instead.
+func (*RecordPiece) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *RecordPiece) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *RecordPiece) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
+}
+
 type Archive struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	OperationIds  []string               `protobuf:"bytes,1,rep,name=operation_ids,json=operationIds,proto3" json:"operation_ids,omitempty"`
@@ -5772,7 +5842,7 @@ type Archive struct {
 
 func (x *Archive) Reset() {
 	*x = Archive{}
-	mi := &file_statepb_state_proto_msgTypes[56]
+	mi := &file_statepb_state_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5784,7 +5854,7 @@ func (x *Archive) String() string {
 func (*Archive) ProtoMessage() {}
 
 func (x *Archive) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[56]
+	mi := &file_statepb_state_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5797,7 +5867,7 @@ func (x *Archive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Archive.ProtoReflect.Descriptor instead.
 func (*Archive) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{56}
+	return file_statepb_state_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Archive) GetOperationIds() []string {
@@ -5809,8 +5879,9 @@ func (x *Archive) GetOperationIds() []string {
 
 // SnapshotFooter closes a snapshot.
 type SnapshotFooter struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Records uint64                 `protobuf:"varint,1,opt,name=records,proto3" json:"records,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Each piece counts.
+	Records uint64 `protobuf:"varint,1,opt,name=records,proto3" json:"records,omitempty"`
 	// CRC-32C over every byte before the footer.
 	Checksum      uint32 `protobuf:"varint,2,opt,name=checksum,proto3" json:"checksum,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -5819,7 +5890,7 @@ type SnapshotFooter struct {
 
 func (x *SnapshotFooter) Reset() {
 	*x = SnapshotFooter{}
-	mi := &file_statepb_state_proto_msgTypes[57]
+	mi := &file_statepb_state_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5831,7 +5902,7 @@ func (x *SnapshotFooter) String() string {
 func (*SnapshotFooter) ProtoMessage() {}
 
 func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[57]
+	mi := &file_statepb_state_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5844,7 +5915,7 @@ func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotFooter.ProtoReflect.Descriptor instead.
 func (*SnapshotFooter) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{57}
+	return file_statepb_state_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *SnapshotFooter) GetRecords() uint64 {
@@ -6438,7 +6509,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x12jobs_per_operation\x18\x05 \x01(\x05R\x10jobsPerOperation\x12$\n" +
 	"\x0epools_per_tree\x18\x06 \x01(\x05R\fpoolsPerTree\x12'\n" +
 	"\x0fmemory_profiles\x18\a \x01(\x05R\x0ememoryProfiles\x12\x19\n" +
-	"\bby_bytes\x18\b \x01(\bR\abyBytes\"\xa6\x04\n" +
+	"\bby_bytes\x18\b \x01(\bR\abyBytes\"\xda\x04\n" +
 	"\x06Record\x127\n" +
 	"\x06header\x18\x01 \x01(\v2\x1d.weir.state.v1.SnapshotHeaderH\x00R\x06header\x12-\n" +
 	"\x04tree\x18\x02 \x01(\v2\x17.weir.state.v1.PoolTreeH\x00R\x04tree\x128\n" +
@@ -6452,8 +6523,12 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\aprofile\x18\b \x01(\v2\x1c.weir.state.v1.MemoryProfileH\x00R\aprofile\x12,\n" +
 	"\x05claim\x18\t \x01(\v2\x14.weir.state.v1.ClaimH\x00R\x05claim\x123\n" +
 	"\x04rate\x18\n" +
-	" \x01(\v2\x1d.weir.state.v1.PreemptionRateH\x00R\x04rateB\b\n" +
-	"\x06record\".\n" +
+	" \x01(\v2\x1d.weir.state.v1.PreemptionRateH\x00R\x04rate\x122\n" +
+	"\x05piece\x18\v \x01(\v2\x1a.weir.state.v1.RecordPieceH\x00R\x05pieceB\b\n" +
+	"\x06record\"5\n" +
+	"\vRecordPiece\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x12\n" +
+	"\x04last\x18\x02 \x01(\bR\x04last\".\n" +
 	"\aArchive\x12#\n" +
 	"\roperation_ids\x18\x01 \x03(\tR\foperationIds\"F\n" +
 	"\x0eSnapshotFooter\x12\x18\n" +
@@ -6472,7 +6547,7 @@ func file_statepb_state_proto_rawDescGZIP() []byte {
 	return file_statepb_state_proto_rawDescData
 }
 
-var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
+var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 70)
 var file_statepb_state_proto_goTypes = []any{
 	(*Resources)(nil),             // 0: weir.state.v1.Resources
 	(*OperationSpec)(nil),         // 1: weir.state.v1.OperationSpec
@@ -6530,31 +6605,32 @@ var file_statepb_state_proto_goTypes = []any{
 	(*SnapshotHeader)(nil),        // 53: weir.state.v1.SnapshotHeader
 	(*Limits)(nil),                // 54: weir.state.v1.Limits
 	(*Record)(nil),                // 55: weir.state.v1.Record
-	(*Archive)(nil),               // 56: weir.state.v1.Archive
-	(*SnapshotFooter)(nil),        // 57: weir.state.v1.SnapshotFooter
-	nil,                           // 58: weir.state.v1.OperationSpec.OptionsPerTreeEntry
-	nil,                           // 59: weir.state.v1.TaskSpec.EnvironmentEntry
-	nil,                           // 60: weir.state.v1.Error.AttributesEntry
-	nil,                           // 61: weir.state.v1.OperationEvent.AttributesEntry
-	nil,                           // 62: weir.state.v1.Operation.PreemptedOthersEntry
-	nil,                           // 63: weir.state.v1.Task.AttemptsEntry
-	nil,                           // 64: weir.state.v1.Task.ReservesEntry
-	nil,                           // 65: weir.state.v1.Task.SlicesEntry
-	nil,                           // 66: weir.state.v1.Task.FailuresEntry
-	nil,                           // 67: weir.state.v1.JobCounters.AbortedByReasonEntry
-	nil,                           // 68: weir.state.v1.JobStatistics.ValuesEntry
-	(*durationpb.Duration)(nil),   // 69: google.protobuf.Duration
-	(*structpb.Struct)(nil),       // 70: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 71: google.protobuf.Timestamp
+	(*RecordPiece)(nil),           // 56: weir.state.v1.RecordPiece
+	(*Archive)(nil),               // 57: weir.state.v1.Archive
+	(*SnapshotFooter)(nil),        // 58: weir.state.v1.SnapshotFooter
+	nil,                           // 59: weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	nil,                           // 60: weir.state.v1.TaskSpec.EnvironmentEntry
+	nil,                           // 61: weir.state.v1.Error.AttributesEntry
+	nil,                           // 62: weir.state.v1.OperationEvent.AttributesEntry
+	nil,                           // 63: weir.state.v1.Operation.PreemptedOthersEntry
+	nil,                           // 64: weir.state.v1.Task.AttemptsEntry
+	nil,                           // 65: weir.state.v1.Task.ReservesEntry
+	nil,                           // 66: weir.state.v1.Task.SlicesEntry
+	nil,                           // 67: weir.state.v1.Task.FailuresEntry
+	nil,                           // 68: weir.state.v1.JobCounters.AbortedByReasonEntry
+	nil,                           // 69: weir.state.v1.JobStatistics.ValuesEntry
+	(*durationpb.Duration)(nil),   // 70: google.protobuf.Duration
+	(*structpb.Struct)(nil),       // 71: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 72: google.protobuf.Timestamp
 }
 var file_statepb_state_proto_depIdxs = []int32{
-	69,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
+	70,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
 	2,   // 1: weir.state.v1.OperationSpec.tasks:type_name -> weir.state.v1.TaskSpec
-	70,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
-	58,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	71,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
+	59,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
 	4,   // 4: weir.state.v1.OperationSpec.map:type_name -> weir.state.v1.MapSpec
-	59,  // 5: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
-	69,  // 6: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
+	60,  // 5: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
+	70,  // 6: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
 	5,   // 7: weir.state.v1.TaskSpec.memory:type_name -> weir.state.v1.MemorySpec
 	6,   // 8: weir.state.v1.TaskSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
 	7,   // 9: weir.state.v1.TaskSpec.files:type_name -> weir.state.v1.FileSpec
@@ -6562,27 +6638,27 @@ var file_statepb_state_proto_depIdxs = []int32{
 	9,   // 11: weir.state.v1.TaskSpec.gang:type_name -> weir.state.v1.GangSpec
 	3,   // 12: weir.state.v1.TaskSpec.readiness:type_name -> weir.state.v1.Readiness
 	26,  // 13: weir.state.v1.TaskSpec.cookies:type_name -> weir.state.v1.Interval
-	69,  // 14: weir.state.v1.Readiness.period:type_name -> google.protobuf.Duration
-	69,  // 15: weir.state.v1.Readiness.timeout:type_name -> google.protobuf.Duration
+	70,  // 14: weir.state.v1.Readiness.period:type_name -> google.protobuf.Duration
+	70,  // 15: weir.state.v1.Readiness.timeout:type_name -> google.protobuf.Duration
 	11,  // 16: weir.state.v1.Slices.slices:type_name -> weir.state.v1.Slice
-	71,  // 17: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
+	72,  // 17: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
 	12,  // 18: weir.state.v1.Input.files:type_name -> weir.state.v1.InputFile
-	71,  // 19: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
+	72,  // 19: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
 	11,  // 20: weir.state.v1.JobInput.processed:type_name -> weir.state.v1.Slice
 	11,  // 21: weir.state.v1.JobInput.rest:type_name -> weir.state.v1.Slice
 	19,  // 22: weir.state.v1.TaskMemory.samples:type_name -> weir.state.v1.MemorySample
 	18,  // 23: weir.state.v1.TaskMemory.reserve:type_name -> weir.state.v1.JobReserve
 	18,  // 24: weir.state.v1.CookieReserve.reserve:type_name -> weir.state.v1.JobReserve
-	71,  // 25: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	72,  // 25: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
 	26,  // 26: weir.state.v1.Gang.completed:type_name -> weir.state.v1.Interval
-	70,  // 27: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	60,  // 28: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
+	71,  // 27: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	61,  // 28: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
 	27,  // 29: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
-	71,  // 30: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	61,  // 31: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
+	72,  // 30: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	62,  // 31: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
 	1,   // 32: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
-	71,  // 33: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	71,  // 34: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	72,  // 33: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	72,  // 34: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	28,  // 35: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
 	29,  // 36: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
 	31,  // 37: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
@@ -6591,7 +6667,7 @@ var file_statepb_state_proto_depIdxs = []int32{
 	25,  // 40: weir.state.v1.Operation.trees:type_name -> weir.state.v1.OperationTree
 	37,  // 41: weir.state.v1.Operation.stop:type_name -> weir.state.v1.StopOrder
 	41,  // 42: weir.state.v1.Operation.waste:type_name -> weir.state.v1.Waste
-	62,  // 43: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
+	63,  // 43: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
 	13,  // 44: weir.state.v1.Operation.input:type_name -> weir.state.v1.Input
 	14,  // 45: weir.state.v1.Operation.output:type_name -> weir.state.v1.Output
 	27,  // 46: weir.state.v1.Operation.given_up_error:type_name -> weir.state.v1.Error
@@ -6600,36 +6676,36 @@ var file_statepb_state_proto_depIdxs = []int32{
 	0,   // 49: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
 	34,  // 50: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
 	35,  // 51: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
-	63,  // 52: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
+	64,  // 52: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
 	20,  // 53: weir.state.v1.Task.memory:type_name -> weir.state.v1.TaskMemory
-	64,  // 54: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
+	65,  // 54: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
 	23,  // 55: weir.state.v1.Task.statistics:type_name -> weir.state.v1.Aggregate
-	65,  // 56: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
+	66,  // 56: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
 	32,  // 57: weir.state.v1.Task.parts:type_name -> weir.state.v1.CompletedPart
 	24,  // 58: weir.state.v1.Task.gang:type_name -> weir.state.v1.Gang
 	33,  // 59: weir.state.v1.Task.input:type_name -> weir.state.v1.InputProgress
 	17,  // 60: weir.state.v1.Task.skipped:type_name -> weir.state.v1.SkippedRecord
-	66,  // 61: weir.state.v1.Task.failures:type_name -> weir.state.v1.Task.FailuresEntry
+	67,  // 61: weir.state.v1.Task.failures:type_name -> weir.state.v1.Task.FailuresEntry
 	26,  // 62: weir.state.v1.Task.given_up:type_name -> weir.state.v1.Interval
 	26,  // 63: weir.state.v1.Task.failed:type_name -> weir.state.v1.Interval
 	11,  // 64: weir.state.v1.CompletedPart.slices:type_name -> weir.state.v1.Slice
 	16,  // 65: weir.state.v1.CompletedPart.output:type_name -> weir.state.v1.JobOutput
-	67,  // 66: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
+	68,  // 66: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
 	0,   // 67: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
-	71,  // 68: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
+	72,  // 68: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
 	37,  // 69: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
 	18,  // 70: weir.state.v1.Allocation.reserve:type_name -> weir.state.v1.JobReserve
-	71,  // 71: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
+	72,  // 71: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
 	38,  // 72: weir.state.v1.StopOrder.preempted_for:type_name -> weir.state.v1.Beneficiary
-	71,  // 73: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
-	71,  // 74: weir.state.v1.StopOrder.held_until:type_name -> google.protobuf.Timestamp
+	72,  // 73: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
+	72,  // 74: weir.state.v1.StopOrder.held_until:type_name -> google.protobuf.Timestamp
 	0,   // 75: weir.state.v1.Beneficiary.resources:type_name -> weir.state.v1.Resources
 	38,  // 76: weir.state.v1.Claim.beneficiary:type_name -> weir.state.v1.Beneficiary
-	71,  // 77: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
-	71,  // 78: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
+	72,  // 77: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
+	72,  // 78: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
 	27,  // 79: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
-	71,  // 80: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
-	71,  // 81: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
+	72,  // 80: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
+	72,  // 81: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
 	43,  // 82: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
 	37,  // 83: weir.state.v1.FinishedJob.stop:type_name -> weir.state.v1.StopOrder
 	19,  // 84: weir.state.v1.FinishedJob.sample:type_name -> weir.state.v1.MemorySample
@@ -6639,51 +6715,52 @@ var file_statepb_state_proto_depIdxs = []int32{
 	10,  // 88: weir.state.v1.FinishedJob.split:type_name -> weir.state.v1.Slices
 	17,  // 89: weir.state.v1.FinishedJob.skipped:type_name -> weir.state.v1.SkippedRecord
 	18,  // 90: weir.state.v1.FinishedJob.reserve:type_name -> weir.state.v1.JobReserve
-	68,  // 91: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
+	69,  // 91: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
 	0,   // 92: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
-	71,  // 93: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	71,  // 94: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
+	72,  // 93: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	72,  // 94: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
 	45,  // 95: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
-	71,  // 96: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
-	71,  // 97: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	71,  // 98: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
-	71,  // 99: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
-	70,  // 100: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
+	72,  // 96: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
+	72,  // 97: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	72,  // 98: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
+	72,  // 99: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
+	71,  // 100: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
 	46,  // 101: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
-	70,  // 102: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
-	71,  // 103: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
-	71,  // 104: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
+	71,  // 102: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
+	72,  // 103: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
+	72,  // 104: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
 	51,  // 105: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
-	71,  // 106: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
+	72,  // 106: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
 	41,  // 107: weir.state.v1.PoolTree.waste:type_name -> weir.state.v1.Waste
 	48,  // 108: weir.state.v1.PoolTree.clocks:type_name -> weir.state.v1.StarvationClock
 	49,  // 109: weir.state.v1.PoolTree.age:type_name -> weir.state.v1.PreemptionAge
-	71,  // 110: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
-	71,  // 111: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
+	72,  // 110: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
+	72,  // 111: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
 	50,  // 112: weir.state.v1.PreemptionAge.takings:type_name -> weir.state.v1.Taking
 	0,   // 113: weir.state.v1.Taking.usage:type_name -> weir.state.v1.Resources
-	71,  // 114: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
+	72,  // 114: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
 	52,  // 115: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
-	71,  // 116: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
+	72,  // 116: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
 	54,  // 117: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
 	53,  // 118: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
 	47,  // 119: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
 	30,  // 120: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
 	36,  // 121: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
 	44,  // 122: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
-	56,  // 123: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
-	57,  // 124: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
+	57,  // 123: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
+	58,  // 124: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
 	22,  // 125: weir.state.v1.Record.profile:type_name -> weir.state.v1.MemoryProfile
 	39,  // 126: weir.state.v1.Record.claim:type_name -> weir.state.v1.Claim
 	40,  // 127: weir.state.v1.Record.rate:type_name -> weir.state.v1.PreemptionRate
-	70,  // 128: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
-	21,  // 129: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
-	10,  // 130: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
-	131, // [131:131] is the sub-list for method output_type
-	131, // [131:131] is the sub-list for method input_type
-	131, // [131:131] is the sub-list for extension type_name
-	131, // [131:131] is the sub-list for extension extendee
-	0,   // [0:131] is the sub-list for field type_name
+	56,  // 128: weir.state.v1.Record.piece:type_name -> weir.state.v1.RecordPiece
+	71,  // 129: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
+	21,  // 130: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
+	10,  // 131: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
+	132, // [132:132] is the sub-list for method output_type
+	132, // [132:132] is the sub-list for method input_type
+	132, // [132:132] is the sub-list for extension type_name
+	132, // [132:132] is the sub-list for extension extendee
+	0,   // [0:132] is the sub-list for field type_name
 }
 
 func init() { file_statepb_state_proto_init() }
@@ -6705,6 +6782,7 @@ func file_statepb_state_proto_init() {
 		(*Record_Profile)(nil),
 		(*Record_Claim)(nil),
 		(*Record_Rate)(nil),
+		(*Record_Piece)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -6712,7 +6790,7 @@ func file_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_statepb_state_proto_rawDesc), len(file_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   69,
+			NumMessages:   70,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

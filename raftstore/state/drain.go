@@ -34,7 +34,7 @@ func (c nodeChange) drainNode(m *commandpb.DrainNode) *refusal {
 		c.changeNode(n, func(record *statepb.Node) { record.Drain = drain })
 	}
 	if m.GetInterruptMillis() > 0 {
-		c.tellStops(c.orderAll(n.allocations, drainOrder(m, n.drain().GetReason(), c.timestamp())))
+		c.tellStops(c.orderAll(n.allocations, drainOrder(m, cutText(c.limits, n.drain().GetReason(), maxOrderBytes), c.timestamp())))
 	}
 	return nil
 }

@@ -48,11 +48,11 @@ func cutError(l *statepb.Limits, why *statepb.Error, limit int) *statepb.Error {
 }
 
 // cutText returns a text for people, cut as cutError does it.
-func cutText(l *statepb.Limits, text string) string {
+func cutText(l *statepb.Limits, text string, limit int) string {
 	if !l.GetByBytes() {
 		return text
 	}
-	return bounds.Cut(text, bounds.Message)
+	return bounds.Cut(text, limit)
 }
 
 // completeLimits replaces each limit that is 0 by its default.

@@ -34,6 +34,8 @@ type version struct {
 	taskIndex map[scheduling.TaskName]int
 	// input is the input of a map operation. It never changes once set.
 	input *statepb.Input
+	// history is what the events and the finished jobs of the record take.
+	history history
 }
 
 // id returns the operation's id.
@@ -60,7 +62,7 @@ func (v *version) clone(generation uint64) *version {
 		record.Tasks[i] = proto.CloneOf(record.GetTasks()[i])
 		tasks[i] = tasks[i].clone()
 	}
-	return &version{generation: generation, state: v.state, record: record, tasks: tasks, taskIndex: v.taskIndex, input: v.input}
+	return &version{generation: generation, state: v.state, record: record, tasks: tasks, taskIndex: v.taskIndex, input: v.input, history: v.history}
 }
 
 // full returns the record together with the data kept beside it, as in a snapshot.
@@ -150,21 +152,20 @@ func (c *change) fail(o *operation, why *statepb.Error, note string) {
 // note appends an event to those of the operation. edit has been called.
 func (c *change) note(o *operation, note string, attributes map[string]string) {
 	o.record.LastIndex = c.index
-	o.record.Events = append(o.record.GetEvents(), &statepb.OperationEvent{
-		Time:       c.timestamp(),
-		State:      o.state.String(),
-		Note:       note,
-		Attributes: attributes,
-		Index:      c.index,
-	})
+	e := &statepb.OperationEvent{Time: c.timestamp(), State: o.state.String(), Note: note, Attributes: attributes, Index: c.index}
+	if c.limits.GetByBytes() && eventBytes(e) > maxEventBytes {
+		e.Attributes = bounds.CutAttributes(attributes, maxEventBytes)
+	}
+	o.record.Events = append(o.record.GetEvents(), e)
+	o.history.events += eventBytes(e)
 	c.trimHistory(o)
 }
 
 // trimHistory trims the events and finished jobs of an operation to the limits. edit has
 // been called.
 func (s *State) trimHistory(o *operation) {
-	o.record.Events = trimEvents(o.record.GetEvents(), int(s.limits.GetEventsPerOperation()))
-	o.record.FinishedJobs = trimFinished(o.record.GetFinishedJobs(), int(s.limits.GetFinishedJobsPerOperation()))
+	o.trimEvents(s.limits)
+	o.trimFinished(s.limits)
 }
 
 // end archives an operation that has just ended.

@@ -170,7 +170,7 @@ func (r *Restorer) addOperation(record *statepb.Operation) error {
 // restoredVersion separates the input and the work of tasks from a record.
 func restoredVersion(record *statepb.Operation, state lifecycle.State) (*version, error) {
 	v := &version{state: state, record: shallow(record), input: record.GetInput()}
-	v.record.Input = nil
+	v.record.Input, v.history = nil, historyOf(record)
 	if len(record.GetTasks()) == 0 {
 		return v, nil
 	}

@@ -135,6 +135,8 @@ func (s verifier) verifyOperation(o *operation) error {
 		"%d tasks, but work of %d, and %d found by name", len(r.GetTasks()), len(o.tasks), len(o.taskIndex))
 	limit := int(s.limits.GetFinishedJobsPerOperation())
 	b.when(len(r.GetFinishedJobs()) > limit, "%d finished jobs are kept, the limit is %d", len(r.GetFinishedJobs()), limit)
+	b.when(o.history != historyOf(r), "its history takes %+v, counted as %+v", historyOf(r), o.history)
+	b.when(over(s.limits, o.history.jobs, maxJobsBytes) || over(s.limits, o.history.events, maxEventsBytes), "its history takes %+v bytes", o.history)
 	n, limit := len(r.GetEvents()), int(s.limits.GetEventsPerOperation())
 	b.when(n == 0 || n > limit, "%d events are kept: must be from 1 to %d", n, limit)
 	if b.err != nil {
