@@ -97,6 +97,9 @@ func operationText(op *apipb.Operation, now time.Time) string {
 	page.add("operation", op.GetId())
 	page.add("type", op.GetType())
 	page.add("retry of", op.GetRetryOf())
+	if op.GetSpecCut() {
+		page.add("description", "shortened, to make room for operations that ended later")
+	}
 	page.add("title", op.GetTitle())
 	page.add("alias", op.GetAlias())
 	page.add("state", stateText(op))

@@ -880,7 +880,10 @@ type Operation struct {
 	// Of a map operation: what it has written, once it is published.
 	Output *OperationOutput `protobuf:"bytes,29,opt,name=output,proto3" json:"output,omitempty"`
 	// The operation of which it runs jobs again; empty: none.
-	RetryOf       string `protobuf:"bytes,30,opt,name=retry_of,json=retryOf,proto3" json:"retry_of,omitempty"`
+	RetryOf string `protobuf:"bytes,30,opt,name=retry_of,json=retryOf,proto3" json:"retry_of,omitempty"`
+	// It has ended, and spec is not whole any more: long commands are cut, and environments are gone.
+	// Only in Get.
+	SpecCut       bool `protobuf:"varint,31,opt,name=spec_cut,json=specCut,proto3" json:"spec_cut,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1123,6 +1126,13 @@ func (x *Operation) GetRetryOf() string {
 		return x.RetryOf
 	}
 	return ""
+}
+
+func (x *Operation) GetSpecCut() bool {
+	if x != nil {
+		return x.SpecCut
+	}
+	return false
 }
 
 // Alert is something about an operation that its owner can do better.
@@ -9906,7 +9916,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\brepeated\x18\x02 \x01(\bR\brepeated\x12\x1a\n" +
 	"\bwarnings\x18\x03 \x03(\tR\bwarnings\x12\x19\n" +
 	"\bretry_of\x18\x04 \x01(\tR\aretryOf\x12\x1b\n" +
-	"\tjob_count\x18\x05 \x01(\x03R\bjobCount\"\xb5\n" +
+	"\tjob_count\x18\x05 \x01(\x03R\bjobCount\"\xd0\n" +
 	"\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
@@ -9945,7 +9955,8 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x06alerts\x18\x1b \x03(\v2\x12.weir.api.v1.AlertR\x06alerts\x121\n" +
 	"\x05input\x18\x1c \x01(\v2\x1b.weir.api.v1.OperationInputR\x05input\x124\n" +
 	"\x06output\x18\x1d \x01(\v2\x1c.weir.api.v1.OperationOutputR\x06output\x12\x19\n" +
-	"\bretry_of\x18\x1e \x01(\tR\aretryOf\x1aB\n" +
+	"\bretry_of\x18\x1e \x01(\tR\aretryOf\x12\x19\n" +
+	"\bspec_cut\x18\x1f \x01(\bR\aspecCut\x1aB\n" +
 	"\x14PreemptedOthersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\r\n" +

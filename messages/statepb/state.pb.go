@@ -2657,6 +2657,9 @@ type Operation struct {
 	GivenUpError *Error `protobuf:"bytes,29,opt,name=given_up_error,json=givenUpError,proto3" json:"given_up_error,omitempty"`
 	// The failed attempts of each cookie are counted, also in tasks without max_attempts.
 	CountFailures bool `protobuf:"varint,30,opt,name=count_failures,json=countFailures,proto3" json:"count_failures,omitempty"`
+	// The operation has ended, and its spec is not whole any more: texts are cut, and environments
+	// are gone.
+	SpecCut       bool `protobuf:"varint,31,opt,name=spec_cut,json=specCut,proto3" json:"spec_cut,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2883,6 +2886,13 @@ func (x *Operation) GetGivenUpError() *Error {
 func (x *Operation) GetCountFailures() bool {
 	if x != nil {
 		return x.CountFailures
+	}
+	return false
+}
+
+func (x *Operation) GetSpecCut() bool {
+	if x != nil {
+		return x.SpecCut
 	}
 	return false
 }
@@ -5460,9 +5470,13 @@ type Limits struct {
 	MemoryProfiles           int32                  `protobuf:"varint,7,opt,name=memory_profiles,json=memoryProfiles,proto3" json:"memory_profiles,omitempty"`
 	// What users and agents make is bounded in bytes, too. Not set in logs and snapshots of old,
 	// which are applied as they were.
-	ByBytes       bool `protobuf:"varint,8,opt,name=by_bytes,json=byBytes,proto3" json:"by_bytes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ByBytes bool `protobuf:"varint,8,opt,name=by_bytes,json=byBytes,proto3" json:"by_bytes,omitempty"`
+	// What operations take together: those of a user, those in progress of a pool, and all.
+	OperationBytesPerUser int64 `protobuf:"varint,9,opt,name=operation_bytes_per_user,json=operationBytesPerUser,proto3" json:"operation_bytes_per_user,omitempty"`
+	OperationBytesPerPool int64 `protobuf:"varint,10,opt,name=operation_bytes_per_pool,json=operationBytesPerPool,proto3" json:"operation_bytes_per_pool,omitempty"`
+	OperationBytes        int64 `protobuf:"varint,11,opt,name=operation_bytes,json=operationBytes,proto3" json:"operation_bytes,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
 }
 
 func (x *Limits) Reset() {
@@ -5549,6 +5563,27 @@ func (x *Limits) GetByBytes() bool {
 		return x.ByBytes
 	}
 	return false
+}
+
+func (x *Limits) GetOperationBytesPerUser() int64 {
+	if x != nil {
+		return x.OperationBytesPerUser
+	}
+	return 0
+}
+
+func (x *Limits) GetOperationBytesPerPool() int64 {
+	if x != nil {
+		return x.OperationBytesPerPool
+	}
+	return 0
+}
+
+func (x *Limits) GetOperationBytes() int64 {
+	if x != nil {
+		return x.OperationBytes
+	}
+	return 0
 }
 
 // Record is one entry of a snapshot.
@@ -6173,7 +6208,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"Assignment\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\xb4\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\xcf\n" +
 	"\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x120\n" +
@@ -6210,7 +6245,8 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\theld_back\x18\x1b \x01(\tR\bheldBack\x12\x19\n" +
 	"\bretry_of\x18\x1c \x01(\tR\aretryOf\x12:\n" +
 	"\x0egiven_up_error\x18\x1d \x01(\v2\x14.weir.state.v1.ErrorR\fgivenUpError\x12%\n" +
-	"\x0ecount_failures\x18\x1e \x01(\bR\rcountFailures\x1aB\n" +
+	"\x0ecount_failures\x18\x1e \x01(\bR\rcountFailures\x12\x19\n" +
+	"\bspec_cut\x18\x1f \x01(\bR\aspecCut\x1aB\n" +
 	"\x14PreemptedOthersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01J\x04\b\a\x10\bJ\x04\b\b\x10\t\"\xe5\t\n" +
@@ -6498,7 +6534,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"cluster_id\x18\x06 \x01(\tR\tclusterId\x12!\n" +
 	"\fdefault_tree\x18\a \x01(\tR\vdefaultTree\x12 \n" +
 	"\flast_pool_id\x18\b \x01(\x04R\n" +
-	"lastPoolId\"\xe2\x02\n" +
+	"lastPoolId\"\xfd\x03\n" +
 	"\x06Limits\x12/\n" +
 	"\x13archived_operations\x18\x01 \x01(\x05R\x12archivedOperations\x12=\n" +
 	"\x1bfinished_jobs_per_operation\x18\x02 \x01(\x05R\x18finishedJobsPerOperation\x120\n" +
@@ -6509,7 +6545,11 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x12jobs_per_operation\x18\x05 \x01(\x05R\x10jobsPerOperation\x12$\n" +
 	"\x0epools_per_tree\x18\x06 \x01(\x05R\fpoolsPerTree\x12'\n" +
 	"\x0fmemory_profiles\x18\a \x01(\x05R\x0ememoryProfiles\x12\x19\n" +
-	"\bby_bytes\x18\b \x01(\bR\abyBytes\"\xda\x04\n" +
+	"\bby_bytes\x18\b \x01(\bR\abyBytes\x127\n" +
+	"\x18operation_bytes_per_user\x18\t \x01(\x03R\x15operationBytesPerUser\x127\n" +
+	"\x18operation_bytes_per_pool\x18\n" +
+	" \x01(\x03R\x15operationBytesPerPool\x12'\n" +
+	"\x0foperation_bytes\x18\v \x01(\x03R\x0eoperationBytes\"\xda\x04\n" +
 	"\x06Record\x127\n" +
 	"\x06header\x18\x01 \x01(\v2\x1d.weir.state.v1.SnapshotHeaderH\x00R\x06header\x12-\n" +
 	"\x04tree\x18\x02 \x01(\v2\x17.weir.state.v1.PoolTreeH\x00R\x04tree\x128\n" +

@@ -23,6 +23,8 @@ const (
 	// maxEventsBytes and maxJobsBytes bound the history of an operation: together 1 MiB.
 	maxEventsBytes = 256 << 10
 	maxJobsBytes   = 768 << 10
+	// fewJobsBytes bounds the finished jobs of an operation when its user has no room left.
+	fewJobsBytes = 32 << 10
 	// maxEventBytes bounds one event: a reason and what there is to say besides.
 	maxEventBytes = 8 << 10
 	// maxOrderBytes bounds the message of a stop order, which each job that has to leave has.
@@ -170,14 +172,16 @@ func (c *change) keep(o *operation, finished *statepb.FinishedJob) {
 // because a command that ends many jobs may take most of their records beyond the limits.
 func (c *change) trimKept() {
 	for o, added := range c.kept {
-		o.trimFinished(c.limits)
+		o.trimFinished(c.limits, jobsBudget(c.State, o))
 		o.history.jobs -= trimValues(o.record.GetFinishedJobs(), added)
+		weigh(c.State, o)
 	}
 }
 
 // condense drops an operation's histograms. It also drops the operation's memory digests, which its
 // memory profiles have preserved.
 func (s *State) condense(o *operation) {
+	compact(s, o)
 	s.edit(o)
 	for i, t := range o.record.GetTasks() {
 		measured := o.tasks[i].statistics.Set
@@ -192,9 +196,9 @@ func (s *State) condense(o *operation) {
 
 // trimFinished trims the finished jobs of an operation to the limits. It drops the oldest jobs
 // first, but drops failed jobs only when no other jobs are left. edit has been called.
-func (o *operation) trimFinished(l *statepb.Limits) {
+func (o *operation) trimFinished(l *statepb.Limits, budget int64) {
 	jobs, most := o.record.GetFinishedJobs(), int(l.GetFinishedJobsPerOperation())
-	for len(jobs) > most || len(jobs) > 0 && over(l, o.history.jobs, maxJobsBytes) {
+	for len(jobs) > most || len(jobs) > 0 && over(l, o.history.jobs, budget) {
 		drop := max(0, slices.IndexFunc(jobs, func(j *statepb.FinishedJob) bool {
 			return j.GetState() != lifecycle.JobFailed.String()
 		}))

@@ -11,6 +11,18 @@ import (
 // that counts the events left out between them.
 const minEvents = 3
 
+// The names and the defaults of the limits of what operations take in bytes. The records stay in the
+// memory of each replica, and are in its snapshots.
+const (
+	limitUserBytes = "operation_bytes_per_user"
+	limitPoolBytes = "operation_bytes_per_pool"
+	limitBytes     = "operation_bytes"
+
+	defaultUserBytes = 256 << 20
+	defaultPoolBytes = 512 << 20
+	defaultBytes     = 2 << 30
+)
+
 // DefaultLimits returns the limits of a cluster whose leader sets none. They are without bounds in
 // bytes, which logs of old do not have.
 func DefaultLimits() *statepb.Limits {
@@ -58,7 +70,9 @@ func cutText(l *statepb.Limits, text string, limit int) string {
 // completeLimits replaces each limit that is 0 by its default.
 func completeLimits(l *statepb.Limits) (*statepb.Limits, *refusal) {
 	d := DefaultLimits()
-	d.ByBytes = l.GetByBytes()
+	if d.ByBytes = l.GetByBytes(); d.GetByBytes() {
+		d.OperationBytesPerUser, d.OperationBytesPerPool, d.OperationBytes = defaultUserBytes, defaultPoolBytes, defaultBytes
+	}
 	for _, limit := range []struct {
 		name        string
 		value       int32
@@ -79,6 +93,22 @@ func completeLimits(l *statepb.Limits) (*statepb.Limits, *refusal) {
 			return nil, refuse(CodeInvalidCommand, "begin term: limit %s is %d: it must be at least %d, or 0 for the default %d",
 				limit.name, limit.value, limit.least, *limit.destination)
 		default:
+			*limit.destination = limit.value
+		}
+	}
+	for _, limit := range []struct {
+		name        string
+		value       int64
+		destination *int64
+	}{
+		{limitUserBytes, l.GetOperationBytesPerUser(), &d.OperationBytesPerUser},
+		{limitPoolBytes, l.GetOperationBytesPerPool(), &d.OperationBytesPerPool},
+		{limitBytes, l.GetOperationBytes(), &d.OperationBytes},
+	} {
+		if limit.value < 0 {
+			return nil, refuse(CodeInvalidCommand, "begin term: limit %s is %d: it must be at least 1, or 0 for the default", limit.name, limit.value)
+		}
+		if limit.value > 0 {
 			*limit.destination = limit.value
 		}
 	}

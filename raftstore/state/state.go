@@ -47,6 +47,9 @@ type State struct {
 	// at the end and shrinks at the front, so a Frozen may share it.
 	archive []string
 
+	// quotas counts what operations take. It is derived from their records.
+	quotas quotas
+
 	allocations map[scheduling.JobID]*statepb.Allocation
 	// profiles are the memory profiles that ended operations have saved, by key.
 	profiles map[string]*statepb.MemoryProfile
@@ -84,6 +87,7 @@ func empty() *State {
 		operations:  make(map[scheduling.OperationID]*operation),
 		aliases:     make(map[string]scheduling.OperationID),
 		mutations:   make(map[mutation]scheduling.OperationID),
+		quotas:      quotas{users: make(map[scheduling.User]usage)},
 		allocations: make(map[scheduling.JobID]*statepb.Allocation),
 		profiles:    make(map[string]*statepb.MemoryProfile),
 		claims:      newClaims(),

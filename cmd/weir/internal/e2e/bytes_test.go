@@ -54,6 +54,43 @@ func TestReasonsOfAnySize(t *testing.T) {
 	c.abort(t, operation)
 }
 
+// TestSpecsOfTheLargestSize starts operations with the largest specifications until their user has no
+// more room, and then starts and aborts them as a script does: what is refused names the quota, its
+// use and the largest holders, and replicas stay small.
+func TestSpecsOfTheLargestSize(t *testing.T) {
+	c := prepareCluster(t, here)
+	c.more = []string{"--operation-bytes-per-user", "8MiB"}
+	for _, name := range replicaNames {
+		c.startReplica(name)
+	}
+	c.ready(t, 0)
+	task := small(1, "run", c.folder(t), "1h").with("shell", true).with("command", "true "+strings.Repeat("x", 900<<10))
+	var started []string
+	for range 9 {
+		started = append(started, c.start(t, one(task)))
+	}
+	refused := c.refused(t, "OperationService/Start", object{"spec": one(task)})
+	for _, want := range []string{"limit reached: operations of user admin take 7.9 MiB of 8 MiB (operation_bytes_per_user)", "abort or wait for ", " or one of 6 more"} {
+		if refused.Status != http.StatusTooManyRequests || refused.Code != "resource_exhausted" || !strings.Contains(refused.Message, want) {
+			t.Errorf("refused with %v, want %q", refused, want)
+		}
+	}
+	for range 30 {
+		c.abort(t, started[0])
+		started = append(started[1:], c.start(t, one(task)))
+	}
+	for _, replica := range replicaNames {
+		if bytes := folderBytes(t, c.data(replica)); bytes > 250<<20 {
+			t.Errorf("the folder of %s has %d bytes", replica, bytes)
+		}
+	}
+	c.cli(t, "cluster", "backup", "-f", filepath.Join(c.dir, "backup"))
+	if bytes := folderBytes(t, filepath.Join(c.dir, "backup")); bytes > 16<<20 {
+		t.Errorf("the backup has %d bytes", bytes)
+	}
+	c.abort(t, started...)
+}
+
 // folderBytes returns the size of the files in a folder and below.
 func folderBytes(t testing.TB, dir string) (bytes int64) {
 	t.Helper()
