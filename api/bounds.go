@@ -2,13 +2,17 @@ package api
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	limits "weir/messages/bounds"
 )
 
-// bounds is an interceptor that sets a deadline for each call, adds the leader's address to
-// its answer, and reports its end to Config.Observe.
+// bounds is an interceptor that bounds the texts of each request, sets a deadline for each call,
+// adds the leader's address to its answer, and reports its end to Config.Observe.
 type bounds struct{ server *server }
 
 // maxReserve bounds the part of a client's time that is reserved for sending the answer.
@@ -39,6 +43,9 @@ func (b bounds) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		ctx, cancel := b.limit(ctx, req.Spec().Procedure)
 		defer cancel()
 		defer context.AfterFunc(b.server.closing, cancel)()
+		if err := withinBounds(req.Spec().Procedure, req.Any()); err != nil {
+			return nil, err
+		}
 		if answer, err = next(ctx, req); err != nil {
 			return nil, err
 		}
@@ -61,6 +68,31 @@ func (b bounds) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.
 		defer cancel()
 		defer context.AfterFunc(b.server.closing, cancel)()
 		b.server.hint(conn.ResponseHeader().Set)
-		return next(ctx, conn)
+		return next(ctx, boundedConn{conn})
 	}
+}
+
+// boundedConn is a stream whose request is within its bounds.
+type boundedConn struct {
+	connect.StreamingHandlerConn
+}
+
+// Receive implements connect.StreamingHandlerConn.
+func (c boundedConn) Receive(request any) error {
+	if err := c.StreamingHandlerConn.Receive(request); err != nil {
+		return err
+	}
+	return withinBounds(c.Spec().Procedure, request)
+}
+
+// withinBounds returns an error if a text of a request has more bytes than package bounds allows.
+func withinBounds(procedure string, request any) error {
+	msg, ok := request.(proto.Message)
+	if !ok {
+		return nil
+	}
+	if err := limits.Check(msg); err != nil {
+		return invalid("%s: %v", procedure[strings.LastIndex(procedure, ".")+1:], err)
+	}
+	return nil
 }

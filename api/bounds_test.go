@@ -2,10 +2,17 @@ package api
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"weir/messages/apipb"
 	"weir/messages/apipb/apipbconnect"
+	"weir/messages/bounds/boundstest"
 )
 
 func TestCallsGetLessTimeThanTheirClients(t *testing.T) {
@@ -45,5 +52,28 @@ func TestCallsGetLessTimeThanTheirClients(t *testing.T) {
 				t.Errorf("the call gets %s, want %s", got, test.want)
 			}
 		})
+	}
+}
+
+// TestTextsOfRequestsAreBounded fills in every text of every request of the API.
+func TestTextsOfRequestsAreBounded(t *testing.T) {
+	services := apipb.File_apipb_api_proto.Services()
+	for i := range services.Len() {
+		methods := services.Get(i).Methods()
+		for k := range methods.Len() {
+			method := methods.Get(k)
+			of, err := protoregistry.GlobalTypes.FindMessageByName(method.Input().FullName())
+			if err != nil {
+				t.Fatal(err)
+			}
+			procedure := "/" + string(services.Get(i).FullName()) + "/" + string(method.Name())
+			boundstest.Oversized(of.New().Interface(), func(path string, msg proto.Message) {
+				err := withinBounds(procedure, msg)
+				field := path[strings.LastIndex(path, ".")+1:]
+				if err == nil || !strings.Contains(err.Error(), string(method.Name())+": "+field+" has ") || connect.CodeOf(err) != connect.CodeInvalidArgument {
+					t.Errorf("%s with a large %s: %v", procedure, path, err)
+				}
+			})
+		}
 	}
 }

@@ -78,6 +78,7 @@ func operationOf(op *statepb.Operation, full bool) (*apipb.Operation, error) {
 	if !full {
 		return out, nil
 	}
+	out.SpecCut = op.GetSpecCut()
 	out.PreemptedOthers = maps.Clone(op.GetPreemptedOthers())
 	out.Waste = mapped(op.GetWaste(), wasteOf)
 	description, err := spec.Format(op.GetSpec())

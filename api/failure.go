@@ -41,6 +41,7 @@ var codes = map[string]connect.Code{
 	state.CodePoolExists:         connect.CodeAlreadyExists,
 	state.CodeTreeExists:         connect.CodeAlreadyExists,
 	state.CodeTooManyOperations:  connect.CodeResourceExhausted,
+	state.CodeTooManyBytes:       connect.CodeResourceExhausted,
 	state.CodeTooManyPools:       connect.CodeResourceExhausted,
 	state.CodePoolFull:           connect.CodeResourceExhausted,
 	state.CodeRevisionMismatch:   connect.CodeAborted,

@@ -21,7 +21,7 @@ type Health struct {
 	// Expires is when the certificate of the replica expires; zero without certificates.
 	Expires time.Time
 	// Clock is how the clock of the replica compares.
-	Clock       clocks.Report
+	Clock clocks.Report
 }
 
 // The thresholds beyond which Status reports a problem.

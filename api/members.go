@@ -103,14 +103,21 @@ func (s clusters) Backup(ctx context.Context, _ *connect.Request[apipb.BackupReq
 	return nil
 }
 
-// backupStream is a writer that sends each write as one message.
+// backupStream is a writer that sends each write in messages of at most backupPart bytes.
 type backupStream struct {
 	stream *connect.ServerStream[apipb.BackupPart]
 }
 
 // Write implements io.Writer.
 func (b backupStream) Write(data []byte) (int, error) {
-	return len(data), b.stream.Send(&apipb.BackupPart{Data: data})
+	sent := 0
+	for part := range slices.Chunk(data, backupPart) {
+		if err := b.stream.Send(&apipb.BackupPart{Data: part}); err != nil {
+			return sent, err
+		}
+		sent += len(part)
+	}
+	return sent, nil
 }
 
 // named returns an error if the id of the replica is empty.

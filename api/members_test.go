@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,10 @@ import (
 	"net/http"
 	"testing"
 
+	"connectrpc.com/connect"
+
 	"weir/messages/apipb"
+	"weir/messages/apipb/apipbconnect"
 	"weir/raftstore"
 )
 
@@ -37,8 +41,27 @@ func (r *replicaFake) Admit(_ context.Context, a raftstore.Applicant) (raftstore
 }
 
 func (r *replicaFake) Backup(w io.Writer) error {
-	_, err := io.WriteString(w, "the state")
+	_, err := w.Write(r.backup)
 	return err
+}
+
+// TestBackupIsSentInParts backs up a state that the store writes at once, and that is larger than any
+// message may be.
+func TestBackupIsSentInParts(t *testing.T) {
+	s := newSite(t)
+	s.backup = bytes.Repeat([]byte("state"), 14<<20)
+	stream, err := apipbconnect.NewClusterServiceClient(s.client, s.url, connect.WithReadMaxBytes(1<<20)).Backup(t.Context(), connect.NewRequest(&apipb.BackupRequest{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	var got []byte
+	for stream.Receive() {
+		got = append(got, stream.Msg().GetData()...)
+	}
+	if err := stream.Err(); err != nil || !bytes.Equal(got, s.backup) {
+		t.Errorf("%d bytes of %d have come: %v", len(got), len(s.backup), err)
+	}
 }
 
 func memberFate(id string) error {

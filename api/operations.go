@@ -31,6 +31,9 @@ func (s operations) Start(ctx context.Context, req *connect.Request[apipb.StartR
 	if err != nil {
 		return nil, fail(connect.CodeInvalidArgument, state.CodeInvalidSpec, "start operation: %v", err)
 	}
+	if err := s.room(ctx, "start operation", mutation, described); err != nil {
+		return nil, err
+	}
 	result, err := s.propose(ctx, "start operation", &commandpb.StartOperation{
 		OperationId: s.cfg.NewID(), User: userOf(ctx), MutationId: mutation, Spec: described, CountFailures: true,
 		Time: timestamppb.New(s.cfg.Now()),
@@ -42,6 +45,27 @@ func (s operations) Start(ctx context.Context, req *connect.Request[apipb.StartR
 	return connect.NewResponse(&apipb.StartResponse{
 		OperationId: started.GetOperationId(), Repeated: started.GetRepeated(), Warnings: s.warnings(described, started.GetWarnings()),
 	}), nil
+}
+
+// room refuses an operation for which the caller has no room, before it is in the log. A repeated
+// request passes: it is answered with its operation.
+func (s operations) room(ctx context.Context, what, mutation string, described *statepb.OperationSpec) error {
+	user := scheduling.User(userOf(ctx))
+	check := func(st *state.State) error {
+		if _, repeated := st.OperationByMutation(user, mutation); repeated {
+			return nil
+		}
+		if err := state.CheckBytes(st, user, described); err != nil {
+			return fail(connect.CodeResourceExhausted, state.CodeTooManyBytes, "%s: %v", what, err)
+		}
+		return nil
+	}
+	var err error
+	if s.cfg.Store.View(func(st *state.State) { err = check(st) }); err == nil {
+		return nil
+	}
+	// This replica may lag.
+	return s.read(ctx, what, check)
 }
 
 // described returns the checked spec of a request, and its mutation id.

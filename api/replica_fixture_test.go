@@ -57,6 +57,8 @@ type replicaFake struct {
 	// history, when set, is what the leader has recorded of pools.
 	history atomic.Pointer[func(*actorpb.PoolHistoryRequest) *actorpb.PoolHistory]
 	output  func(*actorpb.ReadOutput) (*actorpb.OutputPart, error)
+	// backup is the state as it is backed up.
+	backup []byte
 	// instances are those of any operation; nil: it has none.
 	instances *actorpb.Instances
 }

@@ -58,6 +58,9 @@ func (s operations) Retry(ctx context.Context, req *connect.Request[apipb.RetryO
 		return nil, err
 	}
 	if !out.GetRepeated() {
+		if err := s.room(ctx, what, m.GetMutationId(), again); err != nil {
+			return nil, err
+		}
 		result, err := s.propose(ctx, what, &commandpb.StartOperation{
 			OperationId: s.cfg.NewID(), User: userOf(ctx), MutationId: m.GetMutationId(), Spec: again, RetryOf: out.GetRetryOf(), CountFailures: true,
 			Time: timestamppb.New(s.cfg.Now()),
@@ -96,6 +99,8 @@ func retried(st *state.State, op *statepb.Operation, which string) (again *state
 	case !now.Terminal():
 		return nil, fail(connect.CodeFailedPrecondition, state.CodeInvalidOperationState,
 			"retry operation %s: it is %s: wait until it has ended, or end it first", op.GetId(), op.GetState())
+	case op.GetSpecCut():
+		return nil, refuse("its description is no longer kept whole, because it is large and other operations have ended since: start it again as it was")
 	case len(op.GetTasks()) == 0:
 		return nil, refuse("it ended before it had jobs: start it again as it was")
 	case op.GetSpec().GetType() != lifecycle.Vanilla:

@@ -9,6 +9,8 @@ import (
 	"hash"
 	"hash/crc32"
 	"io"
+	"math"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -19,10 +21,16 @@ import (
 
 // A snapshot is a stream of records, each preceded by its length as a varint: a header
 // with the format number, the records of the state, and a footer with their count and the
-// CRC-32C of every byte before it.
+// CRC-32C of every byte before it. A record of more than pieceBytes is written in pieces,
+// each a record of the stream, so that no record is too large to be written and sent.
 
-// maxRecordBytes bounds one record. A stream with a greater length is damaged.
-const maxRecordBytes = 256 << 20
+const (
+	// pieceBytes is the most that is written of a record at once.
+	pieceBytes = 4 << 20
+	// maxRecordBytes bounds one record of a stream. A stream with a greater length is damaged.
+	// Snapshots of old have whole records of up to this size.
+	maxRecordBytes = 256 << 20
+)
 
 var castagnoli = recordlog.Castagnoli
 
@@ -30,7 +38,7 @@ var castagnoli = recordlog.Castagnoli
 type snapshotInfo struct {
 	// index is that of the last log entry in the snapshot.
 	index uint64
-	// records counts the records of the state, including the header but not the footer.
+	// records counts the records of the stream, including the header but not the footer.
 	records uint64
 	bytes   int64
 }
@@ -38,45 +46,74 @@ type snapshotInfo struct {
 // writeSnapshot writes the records that the function `each` yields, the header first, and a footer.
 // Equal records give equal bytes.
 func writeSnapshot(w io.Writer, each func(yield func(*statepb.Record) error) error) (snapshotInfo, error) {
-	var info snapshotInfo
-	sum := crc32.New(castagnoli)
-	out := bufio.NewWriterSize(w, 64<<10)
-	var frame []byte
-	options := proto.MarshalOptions{Deterministic: true}
-	write := func(record *statepb.Record) error {
-		size := proto.Size(record)
-		if size > maxRecordBytes {
-			return fmt.Errorf("record of %d bytes is over the limit of %d", size, maxRecordBytes)
-		}
-		frame = binary.AppendUvarint(frame[:0], uint64(size))
-		var err error
-		if frame, err = options.MarshalAppend(frame, record); err != nil {
-			return fmt.Errorf("encode record: %w", err)
-		}
-		info.bytes += int64(len(frame))
-		_, err = out.Write(frame)
-		return err
-	}
+	out := &recordWriter{out: bufio.NewWriterSize(w, 64<<10), sum: crc32.New(castagnoli)}
 	err := each(func(record *statepb.Record) error {
 		if header := record.GetHeader(); header != nil {
-			info.index = header.GetIndex()
-		} else if info.records == 0 {
+			out.info.index = header.GetIndex()
+		} else if out.info.records == 0 {
 			return errors.New("the first record is not a header")
 		}
-		info.records++
-		if err := write(record); err != nil {
-			return err
-		}
-		_, err := sum.Write(frame)
-		return err
+		return out.write(record)
 	})
 	if err != nil {
-		return info, err
+		return out.info, err
 	}
-	if err := write(footerRecord(info.records, sum.Sum32())); err != nil {
-		return info, err
+	if err := out.frame(footerRecord(out.info.records, out.sum.Sum32())); err != nil {
+		return out.info, err
 	}
-	return info, out.Flush()
+	return out.info, out.out.Flush()
+}
+
+// recordWriter writes a stream record by record.
+type recordWriter struct {
+	out  *bufio.Writer
+	sum  hash.Hash32
+	info snapshotInfo
+	// buffer has the bytes of the frame that was written last.
+	buffer []byte
+}
+
+// deterministic has equal records encoded as equal bytes.
+var deterministic = proto.MarshalOptions{Deterministic: true}
+
+// write writes a record, in pieces if it is large.
+func (w *recordWriter) write(record *statepb.Record) error {
+	if proto.Size(record) <= pieceBytes {
+		return w.counted(record)
+	}
+	whole, err := deterministic.Marshal(record)
+	if err != nil {
+		return fmt.Errorf("encode record: %w", err)
+	}
+	for part := range slices.Chunk(whole, pieceBytes) {
+		whole = whole[len(part):]
+		piece := &statepb.RecordPiece{Data: part, Last: len(whole) == 0}
+		if err := w.counted(&statepb.Record{Record: &statepb.Record_Piece{Piece: piece}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// counted writes one record of the stream, and adds it to the count and the checksum.
+func (w *recordWriter) counted(record *statepb.Record) error {
+	w.info.records++
+	if err := w.frame(record); err != nil {
+		return err
+	}
+	_, err := w.sum.Write(w.buffer)
+	return err
+}
+
+// frame writes a record after its length.
+func (w *recordWriter) frame(record *statepb.Record) (err error) {
+	w.buffer = binary.AppendUvarint(w.buffer[:0], uint64(proto.Size(record)))
+	if w.buffer, err = deterministic.MarshalAppend(w.buffer, record); err != nil {
+		return fmt.Errorf("encode record: %w", err)
+	}
+	w.info.bytes += int64(len(w.buffer))
+	_, err = w.out.Write(w.buffer)
+	return err
 }
 
 // readSnapshot reads the output of writeSnapshot to the end and builds the state. If any byte is
@@ -123,8 +160,41 @@ func footerRecord(records uint64, checksum uint32) *statepb.Record {
 	return &statepb.Record{Record: &statepb.Record_Footer{Footer: &statepb.SnapshotFooter{Records: records, Checksum: checksum}}}
 }
 
-// next reads the next record and adds it to the checksum.
+// next reads the next record of the state, or the footer. It puts the pieces of a record together.
 func (r *recordReader) next() (*statepb.Record, error) {
+	record, err := r.one()
+	if err != nil || record.GetPiece() == nil {
+		return record, err
+	}
+	var whole []byte
+	for {
+		piece := record.GetPiece()
+		switch {
+		case piece == nil:
+			return nil, r.damaged("order", errors.New("a record lacks its last piece"))
+		case len(whole)+len(piece.GetData()) > math.MaxInt32:
+			return nil, r.damaged("length", fmt.Errorf("the pieces of a record have more than %d bytes", math.MaxInt32))
+		}
+		if whole = append(whole, piece.GetData()...); piece.GetLast() {
+			break
+		}
+		r.info.records++
+		if record, err = r.one(); err != nil {
+			return nil, err
+		}
+	}
+	record = new(statepb.Record)
+	if err := proto.Unmarshal(whole, record); err != nil {
+		return nil, r.damaged("content", err)
+	}
+	if record.GetRecord() == nil || record.GetPiece() != nil || record.GetHeader() != nil || record.GetFooter() != nil {
+		return nil, r.damaged("content", errors.New("pieces of a record of unknown kind"))
+	}
+	return record, nil
+}
+
+// one reads one record of the stream and adds it to the checksum.
+func (r *recordReader) one() (*statepb.Record, error) {
 	size, err := binary.ReadUvarint(r.in)
 	if err != nil {
 		return nil, r.damaged("length", err)
@@ -187,7 +257,7 @@ func (r *recordReader) finish(footer *statepb.SnapshotFooter, sum uint32) error 
 		return r.damaged("footer", fmt.Errorf("stored checksum %08x, computed %08x", footer.GetChecksum(), sum))
 	}
 	// No checksum covers the footer itself, and different encodings decode to the same numbers.
-	written, err := proto.MarshalOptions{Deterministic: true}.Marshal(footerRecord(footer.GetRecords(), footer.GetChecksum()))
+	written, err := deterministic.Marshal(footerRecord(footer.GetRecords(), footer.GetChecksum()))
 	if err != nil || !bytes.Equal(r.frame.Bytes(), written) {
 		return r.damaged("footer", errors.New("its bytes differ from what a writer would have written"))
 	}

@@ -1,10 +1,13 @@
 package raftstore
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -115,6 +118,103 @@ func TestSnapshotsThatAreRefused(t *testing.T) {
 			_, _, err := readSnapshot(bytes.NewReader(data))
 			if !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.text) {
 				t.Errorf("got %v, want %v with %q", err, test.want, test.text)
+			}
+		})
+	}
+}
+
+// largeSnapshot returns the snapshot of a state with a record of several pieces between others.
+func largeSnapshot(tb testing.TB) (data []byte, info snapshotInfo) {
+	tb.Helper()
+	_, small := smallSnapshot(tb)
+	s, _, err := readSnapshot(bytes.NewReader(small))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var out bytes.Buffer
+	info, err = writeSnapshot(&out, func(yield func(*statepb.Record) error) error {
+		return s.Freeze().Records(func(record *statepb.Record) error {
+			if record.GetArchive() != nil {
+				for i, size := range []int{5 * pieceBytes, 10, pieceBytes - 100, pieceBytes} {
+					node := &statepb.Node{Id: fmt.Sprint("n", i), Incarnation: 1, State: statepb.NodeOnline, Tree: "default", Caveat: strings.Repeat("x", size)}
+					if err := yield(&statepb.Record{Record: &statepb.Record_Node{Node: node}}); err != nil {
+						return err
+					}
+				}
+			}
+			return yield(record)
+		})
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return out.Bytes(), info
+}
+
+// TestLargeRecordsAreWrittenInPieces writes records larger than a piece, and reads them again. No
+// record of the stream is larger than a piece.
+func TestLargeRecordsAreWrittenInPieces(t *testing.T) {
+	data, written := largeSnapshot(t)
+	restored, read, err := readSnapshot(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read != written || len(restored.Nodes()) != 4 || len(restored.Nodes()[0].GetCaveat()) != 5*pieceBytes {
+		t.Errorf("read %+v with %d nodes, written %+v", read, len(restored.Nodes()), written)
+	}
+	if again, _, err := readSnapshot(bytes.NewReader(encode(t, restored))); err != nil || !bytes.Equal(encode(t, again), encode(t, restored)) {
+		t.Errorf("equal states give other bytes: %v", err)
+	}
+	stream := bytes.NewReader(data)
+	for stream.Len() > 0 {
+		size, err := binary.ReadUvarint(stream)
+		if err != nil || size > pieceBytes+16 {
+			t.Fatalf("a record of %d bytes: %v", size, err)
+		}
+		if _, err := stream.Seek(int64(size), io.SeekCurrent); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestPiecesThatAreRefused changes the pieces of a record.
+func TestPiecesThatAreRefused(t *testing.T) {
+	piece := func(data []byte, last bool) *statepb.Record {
+		return &statepb.Record{Record: &statepb.Record_Piece{Piece: &statepb.RecordPiece{Data: data, Last: last}}}
+	}
+	node := &statepb.Record{Record: &statepb.Record_Node{Node: &statepb.Node{Id: "n"}}}
+	header := &statepb.Record{Record: &statepb.Record_Header{Header: &statepb.SnapshotHeader{Format: state.Format}}}
+	content := func(record *statepb.Record) []byte {
+		data, err := proto.Marshal(record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	for name, test := range map[string]struct {
+		records []*statepb.Record
+		text    string
+	}{
+		"no last piece":        {[]*statepb.Record{header, piece(content(node)[:2], false), node}, "a record lacks its last piece"},
+		"nothing after it":     {[]*statepb.Record{header, piece(content(node), false)}, "a record lacks its last piece"},
+		"a header in pieces":   {[]*statepb.Record{header, piece(content(header), true)}, "pieces of a record of unknown kind"},
+		"a piece in pieces":    {[]*statepb.Record{header, piece(content(piece(nil, true)), true)}, "pieces of a record of unknown kind"},
+		"bytes of no record":   {[]*statepb.Record{header, piece([]byte{255}, true)}, "content"},
+		"pieces before header": {[]*statepb.Record{piece(content(node), true)}, "header out of place"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			w := &recordWriter{out: bufio.NewWriter(&out), sum: crc32.New(castagnoli)}
+			for _, record := range test.records {
+				if err := w.counted(record); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := errors.Join(w.frame(footerRecord(w.info.records, w.sum.Sum32())), w.out.Flush()); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := readSnapshot(&out); !errors.Is(err, ErrSnapshotDamaged) || !strings.Contains(err.Error(), test.text) {
+				t.Errorf("got %v, want %q", err, test.text)
 			}
 		})
 	}

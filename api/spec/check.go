@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/messages/bounds"
 	"weir/messages/statepb"
 	"weir/scheduling/access"
 	"weir/scheduling/memory"
@@ -14,7 +15,7 @@ import (
 )
 
 // MaxAnnotationsBytes is the size limit of the annotations of an operation as JSON text.
-const MaxAnnotationsBytes = 10 << 10
+const MaxAnnotationsBytes = bounds.Annotations
 
 // checker reads an operation and checks options that depend on each other.
 type checker struct {

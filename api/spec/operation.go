@@ -3,13 +3,14 @@ package spec
 import (
 	"time"
 
+	"weir/messages/bounds"
 	"weir/scheduling/access"
 	"weir/scheduling/option"
 	"weir/scheduling/pooltree"
 )
 
 // MaxMutationIDBytes bounds mutation_id.
-const MaxMutationIDBytes = 128
+const MaxMutationIDBytes = bounds.MutationID
 
 // MapperTask is the name of the one task of an operation of type map.
 const MapperTask = "mapper"

@@ -98,6 +98,9 @@ func operationText(op *apipb.Operation, now time.Time) string {
 	page.add("type", op.GetType())
 	page.add("retry of", op.GetRetryOf())
 	page.add("not shown", op.GetHidden())
+	if op.GetSpecCut() {
+		page.add("description", "shortened, to make room for operations that ended later")
+	}
 	page.add("title", op.GetTitle())
 	page.add("alias", op.GetAlias())
 	page.add("state", stateText(op))

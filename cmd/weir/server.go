@@ -22,6 +22,7 @@ import (
 	"weir/cluster"
 	"weir/cluster/identity"
 	"weir/cluster/wire"
+	"weir/messages/statepb"
 	"weir/raftstore/events"
 )
 
@@ -42,8 +43,10 @@ type serverFlags struct {
 	snapshotThreshold uint64
 	diskStall         time.Duration
 	maxOperations     int32
-	eventSize         string
-	eventAge          time.Duration
+	// What operations may take in bytes: those of a user, of a pool, all.
+	userBytes, poolBytes, allBytes string
+	eventSize                      string
+	eventAge                       time.Duration
 }
 
 func newServerCommand() *cobra.Command {
@@ -95,6 +98,9 @@ or a newer version, or another process already runs as this replica.`,
 	flags.DurationVar(&f.reassignAfter, "reassign-after", 2*time.Second, "how long a replica may be unreachable before others take over its operations")
 	flags.Uint64Var(&f.snapshotThreshold, "snapshot-threshold", 8192, "log entries between snapshots")
 	flags.Int32Var(&f.maxOperations, "max-operations", 5000, "maximum number of operations in progress in the cluster; the leader's value applies, so use the same on all replicas")
+	flags.StringVar(&f.userBytes, "operation-bytes-per-user", "256MiB", "maximum size of the records of a user's operations, those that have ended included, in the memory of every replica; set like --max-operations")
+	flags.StringVar(&f.poolBytes, "operation-bytes-per-pool", "512MiB", "maximum size of the records of a pool's operations in progress")
+	flags.StringVar(&f.allBytes, "operation-bytes", "2GiB", "maximum size of the records of all operations")
 	flags.DurationVar(&f.diskStall, "disk-stall", time.Second, "how long a write to the log may take before the disk counts as failed and the replica stops; after half this time a leader stops heartbeating, so that another can be elected")
 	flags.StringVar(&f.eventSize, "event-log-size", "256MiB", "maximum size of the event log in the folder; the oldest events are dropped first")
 	flags.DurationVar(&f.eventAge, "event-log-age", 7*24*time.Hour, "how long events are kept, if the size allows")
@@ -142,7 +148,32 @@ func (f *serverFlags) validate() error {
 	if _, err := f.eventLog(nil); err != nil {
 		return err
 	}
+	if _, err := f.limits(); err != nil {
+		return err
+	}
 	return f.actorTiming().Validate()
+}
+
+// minOperationBytes is the least that operations may be allowed to take: some of the largest.
+const minOperationBytes = 4 << 20
+
+// limits returns the limits of the replicated state.
+func (f *serverFlags) limits() (*statepb.Limits, error) {
+	limits := &statepb.Limits{Operations: f.maxOperations}
+	for _, limit := range []struct {
+		flag, text string
+		bytes      *int64
+	}{
+		{"operation-bytes-per-user", f.userBytes, &limits.OperationBytesPerUser},
+		{"operation-bytes-per-pool", f.poolBytes, &limits.OperationBytesPerPool},
+		{"operation-bytes", f.allBytes, &limits.OperationBytes},
+	} {
+		var err error
+		if *limit.bytes, err = sizeFlag(limit.flag, limit.text, minOperationBytes); err != nil {
+			return nil, err
+		}
+	}
+	return limits, nil
 }
 
 // eventLog returns the configuration of this replica's event log.

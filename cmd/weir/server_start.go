@@ -25,7 +25,6 @@ import (
 	"weir/cluster/identity"
 	"weir/cluster/storage"
 	"weir/cluster/wire"
-	"weir/messages/statepb"
 	"weir/raftstore"
 	"weir/raftstore/events"
 	"weir/scheduling"
@@ -313,10 +312,14 @@ func (s *server) hasBegun() (bool, error) {
 
 // act starts the actors.
 func (s *server) act(context.Context) (err error) {
+	limits, err := s.flags.limits()
+	if err != nil {
+		return err
+	}
 	s.replica, err = actors.Start(actors.Config{
 		ID: s.flags.id, Cluster: s.protection.cluster, Incarnation: s.incarnation, Version: version,
 		Store: s.store, Directory: s.directory, Gossip: s.gossip, Dialer: s.dialer, IdentityOf: wire.IdentityOfRequest, Clock: s.clock,
-		Limits: &statepb.Limits{Operations: s.flags.maxOperations}, Engine: engine.Default(), Gateway: gateway.DefaultLimits(), Timing: s.flags.actorTiming(),
+		Limits: limits, Engine: engine.Default(), Gateway: gateway.DefaultLimits(), Timing: s.flags.actorTiming(),
 		Storage: storage.New(storage.Config{Roots: s.flags.dataRoots}), NewID: newID, Logger: s.log,
 	})
 	if err != nil {

@@ -883,7 +883,10 @@ type Operation struct {
 	RetryOf string `protobuf:"bytes,30,opt,name=retry_of,json=retryOf,proto3" json:"retry_of,omitempty"`
 	// Not empty: the caller may not read the operation, and is shown only what everyone is. It says
 	// which right is missing, and who has it.
-	Hidden        string `protobuf:"bytes,31,opt,name=hidden,proto3" json:"hidden,omitempty"`
+	Hidden string `protobuf:"bytes,31,opt,name=hidden,proto3" json:"hidden,omitempty"`
+	// It has ended, and spec is not whole any more: long commands are cut, and environments are gone.
+	// Only in Get.
+	SpecCut       bool `protobuf:"varint,32,opt,name=spec_cut,json=specCut,proto3" json:"spec_cut,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1133,6 +1136,13 @@ func (x *Operation) GetHidden() string {
 		return x.Hidden
 	}
 	return ""
+}
+
+func (x *Operation) GetSpecCut() bool {
+	if x != nil {
+		return x.SpecCut
+	}
+	return false
 }
 
 // Alert is something about an operation that its owner can do better.
@@ -10879,7 +10889,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\brepeated\x18\x02 \x01(\bR\brepeated\x12\x1a\n" +
 	"\bwarnings\x18\x03 \x03(\tR\bwarnings\x12\x19\n" +
 	"\bretry_of\x18\x04 \x01(\tR\aretryOf\x12\x1b\n" +
-	"\tjob_count\x18\x05 \x01(\x03R\bjobCount\"\xcd\n" +
+	"\tjob_count\x18\x05 \x01(\x03R\bjobCount\"\xe8\n" +
 	"\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
@@ -10919,7 +10929,8 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x05input\x18\x1c \x01(\v2\x1b.weir.api.v1.OperationInputR\x05input\x124\n" +
 	"\x06output\x18\x1d \x01(\v2\x1c.weir.api.v1.OperationOutputR\x06output\x12\x19\n" +
 	"\bretry_of\x18\x1e \x01(\tR\aretryOf\x12\x16\n" +
-	"\x06hidden\x18\x1f \x01(\tR\x06hidden\x1aB\n" +
+	"\x06hidden\x18\x1f \x01(\tR\x06hidden\x12\x19\n" +
+	"\bspec_cut\x18  \x01(\bR\aspecCut\x1aB\n" +
 	"\x14PreemptedOthersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\r\n" +

@@ -2719,6 +2719,9 @@ type Operation struct {
 	GivenUpError *Error `protobuf:"bytes,29,opt,name=given_up_error,json=givenUpError,proto3" json:"given_up_error,omitempty"`
 	// The failed attempts of each cookie are counted, also in tasks without max_attempts.
 	CountFailures bool `protobuf:"varint,30,opt,name=count_failures,json=countFailures,proto3" json:"count_failures,omitempty"`
+	// The operation has ended, and its spec is not whole any more: texts are cut, and environments
+	// are gone.
+	SpecCut       bool `protobuf:"varint,31,opt,name=spec_cut,json=specCut,proto3" json:"spec_cut,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2945,6 +2948,13 @@ func (x *Operation) GetGivenUpError() *Error {
 func (x *Operation) GetCountFailures() bool {
 	if x != nil {
 		return x.CountFailures
+	}
+	return false
+}
+
+func (x *Operation) GetSpecCut() bool {
+	if x != nil {
+		return x.SpecCut
 	}
 	return false
 }
@@ -5520,8 +5530,15 @@ type Limits struct {
 	JobsPerOperation         int32                  `protobuf:"varint,5,opt,name=jobs_per_operation,json=jobsPerOperation,proto3" json:"jobs_per_operation,omitempty"`
 	PoolsPerTree             int32                  `protobuf:"varint,6,opt,name=pools_per_tree,json=poolsPerTree,proto3" json:"pools_per_tree,omitempty"`
 	MemoryProfiles           int32                  `protobuf:"varint,7,opt,name=memory_profiles,json=memoryProfiles,proto3" json:"memory_profiles,omitempty"`
-	unknownFields            protoimpl.UnknownFields
-	sizeCache                protoimpl.SizeCache
+	// What users and agents make is bounded in bytes, too. Not set in logs and snapshots of old,
+	// which are applied as they were.
+	ByBytes bool `protobuf:"varint,8,opt,name=by_bytes,json=byBytes,proto3" json:"by_bytes,omitempty"`
+	// What operations take together: those of a user, those in progress of a pool, and all.
+	OperationBytesPerUser int64 `protobuf:"varint,9,opt,name=operation_bytes_per_user,json=operationBytesPerUser,proto3" json:"operation_bytes_per_user,omitempty"`
+	OperationBytesPerPool int64 `protobuf:"varint,10,opt,name=operation_bytes_per_pool,json=operationBytesPerPool,proto3" json:"operation_bytes_per_pool,omitempty"`
+	OperationBytes        int64 `protobuf:"varint,11,opt,name=operation_bytes,json=operationBytes,proto3" json:"operation_bytes,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
 }
 
 func (x *Limits) Reset() {
@@ -5603,6 +5620,34 @@ func (x *Limits) GetMemoryProfiles() int32 {
 	return 0
 }
 
+func (x *Limits) GetByBytes() bool {
+	if x != nil {
+		return x.ByBytes
+	}
+	return false
+}
+
+func (x *Limits) GetOperationBytesPerUser() int64 {
+	if x != nil {
+		return x.OperationBytesPerUser
+	}
+	return 0
+}
+
+func (x *Limits) GetOperationBytesPerPool() int64 {
+	if x != nil {
+		return x.OperationBytesPerPool
+	}
+	return 0
+}
+
+func (x *Limits) GetOperationBytes() int64 {
+	if x != nil {
+		return x.OperationBytes
+	}
+	return 0
+}
+
 // Record is one entry of a snapshot.
 type Record struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5620,6 +5665,7 @@ type Record struct {
 	//	*Record_Rate
 	//	*Record_Group
 	//	*Record_Revocation
+	//	*Record_Piece
 	Record        isRecord_Record `protobuf_oneof:"record"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5770,6 +5816,15 @@ func (x *Record) GetRevocation() *Revocation {
 	return nil
 }
 
+func (x *Record) GetPiece() *RecordPiece {
+	if x != nil {
+		if x, ok := x.Record.(*Record_Piece); ok {
+			return x.Piece
+		}
+	}
+	return nil
+}
+
 type isRecord_Record interface {
 	isRecord_Record()
 }
@@ -5823,6 +5878,10 @@ type Record_Revocation struct {
 	Revocation *Revocation `protobuf:"bytes,12,opt,name=revocation,proto3,oneof"`
 }
 
+type Record_Piece struct {
+	Piece *RecordPiece `protobuf:"bytes,13,opt,name=piece,proto3,oneof"`
+}
+
 func (*Record_Header) isRecord_Record() {}
 
 func (*Record_Tree) isRecord_Record() {}
@@ -5846,6 +5905,8 @@ func (*Record_Rate) isRecord_Record() {}
 func (*Record_Group) isRecord_Record() {}
 
 func (*Record_Revocation) isRecord_Record() {}
+
+func (*Record_Piece) isRecord_Record() {}
 
 // Revocation is certificates that are no longer accepted: one by its serial number, or all of a
 // role and name that were issued before a moment.
@@ -6004,6 +6065,60 @@ func (x *Group) GetModifiedTime() *timestamppb.Timestamp {
 	return nil
 }
 
+// RecordPiece is a part of a record that is too large to be written at once. The data of the
+// pieces, up to the last one, are the record.
+type RecordPiece struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	Last          bool                   `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordPiece) Reset() {
+	*x = RecordPiece{}
+	mi := &file_statepb_state_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordPiece) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordPiece) ProtoMessage() {}
+
+func (x *RecordPiece) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordPiece.ProtoReflect.Descriptor instead.
+func (*RecordPiece) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *RecordPiece) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *RecordPiece) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
+}
+
 type Archive struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	OperationIds  []string               `protobuf:"bytes,1,rep,name=operation_ids,json=operationIds,proto3" json:"operation_ids,omitempty"`
@@ -6013,7 +6128,7 @@ type Archive struct {
 
 func (x *Archive) Reset() {
 	*x = Archive{}
-	mi := &file_statepb_state_proto_msgTypes[59]
+	mi := &file_statepb_state_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6025,7 +6140,7 @@ func (x *Archive) String() string {
 func (*Archive) ProtoMessage() {}
 
 func (x *Archive) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[59]
+	mi := &file_statepb_state_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6038,7 +6153,7 @@ func (x *Archive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Archive.ProtoReflect.Descriptor instead.
 func (*Archive) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{59}
+	return file_statepb_state_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Archive) GetOperationIds() []string {
@@ -6050,8 +6165,9 @@ func (x *Archive) GetOperationIds() []string {
 
 // SnapshotFooter closes a snapshot.
 type SnapshotFooter struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Records uint64                 `protobuf:"varint,1,opt,name=records,proto3" json:"records,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Each piece counts.
+	Records uint64 `protobuf:"varint,1,opt,name=records,proto3" json:"records,omitempty"`
 	// CRC-32C over every byte before the footer.
 	Checksum      uint32 `protobuf:"varint,2,opt,name=checksum,proto3" json:"checksum,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -6060,7 +6176,7 @@ type SnapshotFooter struct {
 
 func (x *SnapshotFooter) Reset() {
 	*x = SnapshotFooter{}
-	mi := &file_statepb_state_proto_msgTypes[60]
+	mi := &file_statepb_state_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6072,7 +6188,7 @@ func (x *SnapshotFooter) String() string {
 func (*SnapshotFooter) ProtoMessage() {}
 
 func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[60]
+	mi := &file_statepb_state_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6085,7 +6201,7 @@ func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotFooter.ProtoReflect.Descriptor instead.
 func (*SnapshotFooter) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{60}
+	return file_statepb_state_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *SnapshotFooter) GetRecords() uint64 {
@@ -6347,7 +6463,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"Assignment\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\xb4\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\xcf\n" +
 	"\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x120\n" +
@@ -6384,7 +6500,8 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\theld_back\x18\x1b \x01(\tR\bheldBack\x12\x19\n" +
 	"\bretry_of\x18\x1c \x01(\tR\aretryOf\x12:\n" +
 	"\x0egiven_up_error\x18\x1d \x01(\v2\x14.weir.state.v1.ErrorR\fgivenUpError\x12%\n" +
-	"\x0ecount_failures\x18\x1e \x01(\bR\rcountFailures\x1aB\n" +
+	"\x0ecount_failures\x18\x1e \x01(\bR\rcountFailures\x12\x19\n" +
+	"\bspec_cut\x18\x1f \x01(\bR\aspecCut\x1aB\n" +
 	"\x14PreemptedOthersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01J\x04\b\a\x10\bJ\x04\b\b\x10\t\"\xe5\t\n" +
@@ -6672,7 +6789,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"cluster_id\x18\x06 \x01(\tR\tclusterId\x12!\n" +
 	"\fdefault_tree\x18\a \x01(\tR\vdefaultTree\x12 \n" +
 	"\flast_pool_id\x18\b \x01(\x04R\n" +
-	"lastPoolId\"\xc7\x02\n" +
+	"lastPoolId\"\xfd\x03\n" +
 	"\x06Limits\x12/\n" +
 	"\x13archived_operations\x18\x01 \x01(\x05R\x12archivedOperations\x12=\n" +
 	"\x1bfinished_jobs_per_operation\x18\x02 \x01(\x05R\x18finishedJobsPerOperation\x120\n" +
@@ -6682,7 +6799,12 @@ const file_statepb_state_proto_rawDesc = "" +
 	"operations\x12,\n" +
 	"\x12jobs_per_operation\x18\x05 \x01(\x05R\x10jobsPerOperation\x12$\n" +
 	"\x0epools_per_tree\x18\x06 \x01(\x05R\fpoolsPerTree\x12'\n" +
-	"\x0fmemory_profiles\x18\a \x01(\x05R\x0ememoryProfiles\"\x91\x05\n" +
+	"\x0fmemory_profiles\x18\a \x01(\x05R\x0ememoryProfiles\x12\x19\n" +
+	"\bby_bytes\x18\b \x01(\bR\abyBytes\x127\n" +
+	"\x18operation_bytes_per_user\x18\t \x01(\x03R\x15operationBytesPerUser\x127\n" +
+	"\x18operation_bytes_per_pool\x18\n" +
+	" \x01(\x03R\x15operationBytesPerPool\x12'\n" +
+	"\x0foperation_bytes\x18\v \x01(\x03R\x0eoperationBytes\"\xc5\x05\n" +
 	"\x06Record\x127\n" +
 	"\x06header\x18\x01 \x01(\v2\x1d.weir.state.v1.SnapshotHeaderH\x00R\x06header\x12-\n" +
 	"\x04tree\x18\x02 \x01(\v2\x17.weir.state.v1.PoolTreeH\x00R\x04tree\x128\n" +
@@ -6700,7 +6822,8 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x05group\x18\v \x01(\v2\x14.weir.state.v1.GroupH\x00R\x05group\x12;\n" +
 	"\n" +
 	"revocation\x18\f \x01(\v2\x19.weir.state.v1.RevocationH\x00R\n" +
-	"revocationB\b\n" +
+	"revocation\x122\n" +
+	"\x05piece\x18\r \x01(\v2\x1a.weir.state.v1.RecordPieceH\x00R\x05pieceB\b\n" +
 	"\x06record\"\xe9\x01\n" +
 	"\n" +
 	"Revocation\x12\x16\n" +
@@ -6714,7 +6837,10 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x05Group\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05users\x18\x02 \x03(\tR\x05users\x12?\n" +
-	"\rmodified_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\".\n" +
+	"\rmodified_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\"5\n" +
+	"\vRecordPiece\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x12\n" +
+	"\x04last\x18\x02 \x01(\bR\x04last\".\n" +
 	"\aArchive\x12#\n" +
 	"\roperation_ids\x18\x01 \x03(\tR\foperationIds\"F\n" +
 	"\x0eSnapshotFooter\x12\x18\n" +
@@ -6733,7 +6859,7 @@ func file_statepb_state_proto_rawDescGZIP() []byte {
 	return file_statepb_state_proto_rawDescData
 }
 
-var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 72)
+var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 73)
 var file_statepb_state_proto_goTypes = []any{
 	(*Resources)(nil),             // 0: weir.state.v1.Resources
 	(*OperationSpec)(nil),         // 1: weir.state.v1.OperationSpec
@@ -6794,32 +6920,33 @@ var file_statepb_state_proto_goTypes = []any{
 	(*Record)(nil),                // 56: weir.state.v1.Record
 	(*Revocation)(nil),            // 57: weir.state.v1.Revocation
 	(*Group)(nil),                 // 58: weir.state.v1.Group
-	(*Archive)(nil),               // 59: weir.state.v1.Archive
-	(*SnapshotFooter)(nil),        // 60: weir.state.v1.SnapshotFooter
-	nil,                           // 61: weir.state.v1.OperationSpec.OptionsPerTreeEntry
-	nil,                           // 62: weir.state.v1.TaskSpec.EnvironmentEntry
-	nil,                           // 63: weir.state.v1.Error.AttributesEntry
-	nil,                           // 64: weir.state.v1.OperationEvent.AttributesEntry
-	nil,                           // 65: weir.state.v1.Operation.PreemptedOthersEntry
-	nil,                           // 66: weir.state.v1.Task.AttemptsEntry
-	nil,                           // 67: weir.state.v1.Task.ReservesEntry
-	nil,                           // 68: weir.state.v1.Task.SlicesEntry
-	nil,                           // 69: weir.state.v1.Task.FailuresEntry
-	nil,                           // 70: weir.state.v1.JobCounters.AbortedByReasonEntry
-	nil,                           // 71: weir.state.v1.JobStatistics.ValuesEntry
-	(*durationpb.Duration)(nil),   // 72: google.protobuf.Duration
-	(*structpb.Struct)(nil),       // 73: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 74: google.protobuf.Timestamp
+	(*RecordPiece)(nil),           // 59: weir.state.v1.RecordPiece
+	(*Archive)(nil),               // 60: weir.state.v1.Archive
+	(*SnapshotFooter)(nil),        // 61: weir.state.v1.SnapshotFooter
+	nil,                           // 62: weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	nil,                           // 63: weir.state.v1.TaskSpec.EnvironmentEntry
+	nil,                           // 64: weir.state.v1.Error.AttributesEntry
+	nil,                           // 65: weir.state.v1.OperationEvent.AttributesEntry
+	nil,                           // 66: weir.state.v1.Operation.PreemptedOthersEntry
+	nil,                           // 67: weir.state.v1.Task.AttemptsEntry
+	nil,                           // 68: weir.state.v1.Task.ReservesEntry
+	nil,                           // 69: weir.state.v1.Task.SlicesEntry
+	nil,                           // 70: weir.state.v1.Task.FailuresEntry
+	nil,                           // 71: weir.state.v1.JobCounters.AbortedByReasonEntry
+	nil,                           // 72: weir.state.v1.JobStatistics.ValuesEntry
+	(*durationpb.Duration)(nil),   // 73: google.protobuf.Duration
+	(*structpb.Struct)(nil),       // 74: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 75: google.protobuf.Timestamp
 }
 var file_statepb_state_proto_depIdxs = []int32{
-	72,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
+	73,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
 	3,   // 1: weir.state.v1.OperationSpec.tasks:type_name -> weir.state.v1.TaskSpec
-	73,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
-	61,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	74,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
+	62,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
 	5,   // 4: weir.state.v1.OperationSpec.map:type_name -> weir.state.v1.MapSpec
 	2,   // 5: weir.state.v1.OperationSpec.acl:type_name -> weir.state.v1.OperationRights
-	62,  // 6: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
-	72,  // 7: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
+	63,  // 6: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
+	73,  // 7: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
 	6,   // 8: weir.state.v1.TaskSpec.memory:type_name -> weir.state.v1.MemorySpec
 	7,   // 9: weir.state.v1.TaskSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
 	8,   // 10: weir.state.v1.TaskSpec.files:type_name -> weir.state.v1.FileSpec
@@ -6827,27 +6954,27 @@ var file_statepb_state_proto_depIdxs = []int32{
 	10,  // 12: weir.state.v1.TaskSpec.gang:type_name -> weir.state.v1.GangSpec
 	4,   // 13: weir.state.v1.TaskSpec.readiness:type_name -> weir.state.v1.Readiness
 	27,  // 14: weir.state.v1.TaskSpec.cookies:type_name -> weir.state.v1.Interval
-	72,  // 15: weir.state.v1.Readiness.period:type_name -> google.protobuf.Duration
-	72,  // 16: weir.state.v1.Readiness.timeout:type_name -> google.protobuf.Duration
+	73,  // 15: weir.state.v1.Readiness.period:type_name -> google.protobuf.Duration
+	73,  // 16: weir.state.v1.Readiness.timeout:type_name -> google.protobuf.Duration
 	12,  // 17: weir.state.v1.Slices.slices:type_name -> weir.state.v1.Slice
-	74,  // 18: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
+	75,  // 18: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
 	13,  // 19: weir.state.v1.Input.files:type_name -> weir.state.v1.InputFile
-	74,  // 20: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
+	75,  // 20: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
 	12,  // 21: weir.state.v1.JobInput.processed:type_name -> weir.state.v1.Slice
 	12,  // 22: weir.state.v1.JobInput.rest:type_name -> weir.state.v1.Slice
 	20,  // 23: weir.state.v1.TaskMemory.samples:type_name -> weir.state.v1.MemorySample
 	19,  // 24: weir.state.v1.TaskMemory.reserve:type_name -> weir.state.v1.JobReserve
 	19,  // 25: weir.state.v1.CookieReserve.reserve:type_name -> weir.state.v1.JobReserve
-	74,  // 26: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	75,  // 26: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
 	27,  // 27: weir.state.v1.Gang.completed:type_name -> weir.state.v1.Interval
-	73,  // 28: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	63,  // 29: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
+	74,  // 28: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	64,  // 29: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
 	28,  // 30: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
-	74,  // 31: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	64,  // 32: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
+	75,  // 31: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	65,  // 32: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
 	1,   // 33: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
-	74,  // 34: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	74,  // 35: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	75,  // 34: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	75,  // 35: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	29,  // 36: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
 	30,  // 37: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
 	32,  // 38: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
@@ -6856,7 +6983,7 @@ var file_statepb_state_proto_depIdxs = []int32{
 	26,  // 41: weir.state.v1.Operation.trees:type_name -> weir.state.v1.OperationTree
 	38,  // 42: weir.state.v1.Operation.stop:type_name -> weir.state.v1.StopOrder
 	42,  // 43: weir.state.v1.Operation.waste:type_name -> weir.state.v1.Waste
-	65,  // 44: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
+	66,  // 44: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
 	14,  // 45: weir.state.v1.Operation.input:type_name -> weir.state.v1.Input
 	15,  // 46: weir.state.v1.Operation.output:type_name -> weir.state.v1.Output
 	28,  // 47: weir.state.v1.Operation.given_up_error:type_name -> weir.state.v1.Error
@@ -6865,36 +6992,36 @@ var file_statepb_state_proto_depIdxs = []int32{
 	0,   // 50: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
 	35,  // 51: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
 	36,  // 52: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
-	66,  // 53: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
+	67,  // 53: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
 	21,  // 54: weir.state.v1.Task.memory:type_name -> weir.state.v1.TaskMemory
-	67,  // 55: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
+	68,  // 55: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
 	24,  // 56: weir.state.v1.Task.statistics:type_name -> weir.state.v1.Aggregate
-	68,  // 57: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
+	69,  // 57: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
 	33,  // 58: weir.state.v1.Task.parts:type_name -> weir.state.v1.CompletedPart
 	25,  // 59: weir.state.v1.Task.gang:type_name -> weir.state.v1.Gang
 	34,  // 60: weir.state.v1.Task.input:type_name -> weir.state.v1.InputProgress
 	18,  // 61: weir.state.v1.Task.skipped:type_name -> weir.state.v1.SkippedRecord
-	69,  // 62: weir.state.v1.Task.failures:type_name -> weir.state.v1.Task.FailuresEntry
+	70,  // 62: weir.state.v1.Task.failures:type_name -> weir.state.v1.Task.FailuresEntry
 	27,  // 63: weir.state.v1.Task.given_up:type_name -> weir.state.v1.Interval
 	27,  // 64: weir.state.v1.Task.failed:type_name -> weir.state.v1.Interval
 	12,  // 65: weir.state.v1.CompletedPart.slices:type_name -> weir.state.v1.Slice
 	17,  // 66: weir.state.v1.CompletedPart.output:type_name -> weir.state.v1.JobOutput
-	70,  // 67: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
+	71,  // 67: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
 	0,   // 68: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
-	74,  // 69: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
+	75,  // 69: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
 	38,  // 70: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
 	19,  // 71: weir.state.v1.Allocation.reserve:type_name -> weir.state.v1.JobReserve
-	74,  // 72: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
+	75,  // 72: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
 	39,  // 73: weir.state.v1.StopOrder.preempted_for:type_name -> weir.state.v1.Beneficiary
-	74,  // 74: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
-	74,  // 75: weir.state.v1.StopOrder.held_until:type_name -> google.protobuf.Timestamp
+	75,  // 74: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
+	75,  // 75: weir.state.v1.StopOrder.held_until:type_name -> google.protobuf.Timestamp
 	0,   // 76: weir.state.v1.Beneficiary.resources:type_name -> weir.state.v1.Resources
 	39,  // 77: weir.state.v1.Claim.beneficiary:type_name -> weir.state.v1.Beneficiary
-	74,  // 78: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
-	74,  // 79: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
+	75,  // 78: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
+	75,  // 79: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
 	28,  // 80: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
-	74,  // 81: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
-	74,  // 82: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
+	75,  // 81: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
+	75,  // 82: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
 	44,  // 83: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
 	38,  // 84: weir.state.v1.FinishedJob.stop:type_name -> weir.state.v1.StopOrder
 	20,  // 85: weir.state.v1.FinishedJob.sample:type_name -> weir.state.v1.MemorySample
@@ -6904,56 +7031,57 @@ var file_statepb_state_proto_depIdxs = []int32{
 	11,  // 89: weir.state.v1.FinishedJob.split:type_name -> weir.state.v1.Slices
 	18,  // 90: weir.state.v1.FinishedJob.skipped:type_name -> weir.state.v1.SkippedRecord
 	19,  // 91: weir.state.v1.FinishedJob.reserve:type_name -> weir.state.v1.JobReserve
-	71,  // 92: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
+	72,  // 92: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
 	0,   // 93: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
-	74,  // 94: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	74,  // 95: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
+	75,  // 94: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	75,  // 95: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
 	46,  // 96: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
-	74,  // 97: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
-	74,  // 98: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	74,  // 99: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
-	74,  // 100: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
-	73,  // 101: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
+	75,  // 97: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
+	75,  // 98: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	75,  // 99: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
+	75,  // 100: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
+	74,  // 101: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
 	47,  // 102: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
-	73,  // 103: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
-	74,  // 104: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
-	74,  // 105: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
+	74,  // 103: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
+	75,  // 104: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
+	75,  // 105: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
 	52,  // 106: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
-	74,  // 107: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
+	75,  // 107: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
 	42,  // 108: weir.state.v1.PoolTree.waste:type_name -> weir.state.v1.Waste
 	49,  // 109: weir.state.v1.PoolTree.clocks:type_name -> weir.state.v1.StarvationClock
 	50,  // 110: weir.state.v1.PoolTree.age:type_name -> weir.state.v1.PreemptionAge
-	74,  // 111: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
-	74,  // 112: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
+	75,  // 111: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
+	75,  // 112: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
 	51,  // 113: weir.state.v1.PreemptionAge.takings:type_name -> weir.state.v1.Taking
 	0,   // 114: weir.state.v1.Taking.usage:type_name -> weir.state.v1.Resources
-	74,  // 115: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
+	75,  // 115: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
 	53,  // 116: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
-	74,  // 117: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
+	75,  // 117: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
 	55,  // 118: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
 	54,  // 119: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
 	48,  // 120: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
 	31,  // 121: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
 	37,  // 122: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
 	45,  // 123: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
-	59,  // 124: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
-	60,  // 125: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
+	60,  // 124: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
+	61,  // 125: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
 	23,  // 126: weir.state.v1.Record.profile:type_name -> weir.state.v1.MemoryProfile
 	40,  // 127: weir.state.v1.Record.claim:type_name -> weir.state.v1.Claim
 	41,  // 128: weir.state.v1.Record.rate:type_name -> weir.state.v1.PreemptionRate
 	58,  // 129: weir.state.v1.Record.group:type_name -> weir.state.v1.Group
 	57,  // 130: weir.state.v1.Record.revocation:type_name -> weir.state.v1.Revocation
-	74,  // 131: weir.state.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	74,  // 132: weir.state.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	74,  // 133: weir.state.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	73,  // 134: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
-	22,  // 135: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
-	11,  // 136: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
-	137, // [137:137] is the sub-list for method output_type
-	137, // [137:137] is the sub-list for method input_type
-	137, // [137:137] is the sub-list for extension type_name
-	137, // [137:137] is the sub-list for extension extendee
-	0,   // [0:137] is the sub-list for field type_name
+	59,  // 131: weir.state.v1.Record.piece:type_name -> weir.state.v1.RecordPiece
+	75,  // 132: weir.state.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	75,  // 133: weir.state.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	75,  // 134: weir.state.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	74,  // 135: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
+	22,  // 136: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
+	11,  // 137: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
+	138, // [138:138] is the sub-list for method output_type
+	138, // [138:138] is the sub-list for method input_type
+	138, // [138:138] is the sub-list for extension type_name
+	138, // [138:138] is the sub-list for extension extendee
+	0,   // [0:138] is the sub-list for field type_name
 }
 
 func init() { file_statepb_state_proto_init() }
@@ -6977,6 +7105,7 @@ func file_statepb_state_proto_init() {
 		(*Record_Rate)(nil),
 		(*Record_Group)(nil),
 		(*Record_Revocation)(nil),
+		(*Record_Piece)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -6984,7 +7113,7 @@ func file_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_statepb_state_proto_rawDesc), len(file_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   72,
+			NumMessages:   73,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -3,6 +3,7 @@ package state
 import (
 	"fmt"
 
+	"weir/messages/bounds"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
@@ -57,7 +58,7 @@ func (c operationChange) advanceOperation(m *commandpb.AdvanceOperation) *refusa
 	}
 	c.edit(o)
 	if m.GetResult() != nil && to.Finishing() {
-		o.record.Result = m.GetResult()
+		o.record.Result = cutError(c.limits, m.GetResult(), bounds.Result)
 	}
 	c.advanceFrom(o, before, to, m.GetNote(), nil)
 	return nil

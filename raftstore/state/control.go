@@ -37,7 +37,7 @@ func (c operationChange) prepareOperation(what string, o *operation, m *commandp
 		return refused
 	}
 	c.edit(o)
-	o.input = m.GetInput()
+	o.input, o.given = m.GetInput(), givenBytes(o.record.GetSpec(), m.GetInput())
 	c.advance(o, lifecycle.Preparing, "", nil)
 	c.advance(o, lifecycle.Pending, "", nil)
 	if m.GetAdmit() && c.admitAtOnce(what, o) && len(m.GetTasks()) > 0 {

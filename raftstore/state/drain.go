@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/messages/bounds"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
@@ -13,9 +14,6 @@ import (
 
 // drain returns the drain of a node; nil if there is none.
 func (n *node) drain() *statepb.Drain { return n.record.GetDrain() }
-
-// maxReasonBytes bounds the reason of a drain: every list of nodes includes it.
-const maxReasonBytes = 1024
 
 // drainNode keeps new jobs away from a node, which may be online or offline. The node's running
 // jobs continue, or are interrupted. Draining a drained node again may interrupt its jobs, or
@@ -28,15 +26,15 @@ func (c nodeChange) drainNode(m *commandpb.DrainNode) *refusal {
 	switch {
 	case !known:
 		return refuse(CodeUnknownNode, "drain node: no node %q has registered: see weir node list", m.GetNode())
-	case len(m.GetReason()) > maxReasonBytes:
-		return refuse(CodeInvalidCommand, "drain node %q: the reason has %d bytes, the limit is %d", m.GetNode(), len(m.GetReason()), maxReasonBytes)
+	case len(m.GetReason()) > bounds.DrainReason:
+		return refuse(CodeInvalidCommand, "drain node %q: reason has %d bytes, the limit is %d", m.GetNode(), len(m.GetReason()), bounds.DrainReason)
 	}
 	if n.drain() == nil || m.GetReason() != "" && m.GetReason() != n.drain().GetReason() {
 		drain := &statepb.Drain{User: m.GetUser(), Time: c.timestamp(), Reason: m.GetReason()}
 		c.changeNode(n, func(record *statepb.Node) { record.Drain = drain })
 	}
 	if m.GetInterruptMillis() > 0 {
-		c.tellStops(c.orderAll(n.allocations, drainOrder(m, n.drain().GetReason(), c.timestamp())))
+		c.tellStops(c.orderAll(n.allocations, drainOrder(m, cutText(c.limits, n.drain().GetReason(), maxOrderBytes), c.timestamp())))
 	}
 	return nil
 }
@@ -63,36 +61,5 @@ func (c nodeChange) undrainNode(m *commandpb.UndrainNode) *refusal {
 		return nil
 	}
 	c.changeNode(n, func(record *statepb.Node) { record.Drain = nil })
-	return nil
-}
-
-// removeNode forgets a node that is offline. Its lease has expired, so its agent has ended its
-// jobs; those still counted as running are aborted. An online node is forgotten only with force,
-// and only if it is drained and has no jobs: a job that was still running would be started a second
-// time elsewhere.
-func (c nodeChange) removeNode(m *commandpb.RemoveNode) *refusal {
-	id := scheduling.NodeID(m.GetNode())
-	what := fmt.Sprintf("remove node %q", id)
-	n, known := c.nodes[id]
-	switch {
-	case !known:
-		return refuse(CodeUnknownNode, "%s: no such node has registered: see weir node list", what)
-	case n.record.GetState() != statepb.NodeOnline:
-	case n.drain() == nil:
-		return refuse(CodeNodeInUse, "%s: it is online: drain it, stop its agent, and remove it once it is offline", what)
-	case !m.GetForce():
-		return refuse(CodeNodeInUse, "%s: it is online: stop its agent and remove it once it is offline, or use force once it has no jobs; "+
-			"with force it registers again when its agent reconnects", what)
-	case len(n.allocations) > 0:
-		return refuse(CodeNodeInUse, "%s: it is online and has %d jobs: wait for them, interrupt them (weir node drain %s --interrupt-timeout 1m), "+
-			"or stop its agent", what, len(n.allocations), id)
-	}
-	var lost losses
-	for _, a := range byGrant(n.allocations) {
-		c.lose(&lost, a, lifecycle.AbortNodeOffline.String())
-	}
-	c.tellLosses(lost)
-	delete(c.nodes, id)
-	c.emit(NodeRemoved{ID: id})
 	return nil
 }

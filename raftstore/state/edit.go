@@ -136,7 +136,7 @@ func (c treeChange) recount(t *tree, name scheduling.TreeName) {
 	for _, o := range c.order {
 		if i := o.treeIndex(name); i >= 0 {
 			in := o.record.GetTrees()[i]
-			t.count(scheduling.PoolName(in.GetPool()), t.countOf(o.record, in, o.state))
+			t.count(scheduling.PoolName(in.GetPool()), t.countOf(o, in, o.state))
 		}
 	}
 }

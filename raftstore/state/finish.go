@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"weir/messages/bounds"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
@@ -99,6 +100,7 @@ func (c jobChange) finishJob(o *operation, j *statepb.FinishedJob) (Ended, *refu
 		return Ended{}, refused
 	}
 	finished := shallow(j)
+	finished.Error = cutError(c.limits, j.GetError(), bounds.Error)
 	if state != lifecycle.JobAborted {
 		finished.AbortReason = ""
 	} else if finished.AbortReason, refused = abortReason(j.GetAbortReason()); refused != nil {

@@ -36,7 +36,7 @@ type journal struct {
 // newJournal returns a state in term 1 of replica r1 of cluster c1.
 func newJournal(t tester) *journal {
 	j := &journal{t: t, state: New()}
-	j.must(&commandpb.BeginTerm{Term: 1, Replica: "r1", ClusterId: "c1"})
+	j.must(&commandpb.BeginTerm{Term: 1, Replica: "r1", ClusterId: "c1", Limits: WithBytes(nil)})
 	return j
 }
 

@@ -3,10 +3,13 @@ package state
 import (
 	"fmt"
 	"reflect"
+	"strings"
+	"unicode"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/messages/bounds"
 	"weir/messages/commandpb"
 	"weir/scheduling/access"
 )
@@ -58,7 +61,7 @@ var handlers = byMessage(
 	leader(ofJobs, "preempt allocations", jobChange.preemptAllocations),
 	about(ofJobs, "hand over jobs of operation", byLeader, jobChange.handOver),
 
-	leader(ofNodes, "register node", nodeChange.registerNode),
+	bounded(leader(ofNodes, "register node", nodeChange.registerNode)),
 	leader(ofNodes, "set node offline", nodeChange.setNodeOffline),
 	asked(operators[*commandpb.DrainNode]("drain nodes"), anyone(ofNodes, nodeChange.drainNode)),
 	asked(operators[*commandpb.UndrainNode]("undrain nodes"), anyone(ofNodes, nodeChange.undrainNode)),
@@ -86,6 +89,14 @@ type handler struct {
 	// allow returns an error unless who may ask for the command. If it is nil, the command is for
 	// the system alone.
 	allow func(r Rights, who access.Who, msg proto.Message) error
+	// bounded is set if package bounds bounds the fields of the command.
+	bounded bool
+}
+
+// bounded has the fields of a command checked before it is handled.
+func bounded(h handler) handler {
+	h.bounded = true
+	return h
 }
 
 func byMessage(all ...handler) map[reflect.Type]handler {
@@ -96,10 +107,11 @@ func byMessage(all ...handler) map[reflect.Type]handler {
 	return found
 }
 
-// asked handles a command that subjects may ask for, if the function allow returns nil.
+// asked handles a command that subjects may ask for, if the function allow returns nil. Its fields are
+// bounded.
 func asked[M proto.Message](allow func(Rights, access.Who, M) error, h handler) handler {
 	h.allow = func(r Rights, who access.Who, msg proto.Message) error { return allow(r, who, msg.(M)) }
-	return h
+	return bounded(h)
 }
 
 // anyone handles a command that anyone may propose, or whose function checks the proposer itself.
@@ -198,5 +210,22 @@ func (c *change) apply(msg proto.Message) *refusal {
 			return refuse(CodeDenied, "%v", err)
 		}
 	}
+	if h.bounded && c.limits.GetByBytes() {
+		if err := bounds.Check(msg); err != nil {
+			return refuse(CodeInvalidCommand, "%s: %v", spoken(msg), err)
+		}
+	}
 	return h.handle(c, msg)
+}
+
+// spoken returns the name of a command in words, for errors: abort operation.
+func spoken(msg proto.Message) string {
+	var words strings.Builder
+	for i, r := range string(msg.ProtoReflect().Descriptor().Name()) {
+		if i > 0 && unicode.IsUpper(r) {
+			words.WriteByte(' ')
+		}
+		words.WriteRune(unicode.ToLower(r))
+	}
+	return words.String()
 }

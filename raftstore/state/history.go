@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strconv"
 
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/bounds"
 	"weir/messages/statepb"
 	"weir/scheduling/lifecycle"
 )
@@ -11,6 +14,88 @@ import (
 // NoteEventsOmitted is the note of the event that replaces those dropped from the middle of an
 // operation's events. Its attribute "count" is the number of dropped events.
 const NoteEventsOmitted = "events_omitted"
+
+// history is what the history of an operation takes, in bytes as eventBytes and jobBytes estimate
+// them. It is derived from the record.
+type history struct{ events, jobs int64 }
+
+const (
+	// maxEventsBytes and maxJobsBytes bound the history of an operation: together 1 MiB.
+	maxEventsBytes = 256 << 10
+	maxJobsBytes   = 768 << 10
+	// fewJobsBytes bounds the finished jobs of an operation when its user has no room left.
+	fewJobsBytes = 32 << 10
+	// maxEventBytes bounds one event: a reason and what there is to say besides.
+	maxEventBytes = 8 << 10
+	// maxOrderBytes bounds the message of a stop order, which each job that has to leave has.
+	maxOrderBytes = 1 << 10
+)
+
+// historyOf adds up what the history of a record takes.
+func historyOf(record *statepb.Operation) (h history) {
+	for _, e := range record.GetEvents() {
+		h.events += eventBytes(e)
+	}
+	for _, j := range record.GetFinishedJobs() {
+		h.jobs += jobBytes(j)
+	}
+	return h
+}
+
+// eventBytes returns about what an event takes.
+func eventBytes(e *statepb.OperationEvent) int64 {
+	size := 64 + len(e.GetNote())
+	for name, value := range e.GetAttributes() {
+		size += bounds.AttributeSize(name, value)
+	}
+	return int64(size)
+}
+
+// jobBytes returns about what the record of a finished job takes: a size for its numbers, and what
+// users and agents can make larger. It is asked for each job, and looks at little.
+func jobBytes(j *statepb.FinishedJob) int64 {
+	size := 400 + len(j.GetTask()) + len(j.GetNode()) + len(j.GetStop().GetMessage())
+	if j.GetError() != nil {
+		size += proto.Size(j.GetError())
+	}
+	size += len(j.GetStatistics().GetPacked()) + 32*len(j.GetStatistics().GetValues())
+	if in := j.GetInput(); in != nil {
+		size += 32 * (len(in.GetProcessed()) + len(in.GetRest()))
+	}
+	if skipped := j.GetSkipped(); skipped != nil {
+		size += len(skipped.GetPath()) + len(skipped.GetHead())
+	}
+	return int64(size)
+}
+
+// trimEvents trims the events of an operation to the limits. edit has been called.
+func (o *operation) trimEvents(l *statepb.Limits) {
+	events, most := o.record.GetEvents(), int(l.GetEventsPerOperation())
+	if len(events) <= most && !over(l, o.history.events, maxEventsBytes) {
+		return
+	}
+	for {
+		events = trimEvents(events, most)
+		o.history.events = historyOf(&statepb.Operation{Events: events}).events
+		if !over(l, o.history.events, maxEventsBytes) || len(events) <= minEvents {
+			break
+		}
+		// A quarter less, at least one.
+		most = max(minEvents, len(events)-1-len(events)/4)
+	}
+	if over(l, o.history.events, maxEventsBytes) {
+		// They are of a log of old, in which a single event may have any size.
+		for i, e := range events {
+			events[i] = shallow(e)
+			events[i].Attributes = bounds.CutAttributes(e.GetAttributes(), maxEventBytes)
+		}
+		o.history.events = historyOf(&statepb.Operation{Events: events}).events
+	}
+	o.record.Events = events
+}
+
+// over reports whether bytes exceed a bound in bytes that applies.
+func over(l *statepb.Limits, bytes, limit int64) bool { return bytes > limit && l.GetByBytes() }
 
 // trimEvents limits the length of a list of events. It keeps the first half and the latest events.
 // Between them it puts an event with the number of events left out.
@@ -59,22 +144,27 @@ const (
 
 // trimValues drops the statistics of the jobs that are no longer among the latest keptValues. The
 // parameter added is the number of jobs appended since the last call.
-func trimValues(jobs []*statepb.FinishedJob, added int) {
+// It returns how many bytes were dropped.
+func trimValues(jobs []*statepb.FinishedJob, added int) (dropped int64) {
 	last := len(jobs) - keptValues
 	for i := max(0, last-added); i < last; i++ {
 		s := jobs[i].GetStatistics()
 		if len(s.GetValues()) == 0 && len(s.GetPacked()) == 0 {
 			continue
 		}
+		dropped += jobBytes(jobs[i])
 		jobs[i] = shallow(jobs[i])
 		jobs[i].Statistics = shallow(s)
 		jobs[i].Statistics.Values, jobs[i].Statistics.Packed = nil, nil
+		dropped -= jobBytes(jobs[i])
 	}
+	return dropped
 }
 
 // keep appends the record of a finished job. edit has been called.
 func (c *change) keep(o *operation, finished *statepb.FinishedJob) {
 	o.record.FinishedJobs = append(o.record.GetFinishedJobs(), finished)
+	o.history.jobs += jobBytes(finished)
 	made(&c.kept)[o]++
 }
 
@@ -82,14 +172,16 @@ func (c *change) keep(o *operation, finished *statepb.FinishedJob) {
 // because a command that ends many jobs may take most of their records beyond the limits.
 func (c *change) trimKept() {
 	for o, added := range c.kept {
-		o.record.FinishedJobs = trimFinished(o.record.GetFinishedJobs(), int(c.limits.GetFinishedJobsPerOperation()))
-		trimValues(o.record.GetFinishedJobs(), added)
+		o.trimFinished(c.limits, jobsBudget(c.State, o))
+		o.history.jobs -= trimValues(o.record.GetFinishedJobs(), added)
+		weigh(c.State, o)
 	}
 }
 
 // condense drops an operation's histograms. It also drops the operation's memory digests, which its
 // memory profiles have preserved.
 func (s *State) condense(o *operation) {
+	compact(s, o)
 	s.edit(o)
 	for i, t := range o.record.GetTasks() {
 		measured := o.tasks[i].statistics.Set
@@ -102,16 +194,18 @@ func (s *State) condense(o *operation) {
 	}
 }
 
-// trimFinished limits the length of a list of finished jobs. It drops the oldest jobs first, but
-// drops failed jobs only when no other jobs are left.
-func trimFinished(jobs []*statepb.FinishedJob, limit int) []*statepb.FinishedJob {
-	for len(jobs) > limit {
+// trimFinished trims the finished jobs of an operation to the limits. It drops the oldest jobs
+// first, but drops failed jobs only when no other jobs are left. edit has been called.
+func (o *operation) trimFinished(l *statepb.Limits, budget int64) {
+	jobs, most := o.record.GetFinishedJobs(), int(l.GetFinishedJobsPerOperation())
+	for len(jobs) > most || len(jobs) > 0 && over(l, o.history.jobs, budget) {
 		drop := max(0, slices.IndexFunc(jobs, func(j *statepb.FinishedJob) bool {
 			return j.GetState() != lifecycle.JobFailed.String()
 		}))
+		o.history.jobs -= jobBytes(jobs[drop])
 		copy(jobs[1:drop+1], jobs[:drop])
 		jobs[0] = nil
 		jobs = jobs[1:]
 	}
-	return jobs
+	o.record.FinishedJobs = jobs
 }

@@ -1,6 +1,9 @@
 package state
 
 import (
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/bounds"
 	"weir/messages/statepb"
 )
 
@@ -8,7 +11,20 @@ import (
 // that counts the events left out between them.
 const minEvents = 3
 
-// DefaultLimits returns the limits of a cluster whose leader sets none.
+// The names and the defaults of the limits of what operations take in bytes. The records stay in the
+// memory of each replica, and are in its snapshots.
+const (
+	limitUserBytes = "operation_bytes_per_user"
+	limitPoolBytes = "operation_bytes_per_pool"
+	limitBytes     = "operation_bytes"
+
+	defaultUserBytes = 256 << 20
+	defaultPoolBytes = 512 << 20
+	defaultBytes     = 2 << 30
+)
+
+// DefaultLimits returns the limits of a cluster whose leader sets none. They are without bounds in
+// bytes, which logs of old do not have.
 func DefaultLimits() *statepb.Limits {
 	return &statepb.Limits{
 		// A day of a busy cluster; a record takes some KiB.
@@ -28,9 +44,35 @@ func DefaultLimits() *statepb.Limits {
 	}
 }
 
+// WithBytes returns limits with the bounds in bytes, as the leader of a term sets them.
+func WithBytes(l *statepb.Limits) *statepb.Limits {
+	bounded := &statepb.Limits{ByBytes: true}
+	proto.Merge(bounded, l)
+	return bounded
+}
+
+// cutError returns an error as it is kept: cut to limit bytes, unless the log is one of old.
+func cutError(l *statepb.Limits, why *statepb.Error, limit int) *statepb.Error {
+	if !l.GetByBytes() {
+		return why
+	}
+	return bounds.CutError(why, limit)
+}
+
+// cutText returns a text for people, cut as cutError does it.
+func cutText(l *statepb.Limits, text string, limit int) string {
+	if !l.GetByBytes() {
+		return text
+	}
+	return bounds.Cut(text, limit)
+}
+
 // completeLimits replaces each limit that is 0 by its default.
 func completeLimits(l *statepb.Limits) (*statepb.Limits, *refusal) {
 	d := DefaultLimits()
+	if d.ByBytes = l.GetByBytes(); d.GetByBytes() {
+		d.OperationBytesPerUser, d.OperationBytesPerPool, d.OperationBytes = defaultUserBytes, defaultPoolBytes, defaultBytes
+	}
 	for _, limit := range []struct {
 		name        string
 		value       int32
@@ -51,6 +93,22 @@ func completeLimits(l *statepb.Limits) (*statepb.Limits, *refusal) {
 			return nil, refuse(CodeInvalidCommand, "begin term: limit %s is %d: it must be at least %d, or 0 for the default %d",
 				limit.name, limit.value, limit.least, *limit.destination)
 		default:
+			*limit.destination = limit.value
+		}
+	}
+	for _, limit := range []struct {
+		name        string
+		value       int64
+		destination *int64
+	}{
+		{limitUserBytes, l.GetOperationBytesPerUser(), &d.OperationBytesPerUser},
+		{limitPoolBytes, l.GetOperationBytesPerPool(), &d.OperationBytesPerPool},
+		{limitBytes, l.GetOperationBytes(), &d.OperationBytes},
+	} {
+		if limit.value < 0 {
+			return nil, refuse(CodeInvalidCommand, "begin term: limit %s is %d: it must be at least 1, or 0 for the default", limit.name, limit.value)
+		}
+		if limit.value > 0 {
 			*limit.destination = limit.value
 		}
 	}

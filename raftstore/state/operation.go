@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"weir/messages/bounds"
 	"weir/messages/statepb"
 	"weir/scheduling"
 	"weir/scheduling/cookies"
@@ -19,6 +20,8 @@ type operation struct {
 	// sequence is the position in the order of acceptance.
 	sequence    uint64
 	allocations map[scheduling.JobID]*statepb.Allocation
+	// weight is what the operation is counted with in the quotas, in bytes.
+	weight int64
 }
 
 // version is the record of an operation between two calls of Freeze.
@@ -33,6 +36,10 @@ type version struct {
 	taskIndex map[scheduling.TaskName]int
 	// input is the input of a map operation. It never changes once set.
 	input *statepb.Input
+	// history is what the events and the finished jobs of the record take.
+	history history
+	// given is what its specification and its input take, in bytes.
+	given int64
 }
 
 // id returns the operation's id.
@@ -59,7 +66,7 @@ func (v *version) clone(generation uint64) *version {
 		record.Tasks[i] = proto.CloneOf(record.GetTasks()[i])
 		tasks[i] = tasks[i].clone()
 	}
-	return &version{generation: generation, state: v.state, record: record, tasks: tasks, taskIndex: v.taskIndex, input: v.input}
+	return &version{generation: generation, state: v.state, record: record, tasks: tasks, taskIndex: v.taskIndex, input: v.input, history: v.history, given: v.given}
 }
 
 // full returns the record together with the data kept beside it, as in a snapshot.
@@ -142,38 +149,40 @@ func (c *change) advanceFrom(o *operation, trees []*statepb.OperationTree, to li
 // fail moves an operation to failing with this error.
 func (c *change) fail(o *operation, why *statepb.Error, note string) {
 	c.edit(o)
-	o.record.Result = why
+	o.record.Result = cutError(c.limits, why, bounds.Result)
 	c.advance(o, lifecycle.Failing, note, nil)
 }
 
 // note appends an event to those of the operation. edit has been called.
 func (c *change) note(o *operation, note string, attributes map[string]string) {
 	o.record.LastIndex = c.index
-	o.record.Events = append(o.record.GetEvents(), &statepb.OperationEvent{
-		Time:       c.timestamp(),
-		State:      o.state.String(),
-		Note:       note,
-		Attributes: attributes,
-		Index:      c.index,
-	})
+	e := &statepb.OperationEvent{Time: c.timestamp(), State: o.state.String(), Note: note, Attributes: attributes, Index: c.index}
+	if c.limits.GetByBytes() && eventBytes(e) > maxEventBytes {
+		e.Attributes = bounds.CutAttributes(attributes, maxEventBytes)
+	}
+	o.record.Events = append(o.record.GetEvents(), e)
+	o.history.events += eventBytes(e)
 	c.trimHistory(o)
 }
 
 // trimHistory trims the events and finished jobs of an operation to the limits. edit has
 // been called.
 func (s *State) trimHistory(o *operation) {
-	o.record.Events = trimEvents(o.record.GetEvents(), int(s.limits.GetEventsPerOperation()))
-	o.record.FinishedJobs = trimFinished(o.record.GetFinishedJobs(), int(s.limits.GetFinishedJobsPerOperation()))
+	o.trimEvents(s.limits)
+	o.trimFinished(s.limits, jobsBudget(s, o))
+	weigh(s, o)
 }
 
 // end archives an operation that has just ended.
 func (c *change) end(o *operation) {
 	o.record.FinishTime, o.record.Stop = c.timestamp(), nil
-	o.input = nil
+	o.input, o.given = nil, givenBytes(o.record.GetSpec(), nil)
 	for i, t := range o.record.GetTasks() {
 		o.tasks[i].forget(t)
 	}
 	c.archive = append(c.archive, o.record.GetId())
+	c.quotas.archive(o)
+	weigh(c.State, o)
 	if i := len(c.archive) - 1 - keptHistograms; i >= 0 {
 		c.condense(c.operations[scheduling.OperationID(c.archive[i])])
 	}
@@ -192,6 +201,7 @@ func (c *change) trimArchive() {
 // forget removes an ended operation, its alias and its mutation id.
 func (s *State) forget(o *operation) {
 	delete(s.operations, o.id())
+	s.quotas.forget(o)
 	if i, ok := slices.BinarySearchFunc(s.order, o.sequence, bySequence); ok {
 		s.order = slices.Delete(s.order, i, i+1)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/messages/bounds"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
@@ -35,7 +36,7 @@ func (c operationChange) setPendingReason(m *commandpb.SetPendingReason) *refusa
 		if i < 0 {
 			return refuse(CodeUnknownTree, "%s: the operation is not in tree %q", what, name)
 		}
-		in, reason := o.record.GetTrees()[i], m.GetReasons()[name]
+		in, reason := o.record.GetTrees()[i], cutText(c.limits, m.GetReasons()[name], bounds.Message)
 		if in.GetAdmitted() && reason != "" {
 			return refuse(CodeInvalidOperationState, "%s: it is already admitted to tree %q", what, name)
 		}
@@ -46,7 +47,7 @@ func (c operationChange) setPendingReason(m *commandpb.SetPendingReason) *refusa
 	}
 	c.editTrees(o)
 	for name, reason := range m.GetReasons() {
-		o.record.Trees[o.treeIndex(scheduling.TreeName(name))].PendingReason = reason
+		o.record.Trees[o.treeIndex(scheduling.TreeName(name))].PendingReason = cutText(c.limits, reason, bounds.Message)
 	}
 	o.record.PendingReason = pendingText(o.record)
 	o.record.LastIndex = c.index
@@ -66,8 +67,8 @@ func (c operationChange) holdBack(what string, m *commandpb.SetPendingReason) *r
 	if len(m.GetReasons()) > 0 {
 		return refuse(CodeInvalidCommand, "%s: a controller cannot set reasons for trees", what)
 	}
-	if o.record.GetHeldBack() != m.GetHeldBack() {
-		c.setHeldBack(o, m.GetHeldBack())
+	if reason := cutText(c.limits, m.GetHeldBack(), bounds.Message); o.record.GetHeldBack() != reason {
+		c.setHeldBack(o, reason)
 		o.record.LastIndex = c.index
 	}
 	return nil

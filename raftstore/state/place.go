@@ -218,7 +218,7 @@ func (c *change) editTrees(o *operation) {
 func (c *change) count(o *operation, trees []*statepb.OperationTree, from, to lifecycle.State) {
 	for i, in := range o.record.GetTrees() {
 		t := c.trees[scheduling.TreeName(in.GetTree())]
-		before, after := t.countOf(o.record, trees[i], from), t.countOf(o.record, in, to)
+		before, after := t.countOf(o, trees[i], from), t.countOf(o, in, to)
 		was, is := scheduling.PoolName(trees[i].GetPool()), scheduling.PoolName(in.GetPool())
 		t.count(was, pooltree.Count{}.Minus(before))
 		t.count(is, after)
@@ -235,12 +235,12 @@ func (c *change) count(o *operation, trees []*statepb.OperationTree, from, to li
 }
 
 // countOf returns the contribution of an operation in a state to the counts of its pool.
-func (t *tree) countOf(o *statepb.Operation, in *statepb.OperationTree, state lifecycle.State) pooltree.Count {
+func (t *tree) countOf(o *operation, in *statepb.OperationTree, state lifecycle.State) pooltree.Count {
 	var count pooltree.Count
 	if state.InProgress() {
-		count.Operations = 1
+		count.Operations, count.Bytes = 1, o.weight
 	}
-	if state.CountsAsRunning() && in.GetAdmitted() && !lightweight(t.pools, o.GetSpec(), in) {
+	if state.CountsAsRunning() && in.GetAdmitted() && !lightweight(t.pools, o.record.GetSpec(), in) {
 		count.Running = 1
 	}
 	if Waits(state, in) {

@@ -49,6 +49,9 @@ const (
 	CodeAllocationsLeft = "allocations_left"
 	// CodeTooManyOperations: the cluster has reached the limit of operations in progress.
 	CodeTooManyOperations = "too_many_operations"
+	// CodeTooManyBytes: the operations of a user, of a pool or of the cluster take as many bytes as
+	// they may.
+	CodeTooManyBytes = "too_many_bytes"
 	// CodeTooManyJobs: the operation exceeds the limit of jobs.
 	CodeTooManyJobs = "too_many_jobs"
 

@@ -94,6 +94,9 @@ func (r *Restorer) State() (*State, error) {
 			return nil, fmt.Errorf("restore: operation %q: %w", o.id(), err)
 		}
 	}
+	for _, o := range r.state.order {
+		weigh(r.state, o)
+	}
 	for _, n := range r.state.nodes {
 		n.resize()
 	}
@@ -113,7 +116,7 @@ func (r *Restorer) countOperation(o *operation) error {
 		case !t.pools.Has(scheduling.PoolName(in.GetPool())):
 			return fmt.Errorf("tree %q: pool %q is missing", in.GetTree(), in.GetPool())
 		}
-		t.count(scheduling.PoolName(in.GetPool()), t.countOf(o.record, in, o.state))
+		t.count(scheduling.PoolName(in.GetPool()), t.countOf(o, in, o.state))
 	}
 	r.state.inProgress++
 	return nil
@@ -174,7 +177,7 @@ func (r *Restorer) addOperation(record *statepb.Operation) error {
 // restoredVersion separates the input and the work of tasks from a record.
 func restoredVersion(record *statepb.Operation, state lifecycle.State) (*version, error) {
 	v := &version{state: state, record: shallow(record), input: record.GetInput()}
-	v.record.Input = nil
+	v.record.Input, v.history, v.given = nil, historyOf(record), givenBytes(record.GetSpec(), record.GetInput())
 	if len(record.GetTasks()) == 0 {
 		return v, nil
 	}

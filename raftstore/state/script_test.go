@@ -313,7 +313,9 @@ func (s *script) showPools(name scheduling.TreeName) {
 		fmt.Fprintf(&s.out, "tree %s:%s\n", name, pairs(options))
 	}
 	for i, p := range tree.Pools() {
-		counted := strings.TrimSuffix(fmt.Sprintf("%+v", counts[p.Name]), " Waiting:0}")
+		count := counts[p.Name]
+		count.Bytes = 0
+		counted := strings.TrimSuffix(strings.TrimSuffix(fmt.Sprintf("%+v", count), " Bytes:0}"), " Waiting:0")
 		fmt.Fprintf(&s.out, "pool %s below %s: %s}%s", p.Name, p.Parent, strings.TrimSuffix(counted, "}"), pairs(record.GetPools()[i].GetOptions().AsMap()))
 		if p.Ephemeral != "" {
 			fmt.Fprintf(&s.out, " of %s", p.Ephemeral)

@@ -23,6 +23,10 @@ func (c operationChange) startOperation(m *commandpb.StartOperation) *refusal {
 	if refused != nil {
 		return refused
 	}
+	given := givenBytes(m.GetSpec(), nil)
+	if refused := c.checkBytes(places, scheduling.User(m.GetUser()), operationBytes+given); refused != nil {
+		return refused
+	}
 	o := c.insert(&version{
 		generation: c.generation,
 		state:      lifecycle.Starting,
@@ -38,11 +42,13 @@ func (c operationChange) startOperation(m *commandpb.StartOperation) *refusal {
 			RetryOf:       m.GetRetryOf(),
 			CountFailures: m.GetCountFailures(),
 		},
+		given: given,
 	})
 	c.count(o, o.record.GetTrees(), lifecycle.None, lifecycle.Starting)
 	c.note(o, "", nil)
 	c.answerStart(o.record, false)
 	c.emit(OperationAccepted{ID: o.id()})
+	c.makeRoom(scheduling.User(m.GetUser()))
 	return nil
 }
 

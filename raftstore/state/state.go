@@ -50,6 +50,8 @@ type State struct {
 	groups map[string]*statepb.Group
 	// revocations are the certificates that are no longer accepted, by revocationKey.
 	revocations map[string]*statepb.Revocation
+	// quotas counts what operations take. It is derived from their records.
+	quotas quotas
 
 	allocations map[scheduling.JobID]*statepb.Allocation
 	// profiles are the memory profiles that ended operations have saved, by key.
@@ -90,6 +92,7 @@ func empty() *State {
 		mutations:   make(map[mutation]scheduling.OperationID),
 		groups:      make(map[string]*statepb.Group),
 		revocations: make(map[string]*statepb.Revocation),
+		quotas:      quotas{users: make(map[scheduling.User]usage)},
 		allocations: make(map[scheduling.JobID]*statepb.Allocation),
 		profiles:    make(map[string]*statepb.MemoryProfile),
 		claims:      newClaims(),

@@ -100,7 +100,7 @@ const attributeInterrupt = "interrupt_millis"
 // abortOrder is the stop order for the jobs of an operation that is aborted.
 func (c operationChange) abortOrder(message string, m *commandpb.AbortOperation) *statepb.StopOrder {
 	return &statepb.StopOrder{
-		Reason: lifecycle.AbortOperationAborted.String(), Message: message, GraceMillis: m.GetInterruptMillis(),
+		Reason: lifecycle.AbortOperationAborted.String(), Message: cutText(c.limits, message, maxOrderBytes), GraceMillis: m.GetInterruptMillis(),
 		Time: c.timestamp(), Interruption: statepb.InterruptedByAbort,
 	}
 }

@@ -61,7 +61,7 @@ func (c *change) checkOrder(what string, order *statepb.StopOrder) (*statepb.Sto
 		return nil, refused
 	}
 	order = shallow(order)
-	order.Reason = reason
+	order.Reason, order.Message = reason, cutText(c.limits, order.GetMessage(), maxOrderBytes)
 	order.Time = c.timestamp()
 	return order, nil
 }

@@ -35,6 +35,14 @@ func (c operationChange) updateOperation(what string, o *operation, m *commandpb
 		}
 	}
 	before := o.record.GetTrees()
+	for i, p := range places {
+		if p.record.GetPool() == before[i].GetPool() {
+			continue
+		}
+		if refused := c.checkPoolBytes(what, p, o.weight); refused != nil {
+			return refused
+		}
+	}
 	c.edit(o)
 	o.record.Trees = c.takePlaces(places)
 	o.record.PendingReason = pendingText(o.record)
@@ -104,7 +112,7 @@ func (c operationChange) placeUpdate(what string, o *operation, d *update) (plac
 	}
 	next.PendingReason = ""
 	if o.state.CountsAsRunning() && next.GetAdmitted() {
-		if t.countOf(o.record, d.before, o.state).Running == 0 {
+		if t.countOf(o, d.before, o.state).Running == 0 {
 			was = ""
 		}
 		if refused := admitRun(what, p.pools, was, t.total, o.record.GetSpec(), next); refused != nil {

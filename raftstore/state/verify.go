@@ -36,11 +36,13 @@ import (
 //     preemption rates to existing pools;
 //   - aliases and mutation ids lead to one operation each, operations are in
 //     the order of acceptance, and the archive lists those that have ended;
+//   - what operations take in bytes is counted by user and by pool;
 //   - everything bounded is within its limit.
 func (s *State) Verify() error {
 	v := verifier{s}
 	checks := []func() error{
 		v.verifyOrder, v.verifyOperations, v.verifyAllocations, v.verifyNodes, v.verifyTrees, v.verifyNames, v.verifyProfiles, v.verifyClaims, v.verifyRates,
+		v.verifyQuotas,
 	}
 	for _, check := range checks {
 		if err := check(); err != nil {
@@ -135,6 +137,8 @@ func (s verifier) verifyOperation(o *operation) error {
 		"%d tasks, but work of %d, and %d found by name", len(r.GetTasks()), len(o.tasks), len(o.taskIndex))
 	limit := int(s.limits.GetFinishedJobsPerOperation())
 	b.when(len(r.GetFinishedJobs()) > limit, "%d finished jobs are kept, the limit is %d", len(r.GetFinishedJobs()), limit)
+	b.when(o.history != historyOf(r), "its history takes %+v, counted as %+v", historyOf(r), o.history)
+	b.when(over(s.limits, o.history.jobs, maxJobsBytes) || over(s.limits, o.history.events, maxEventsBytes), "its history takes %+v bytes", o.history)
 	n, limit := len(r.GetEvents()), int(s.limits.GetEventsPerOperation())
 	b.when(n == 0 || n > limit, "%d events are kept: must be from 1 to %d", n, limit)
 	if b.err != nil {
@@ -252,7 +256,7 @@ func (s verifier) countTrees() (map[scheduling.TreeName]map[scheduling.PoolName]
 			if immediate[name] == nil {
 				immediate[name] = make(map[scheduling.PoolName]pooltree.Count)
 			}
-			immediate[name][pool] = immediate[name][pool].Plus(s.trees[name].countOf(o.record, in, o.state))
+			immediate[name][pool] = immediate[name][pool].Plus(s.trees[name].countOf(o, in, o.state))
 		}
 	}
 	return immediate, nil

@@ -21,16 +21,18 @@ type Count struct {
 	// Waiting is the number of operations that could run if no limit of the pool or of a pool above
 	// it were reached.
 	Waiting int64
+	// Bytes is what the records of operations that have not ended take.
+	Bytes int64
 }
 
 // Plus returns c + other.
 func (c Count) Plus(other Count) Count {
-	return Count{c.Operations + other.Operations, c.Running + other.Running, c.Waiting + other.Waiting}
+	return Count{c.Operations + other.Operations, c.Running + other.Running, c.Waiting + other.Waiting, c.Bytes + other.Bytes}
 }
 
 // Minus returns c - other.
 func (c Count) Minus(other Count) Count {
-	return Count{c.Operations - other.Operations, c.Running - other.Running, c.Waiting - other.Waiting}
+	return Count{c.Operations - other.Operations, c.Running - other.Running, c.Waiting - other.Waiting, c.Bytes - other.Bytes}
 }
 
 // Counts holds, for each pool, the count of the pool and all pools below it. The count of

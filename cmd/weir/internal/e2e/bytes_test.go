@@ -1,0 +1,111 @@
+package e2e
+
+import (
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"weir/messages/apipb"
+)
+
+// TestReasonsOfAnySize aborts jobs, operations and drains nodes with reasons of 2 MB, which grew
+// disk, memory and records without bound: each call is refused by name, size and limit, and the
+// folders of the replicas stay as small as the work is. What is within the bounds is kept and can be
+// backed up.
+func TestReasonsOfAnySize(t *testing.T) {
+	c := newCluster(t, here, "n1")
+	c.startAgent("n1")
+	c.ready(t, 1)
+	operation := c.start(t, one(small(20, "run", c.folder(t), "1h")))
+	running := c.runs(t, operation, 20)
+	job := running[0].GetId()
+	const size = 2_000_000
+	long := strings.Repeat("x", size)
+	for method, request := range map[string]object{
+		"JobService/Abort":       {"job_id": job, "reason": long},
+		"JobService/Interrupt":   {"job_id": job, "reason": long},
+		"OperationService/Abort": {"operation": operation, "reason": long},
+		"NodeService/Drain":      {"node": c.node("n1"), "reason": long},
+		"OperationService/Start": {"mutation_id": long, "spec": one(small(1, "run", c.folder(t), "1s"))},
+		"OperationService/Get":   {"operation": long},
+		"PoolService/Edit":       {"edits": []object{{"remove": long}}},
+	} {
+		for range 10 {
+			refused := c.refused(t, method, request)
+			if refused.Status != http.StatusBadRequest || len(refused.Message) > 500 || !strings.Contains(refused.Message, fmt.Sprint(" has ", size, " bytes, the limit is ")) {
+				t.Errorf("%s: %.600v", method, refused)
+			}
+		}
+	}
+	for _, job := range running {
+		c.ask(t, "JobService/Abort", object{"job_id": job.GetId(), "reason": strings.Repeat("y", 4<<10)}, &apipb.AbortJobResponse{})
+	}
+	for _, replica := range replicaNames {
+		if bytes := folderBytes(t, c.data(replica)); bytes > 40<<20 {
+			t.Errorf("the folder of %s has %d bytes", replica, bytes)
+		}
+	}
+	if printed := c.cli(t, "cluster", "backup", "-f", filepath.Join(c.dir, "backup")); !strings.Contains(printed, "operations") {
+		t.Errorf("the backup says %q", printed)
+	}
+	c.abort(t, operation)
+}
+
+// TestSpecsOfTheLargestSize starts operations with the largest specifications until their user has no
+// more room, and then starts and aborts them as a script does: what is refused names the quota, its
+// use and the largest holders, and replicas stay small.
+func TestSpecsOfTheLargestSize(t *testing.T) {
+	c := prepareCluster(t, here)
+	c.more = []string{"--operation-bytes-per-user", "8MiB"}
+	for _, name := range replicaNames {
+		c.startReplica(name)
+	}
+	c.ready(t, 0)
+	task := small(1, "run", c.folder(t), "1h").with("shell", true).with("command", "true "+strings.Repeat("x", 900<<10))
+	var started []string
+	for range 9 {
+		started = append(started, c.start(t, one(task)))
+	}
+	refused := c.refused(t, "OperationService/Start", object{"spec": one(task)})
+	for _, want := range []string{"limit reached: operations of user admin take 7.9 MiB of 8 MiB (operation_bytes_per_user)", "abort or wait for ", " or one of 6 more"} {
+		if refused.Status != http.StatusTooManyRequests || refused.Code != "resource_exhausted" || !strings.Contains(refused.Message, want) {
+			t.Errorf("refused with %v, want %q", refused, want)
+		}
+	}
+	for range 30 {
+		c.abort(t, started[0])
+		started = append(started[1:], c.start(t, one(task)))
+	}
+	for _, replica := range replicaNames {
+		if bytes := folderBytes(t, c.data(replica)); bytes > 250<<20 {
+			t.Errorf("the folder of %s has %d bytes", replica, bytes)
+		}
+	}
+	c.cli(t, "cluster", "backup", "-f", filepath.Join(c.dir, "backup"))
+	if bytes := folderBytes(t, filepath.Join(c.dir, "backup")); bytes > 16<<20 {
+		t.Errorf("the backup has %d bytes", bytes)
+	}
+	c.abort(t, started...)
+}
+
+// folderBytes returns the size of the files in a folder and below.
+func folderBytes(t testing.TB, dir string) (bytes int64) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			// Snapshots go meanwhile.
+			return nil
+		}
+		if info, err := entry.Info(); err == nil {
+			bytes += info.Size()
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes
+}
