@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -39,7 +40,7 @@ func readState(ctx context.Context, api *client.Client, journal *history.Writer)
 }
 
 func readOperation(ctx context.Context, api *client.Client, o *apipb.Operation) (*history.Operation, error) {
-	record := &history.Operation{ID: o.GetId(), Mutation: o.GetTitle(), State: o.GetState()}
+	record := &history.Operation{ID: o.GetId(), Mutation: o.GetTitle(), User: o.GetUser(), State: o.GetState()}
 	for _, t := range o.GetTasks() {
 		record.Tasks = append(record.Tasks, history.Task{
 			Name: t.GetName(), Total: t.GetTotal(), Pending: t.GetPending(), Running: t.GetRunning(),
@@ -72,6 +73,27 @@ func readOperation(ctx context.Context, api *client.Client, o *apipb.Operation) 
 			return record, nil
 		}
 	}
+}
+
+// readDeeds records the events that name a user, as far as a replica has the event log.
+func readDeeds(ctx context.Context, api *client.Client, journal, acts *history.Writer) error {
+	for e, err := range api.ReadEvents(ctx, &apipb.ReadEventsRequest{}) {
+		switch {
+		case client.CodeOf(err) == apipb.CodeEventsGone || client.CodeOf(err) == apipb.CodeEventsMissing:
+			return acts.Write(history.Act{What: history.Unread, At: history.Now(), Error: err.Error()})
+		case err != nil:
+			return fmt.Errorf("final reads: %w", err)
+		case e.GetUser() == "":
+			continue
+		}
+		deed := history.Deed{
+			User: e.GetUser(), Kind: e.GetKind(), Index: e.GetIndex(), Operation: e.GetOperation(), Pool: e.GetPool(), On: cmp.Or(e.GetJob(), e.GetNode()),
+		}
+		if err := journal.Write(deed); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // heldPatience is how long nodes and pools may take to show that the last operation has ended.
@@ -147,7 +169,7 @@ const grantPeriod = 400 * time.Millisecond
 
 // watchGrants records each job of the nodes once, until ctx is done. Jobs that begin and end
 // between two reads are missed.
-func watchGrants(ctx context.Context, api *client.Client, nodes []string, journal *history.Writer, score *score) {
+func watchGrants(ctx context.Context, api *client.Client, nodes []string, journal *history.Writer, score *score, targets *targets) {
 	seen := make(map[string]bool)
 	for sleep(ctx, grantPeriod) == nil {
 		running := 0
@@ -164,6 +186,7 @@ func watchGrants(ctx context.Context, api *client.Client, nodes []string, journa
 					continue
 				}
 				seen[j.GetId()] = true
+				targets.addJob(j.GetId(), j.GetOperationId())
 				g := history.Grant{
 					Operation: j.GetOperationId(), Task: j.GetTask(), Cookie: int(j.GetCookie()), Attempt: int(j.GetAttempt()), Job: j.GetId(), Node: node,
 				}

@@ -16,29 +16,52 @@ import (
 	"weir/messages/apipb"
 )
 
-// load is the clients of a run.
+// load is the clients of a run, and the users whose rights it tests.
 type load struct {
-	cfg     Config
-	api     *client.Client
-	journal *history.Writer
-	score   *score
+	cfg Config
+	// api is a client of an operator.
+	api *client.Client
+	// journal is for calls of clients, asks for those of other users, turns for changes of
+	// rights.
+	journal, asks, turns *history.Writer
+	score                *score
 	// clients keep their open operations between run and settle.
-	clients []*submitter
+	clients  []*submitter
+	askers   []*asker
+	changers []*changer
+	targets  targets
 }
 
-func newLoad(cfg Config, api *client.Client, journal *history.Writer, score *score) *load {
-	l := &load{cfg: cfg, api: api, journal: journal, score: score}
+func newLoad(ctx context.Context, cfg Config, api *client.Client, streams history.Writers, score *score) (*load, error) {
+	l := &load{
+		cfg: cfg, api: api, score: score,
+		journal: streams[history.ClientFile], asks: streams[history.AskFile], turns: streams[history.RightsFile],
+	}
 	for i := range cfg.Clients {
+		own, err := cfg.Users.Client(clientUser(i + 1))
+		if err != nil {
+			return nil, err
+		}
 		l.clients = append(l.clients, &submitter{
-			load: l, number: i + 1, random: rand.New(rand.NewPCG(cfg.Seed, uint64(i+1))), open: make(map[string]bool),
+			load: l, own: own, number: i + 1, random: rand.New(rand.NewPCG(cfg.Seed, uint64(i+1))), open: make(map[string]bool),
 		})
 	}
-	return l
+	return l, l.addUsers(ctx)
 }
 
 // run submits until ctx is done.
 func (l *load) run(ctx context.Context) error {
-	return together(l.clients, func(c *submitter) error { return c.run(ctx) })
+	var all []func(context.Context) error
+	for _, c := range l.clients {
+		all = append(all, c.run)
+	}
+	for _, a := range l.askers {
+		all = append(all, a.run)
+	}
+	for _, c := range l.changers {
+		all = append(all, c.run)
+	}
+	return together(all, func(run func(context.Context) error) error { return run(ctx) })
 }
 
 // together calls the function do for all elements of a list concurrently.
@@ -87,6 +110,8 @@ func (l *load) inProgress(ctx context.Context) (map[string]bool, error) {
 // submitter is one client.
 type submitter struct {
 	*load
+	// own is the client's own connection, as its user.
+	own    *client.Client
 	number int
 	random *rand.Rand
 	// count numbers its submissions.
@@ -161,12 +186,13 @@ func (s *submitter) submit(ctx context.Context, spec *structpb.Struct) (operatio
 	call := history.Call{Client: s.number, What: history.Submit, Mutation: mutation, Called: history.Now()}
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	res, err := s.api.StartOperation(limited, &apipb.StartRequest{Spec: spec, MutationId: mutation})
+	res, err := s.own.StartOperation(limited, &apipb.StartRequest{Spec: spec, MutationId: mutation})
 	call.Returned, call.Operation = history.Now(), res.GetOperationId()
 	call.Outcome, call.Error = outcome(err)
 	switch call.Outcome {
 	case history.OK:
 		s.score.acknowledged()
+		s.targets.add(call.Operation, pool(s.number))
 	case history.Unknown:
 		s.unknown = append(s.unknown, spec)
 	}
@@ -177,7 +203,7 @@ func (s *submitter) abort(ctx context.Context, operation, mutation string) error
 	call := history.Call{Client: s.number, What: history.Abort, Mutation: mutation, Operation: operation, Called: history.Now()}
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := s.api.AbortOperation(limited, operation, "a client of the run changed its mind", 0)
+	err := s.own.AbortOperation(limited, operation, "a client of the run changed its mind", 0)
 	call.Returned = history.Now()
 	call.Outcome, call.Error = outcome(err)
 	return s.journal.Write(call)
@@ -217,37 +243,23 @@ const (
 func (s *submitter) spec(mutation string) (*structpb.Struct, error) {
 	share := s.random.Float64()
 	work := leastWork + time.Duration(share*share*share*float64(mostWork-leastWork))
+	return s.cfg.spec(mutation, pool(s.number), 1+s.random.IntN(mostJobs), work)
+}
+
+// spec describes an operation in a pool, with jobs that all last equally long.
+func (cfg *Config) spec(mutation, pool string, jobs int, work time.Duration) (*structpb.Struct, error) {
 	var command []any
-	for _, part := range s.cfg.Witness {
+	for _, part := range cfg.Witness {
 		command = append(command, part)
 	}
 	spec, err := structpb.NewStruct(map[string]any{
-		"type": "vanilla", "title": mutation, "pool": pool(s.number),
+		"type": "vanilla", "title": mutation, "pool": pool,
 		"tasks": map[string]any{"witness": map[string]any{
-			"job_count": 1 + s.random.IntN(mostJobs), "command": append(command, work.String()),
-			"cpu_limit": 0.5, "memory_limit": "128MiB",
+			"job_count": jobs, "command": append(command, work.String()), "cpu_limit": 0.5, "memory_limit": "128MiB",
 		}},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("describe operation: %w", err)
 	}
 	return spec, nil
-}
-
-// pool is the name of a client's own pool: each has one, so that the limits of pools are not
-// reached.
-func pool(client int) string { return fmt.Sprintf("chaos%d", client) }
-
-// MakePools makes the pool of each client.
-func MakePools(ctx context.Context, api *client.Client, clients int) error {
-	options := &structpb.Struct{Fields: map[string]*structpb.Value{
-		"max_running_operation_count": structpb.NewNumberValue(50), "max_operation_count": structpb.NewNumberValue(1000),
-	}}
-	for i := range clients {
-		_, err := api.CreatePool(ctx, &apipb.Pool{Name: pool(i + 1), Options: options})
-		if err != nil {
-			return fmt.Errorf("make pools of the run: %w", err)
-		}
-	}
-	return nil
 }

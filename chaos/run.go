@@ -56,6 +56,8 @@ type Config struct {
 	// Witness is the command line of a witness, without its last argument, which says how long the
 	// witness lasts.
 	Witness []string
+	// Users lets the run act as users.
+	Users Users
 }
 
 // DefaultConfig returns a Config without folder, cluster, schedule and witness.
@@ -86,7 +88,8 @@ type Progress struct {
 // after an error, a panic or the end of ctx. An error means that the run itself failed; what
 // the cluster did wrong is in the histories.
 func Run(ctx context.Context, cfg Config, cluster Cluster, api *client.Client, watcher Watcher) (err error) {
-	streams, err := history.CreateAll(cfg.Dir, history.ClientFile, history.NemesisFile, history.StateFile, history.GrantFile, history.HeldFile)
+	streams, err := history.CreateAll(cfg.Dir, history.ClientFile, history.NemesisFile, history.StateFile, history.GrantFile, history.HeldFile,
+		history.AskFile, history.RightsFile, history.DeedFile)
 	if err != nil {
 		return fmt.Errorf("start run: %w", err)
 	}
@@ -96,14 +99,17 @@ func Run(ctx context.Context, cfg Config, cluster Cluster, api *client.Client, w
 	// After everything else, also when ctx is done or something panics.
 	defer func() { err = errors.Join(err, n.healAll(context.WithoutCancel(ctx))) }()
 
+	load, err := newLoad(ctx, cfg, api, streams, score)
+	if err != nil {
+		return fmt.Errorf("start run: %w", err)
+	}
 	showing, hide := context.WithCancel(ctx)
 	var views sync.WaitGroup
 	views.Go(func() { n.watchLeader(showing) })
-	views.Go(func() { watchGrants(showing, api, cfg.Agents, streams[history.GrantFile], score) })
+	views.Go(func() { watchGrants(showing, api, cfg.Agents, streams[history.GrantFile], score, &load.targets) })
 	views.Go(func() { score.show(showing, watcher) })
 	defer func() { hide(); views.Wait() }()
 
-	load := newLoad(cfg, api, streams[history.ClientFile], score)
 	loading, rest := context.WithCancel(ctx)
 	defer rest()
 	stopped := make(chan error, 1)
@@ -119,6 +125,9 @@ func Run(ctx context.Context, cfg Config, cluster Cluster, api *client.Client, w
 	}
 	score.enter("final reads")
 	if err := readState(ctx, api, streams[history.StateFile]); err != nil {
+		return err
+	}
+	if err := readDeeds(ctx, api, streams[history.DeedFile], streams[history.NemesisFile]); err != nil {
 		return err
 	}
 	if err := readHeld(ctx, api, cfg.Agents, streams[history.HeldFile]); err != nil {

@@ -49,6 +49,7 @@ var Invariants = []Invariant{
 	{"S6", "at most one attempt of a cookie runs at a time", alone, false},
 	{"S7", "each attempt was granted once, to the node that runs it, and tokens only grow", granted, true},
 	{"S20", "no process, control group or folder is left behind", nothingLeft, false},
+	{"S23", "nothing that a subject without the right asks for is ever done", entitled, false},
 	{"S24", "no process exits or panics unexpectedly", calm, false},
 	{"L3", "every operation ends and releases its resources", ended, true},
 }

@@ -12,7 +12,8 @@ import (
 )
 
 // good returns a run without a fault: submission m1 is operation o1 with two cookies;
-// the first attempt of cookie 1 was lost and run again. m2 was aborted before it began.
+// the first attempt of cookie 1 was lost and run again. m2 was aborted before it began. swing had
+// rights in pool p1 for some time, mallory never had one.
 func good() *history.Run {
 	sight := func(what, job string, cookie, pid int, at int64) history.Sight {
 		return history.Sight{What: what, Operation: "o1", Task: "t", Job: job, Cookie: cookie, Pid: pid, At: at}
@@ -39,7 +40,7 @@ func good() *history.Run {
 		},
 		Operations: []history.Operation{
 			{
-				ID: "o1", Mutation: "m1", State: "completed",
+				ID: "o1", Mutation: "m1", User: "client1", State: "completed",
 				Events: []history.Event{
 					{State: "starting", Index: 1}, {State: "waiting_for_agent", Index: 2}, {State: "initializing", Index: 3}, {State: "initializing", Note: "reassigned", Index: 4},
 					{State: "preparing", Index: 5}, {State: "pending", Index: 6}, {State: "materializing", Index: 7}, {State: "running", Index: 8},
@@ -54,7 +55,7 @@ func good() *history.Run {
 				},
 			},
 			{
-				ID: "o2", Mutation: "m2", State: "aborted",
+				ID: "o2", Mutation: "m2", User: "client2", State: "aborted",
 				Events: []history.Event{{State: "starting", Index: 3}, {State: "aborting", Index: 4}, {State: "aborted", Index: 5}},
 			},
 		},
@@ -76,6 +77,30 @@ func good() *history.Run {
 			grantEntry("n2", "j9", 1, 1, token(3, 13), token(3, 14)), {Node: "n2", What: history.Unstarted, Job: "j9"},
 			grantEntry("n2", "j2", 1, 2, token(3, 14), token(3, 14)), {Node: "n2", What: history.Started, Job: "j2"},
 		},
+		Asks: []history.Ask{
+			{User: "mallory", Replica: "r1", What: history.Abort, Right: history.MayManage, Pool: "p1", On: "o1", Called: 30, Returned: 31, Outcome: history.Refused, Denied: true},
+			{User: "swing", Replica: "r2", What: history.Update, Right: history.MayManage, Pool: "p1", On: "o1", Called: 40, Returned: 45, Outcome: history.OK},
+		},
+		Turns: []history.Turn{
+			{User: "dev", Rights: []string{history.MayOperate}, Way: "role", Give: true, Outcome: history.OK},
+			{User: "client1", Rights: []string{history.MayUse}, Pool: "p1", Way: "first", Give: true, Outcome: history.OK},
+			{User: "client2", Rights: []string{history.MayUse}, Pool: "p2", Way: "first", Give: true, Outcome: history.OK},
+			swings(true, history.OK, 25, 35), swings(false, history.OK, 70, 75),
+		},
+		Deeds: []history.Deed{
+			{User: "client1", Kind: "operation_accepted", Index: 1, Operation: "o1", Pool: "p1"},
+			{User: "client2", Kind: "operation_accepted", Index: 3, Operation: "o2", Pool: "p2"},
+			{User: "client2", Kind: "operation_state", Index: 4, Operation: "o2", Pool: "p2"},
+			{User: "swing", Kind: "operation_updated", Index: 6, Operation: "o1", Pool: "p1"},
+			{User: "dev", Kind: "pool_changed", Index: 7, Pool: "p1"},
+		},
+	}
+}
+
+// swings gives rights in pool p1 to swing as a member of group crew, or takes them away.
+func swings(give bool, outcome history.Outcome, called, returned int64) history.Turn {
+	return history.Turn{
+		User: "swing", Rights: []string{history.MayUse, history.MayManage}, Pool: "p1", Way: "crew", Give: give, Outcome: outcome, Called: called, Returned: returned,
 	}
 }
 
@@ -108,6 +133,9 @@ func TestFigures(t *testing.T) {
 	if f.Granted != 4 || f.Stale != 1 || f.Adopted != 1 {
 		t.Errorf("%d grants, %d stale, %d adopted; want 4, 1, 1", f.Granted, f.Stale, f.Adopted)
 	}
+	if f.Denied != 1 || f.Allowed != 1 || f.Turns != 2 || f.Deeds != 5 {
+		t.Errorf("%d denied, %d allowed, %d turns, %d deeds; want 1, 1, 2, 5", f.Denied, f.Allowed, f.Turns, f.Deeds)
+	}
 	if f.WorstGap != 30 || f.WorstGapAt != 20 {
 		t.Errorf("worst gap %d at %d, want 30 at 20", f.WorstGap, f.WorstGapAt)
 	}
@@ -130,7 +158,15 @@ func TestVacuous(t *testing.T) {
 			inject(r, fault.Kill, fault.Agent, 1, "")
 			inject(r, fault.Late, fault.Leader, wellTried, "")
 		}},
-		"nobody was heard":    {func(r *history.Run) { r.Calls = nil }, "no submission"},
+		"nobody was heard":                {func(r *history.Run) { r.Calls = nil }, "no submission"},
+		"nobody was refused":              {func(r *history.Run) { r.Asks = r.Asks[1:] }, "nobody was refused"},
+		"rights that came were of no use": {func(r *history.Run) { r.Asks = r.Asks[:1] }, "no user whose rights"},
+		"rights stayed as they were":      {func(r *history.Run) { r.Turns = r.Turns[:3] }, "no right was given"},
+		"the log of events was lost": {
+			func(r *history.Run) {
+				r.Acts = append(r.Acts, history.Act{What: history.Unread, Error: "index 7 is gone"})
+			}, "the event log was not read to its end: index 7 is gone",
+		},
 		"journals were empty": {func(r *history.Run) { r.Entries = nil }, "no agent had a grant"},
 		"a leader was killed and led on": {
 			func(r *history.Run) { r.Acts = slices.Delete(r.Acts, 2, 3) }, "the leader never changed",

@@ -27,6 +27,12 @@ type Figures struct {
 	// although the agent process that had started them was gone.
 	Granted, Stale, Adopted int
 	LeaderChanges           int
+	// Denied counts calls that were refused because their user lacked the right. Allowed counts
+	// calls of the users whose rights come and go that were carried out. Turns counts the changes
+	// of these rights, Deeds the events that name a user.
+	Denied, Allowed, Turns, Deeds int
+	// Unread is why the event log was not read to its end.
+	Unread string
 	// Stalls counts replicas that stopped because the machine's disk hung.
 	Stalls int
 }
@@ -46,6 +52,7 @@ func Sum(run *history.Run) Figures {
 			f.Aborted++
 		}
 	}
+	f.askedFor(run)
 	gaps := gapsOf(run.Calls)
 	for _, g := range gaps {
 		if g.length() > f.WorstGap {
@@ -67,6 +74,30 @@ func Sum(run *history.Run) Figures {
 		f.follow(x.entries[name])
 	}
 	return f
+}
+
+// askedFor adds the figures about rights.
+func (f *Figures) askedFor(run *history.Run) {
+	for _, a := range run.Asks {
+		if a.Denied {
+			f.Denied++
+		}
+		if a.Outcome == history.OK {
+			f.Allowed++
+		}
+	}
+	for _, turn := range run.Turns {
+		// The first rights of clients and operators are not changes.
+		if turn.Called != 0 && turn.Outcome == history.OK {
+			f.Turns++
+		}
+	}
+	f.Deeds = len(run.Deeds)
+	for _, a := range run.Acts {
+		if a.What == history.Unread {
+			f.Unread = a.Error
+		}
+	}
 }
 
 // leaders counts changes of the leader, and replicas that stopped because of a hanging disk.

@@ -14,6 +14,15 @@ func acknowledged(x *index, say report) {
 			say("client %d got the answer that %s is operation %s, but there is no such operation", c.Client, c.Mutation, c.Operation)
 		}
 	}
+	made := make(map[string]bool)
+	for _, o := range x.Operations {
+		made[o.Mutation] = true
+	}
+	for _, a := range x.Asks {
+		if a.What == history.Submit && a.Outcome == history.OK && !made[a.Mutation] {
+			say("user %s got the answer that %s is an operation, but there is no such operation", a.User, a.Mutation)
+		}
+	}
 }
 
 // idempotent checks invariant S2.
@@ -34,6 +43,11 @@ func idempotent(x *index, say report) {
 		}
 		if c.Outcome == history.OK && !slices.Contains(told[c.Mutation], c.Operation) {
 			told[c.Mutation] = append(told[c.Mutation], c.Operation)
+		}
+	}
+	for _, a := range x.Asks {
+		if a.What == history.Submit {
+			order = append(order, a.Mutation)
 		}
 	}
 	for _, m := range order {

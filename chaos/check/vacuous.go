@@ -32,6 +32,10 @@ func (f Figures) Vacuous() []string {
 	}{
 		{f.Submitted, 1, 1, "no submission was acknowledged"},
 		{f.Granted, 1, 1, "no agent had a grant in its journal"},
+		{f.Denied, 1, 1, "nobody was refused for lack of a right"},
+		{f.Allowed, 1, 1, "no user whose rights come and go was ever allowed anything"},
+		{f.Turns, 1, 1, "no right was given or taken away"},
+		{f.Deeds, 1, 1, "no event names a user"},
 		{f.LeaderChanges, replaced, 1, "the leader never changed"},
 		{f.Lost, agents, 1, "no attempt was lost and rerun"},
 		{f.Adopted, killed, triedTwice, "no attempt outlived its agent and was completed"},
@@ -40,6 +44,9 @@ func (f Figures) Vacuous() []string {
 		if must.of == 0 && must.tried >= must.least {
 			out = append(out, must.says)
 		}
+	}
+	if f.Unread != "" {
+		out = append(out, "the event log was not read to its end: "+f.Unread)
 	}
 	if void > took/10 {
 		out = append(out, fmt.Sprintf("%d faults did not take effect, only %d did", void, took))

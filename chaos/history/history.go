@@ -28,6 +28,9 @@ const (
 	HeldFile      = "held.jsonl"
 	LeftoversFile = "leftovers.jsonl"
 	LogFile       = "logs.jsonl"
+	AskFile       = "asks.jsonl"
+	RightsFile    = "rights.jsonl"
+	DeedFile      = "deeds.jsonl"
 )
 
 // Outcome is what a client knows about the effect of a call.
@@ -89,6 +92,8 @@ const (
 	Leads  = "leads"
 	// Stall: the machine's disk hung, and a replica stopped because of it.
 	Stall = "stall"
+	// Unread: no replica has the rest of the event log.
+	Unread = "unread"
 	// Finish means that the final state has been read completely.
 	Finish = "finish"
 )
@@ -113,11 +118,13 @@ type Act struct {
 type Operation struct {
 	ID string `json:"id"`
 	// Mutation is the operation's title.
-	Mutation string  `json:"mutation"`
-	State    string  `json:"state"`
-	Events   []Event `json:"events"`
-	Tasks    []Task  `json:"tasks"`
-	Jobs     []Job   `json:"jobs"`
+	Mutation string `json:"mutation"`
+	// User is who started it.
+	User   string  `json:"user,omitempty"`
+	State  string  `json:"state"`
+	Events []Event `json:"events"`
+	Tasks  []Task  `json:"tasks"`
+	Jobs   []Job   `json:"jobs"`
 }
 
 // Event is one step of an operation's life.
@@ -239,6 +246,10 @@ type Run struct {
 	Held      []Held
 	Leftovers []Leftover
 	LogLines  []LogLine
+	Asks      []Ask
+	// Turns are the changes of rights. Those of one way are made one after another.
+	Turns []Turn
+	Deeds []Deed
 }
 
 // maxLine bounds one line: an operation with all its jobs.

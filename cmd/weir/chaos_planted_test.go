@@ -38,6 +38,10 @@ func TestPlantedBugs(t *testing.T) {
 		"ack_before_commit": {faults: []string{"--only", "cut"}, want: []string{"S1"}},
 		"ignore_token":      {want: []string{"S6", "S7"}},
 		"double_count":      {want: []string{"S5"}},
+		// One replica lets everybody in.
+		"open_door": {want: []string{"S23"}},
+		// One replica remembers for some seconds that somebody had a right.
+		"stale_rights": {want: []string{"S23"}},
 	} {
 		t.Run(bug, func(t *testing.T) {
 			want := planted.want

@@ -18,7 +18,7 @@ func TestChaosSummary(t *testing.T) {
 			{Kind: fault.Kill, Scope: fault.Leader, Count: 9, MedianGap: 1200 * time.Millisecond, WorstGap: 2350 * time.Millisecond},
 			{Kind: fault.Pause, Scope: fault.Agent, Count: 3, Void: 1},
 		},
-		Submitted: 100, WorstGap: int64(2350 * time.Millisecond), Granted: 300, Stale: 2, Adopted: 5, Operations: map[string]int{"completed": 90},
+		Submitted: 100, WorstGap: int64(2350 * time.Millisecond), Granted: 300, Stale: 2, Adopted: 5, Denied: 77, Operations: map[string]int{"completed": 90},
 	}
 	var violations []check.Violation
 	for i := range mostShown + 2 {
@@ -34,6 +34,8 @@ func TestChaosSummary(t *testing.T) {
 		"attempts that outlived their agent  5",
 		"messages of stale leaders rejected  2",
 		"operations failed                   0",
+		"calls denied for lack of a right    77",
+		"nothing that a subject without the right asks for is ever done",
 		"S6: cookie 0\n", "S6: cookie 9\n", "S6: and 2 more\n",
 	} {
 		if !strings.Contains(got, want) {

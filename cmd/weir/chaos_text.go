@@ -66,6 +66,10 @@ func runTable(f check.Figures, took time.Duration) facts {
 	t.row("attempts that outlived their agent", f.Adopted)
 	t.row("messages of stale leaders rejected", f.Stale)
 	t.row("replicas stopped by a hung disk", f.Stalls)
+	t.row("changes of rights", f.Turns)
+	t.row("calls denied for lack of a right", f.Denied)
+	t.row("calls allowed by passing rights", f.Allowed)
+	t.row("events that name a user", f.Deeds)
 	return t
 }
 

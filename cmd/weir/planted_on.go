@@ -8,4 +8,9 @@ import (
 	"weir/raftstore/state"
 )
 
-func init() { state.CountsTwice = os.Getenv("WEIR_PLANTED_BUG") == "double_count" }
+func init() {
+	bug := os.Getenv("WEIR_PLANTED_BUG")
+	state.CountsTwice = bug == "double_count"
+	// Those bugs are in package api: where a command is applied, nothing stops what they let in.
+	state.Unchecked = bug == "open_door" || bug == "stale_rights"
+}

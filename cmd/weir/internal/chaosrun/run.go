@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"weir/api/client"
 	"weir/chaos"
 	"weir/chaos/fault"
 	"weir/chaos/witness"
@@ -132,12 +131,15 @@ func (cfg *Config) press(ctx context.Context, up *devcluster.Cluster, rules faul
 			err = errors.Join(err, <-kept)
 		}
 	}()
-	clients, err := impatient(up.Reach)
+	people := &users{reach: up.Reach}
+	defer people.close()
+	clients, err := people.Client("")
 	if err != nil {
 		return err
 	}
-	defer clients.Close()
-	if err := chaos.Run(ctx, cfg.load(record.Members, rules, schedule), cluster, clients, cfg.Watcher); err != nil {
+	load := cfg.load(record.Members, rules, schedule)
+	load.Users = people
+	if err := chaos.Run(ctx, load, cluster, clients, cfg.Watcher); err != nil {
 		return err
 	}
 	return evidence.quiet(ctx)
@@ -156,14 +158,4 @@ func (cfg *Config) load(members []devcluster.Member, rules fault.Config, schedul
 	}
 	load.Witness = []string{cfg.Cluster.Program, "chaos", witness.Verb, "--dir", cfg.Dir, "--for"}
 	return load
-}
-
-// impatient returns a client with short tries: a dead or frozen replica delays it little.
-func impatient(reach *devcluster.Reach) (*client.Client, error) {
-	config, err := reach.Settings.Config()
-	if err != nil {
-		return nil, err
-	}
-	config.Try, config.MaxTry, config.Deadline = 300*time.Millisecond, 2*time.Second, 4*time.Second
-	return client.New(config)
 }

@@ -157,6 +157,7 @@ func (l layout) dev() string                 { return filepath.Join(l.root, "dev
 func (l layout) record() string              { return filepath.Join(l.dev(), "cluster.json") }
 func (l layout) authority() string           { return filepath.Join(l.dev(), "authority") }
 func (l layout) operator() string            { return filepath.Join(l.dev(), "operator") }
+func (l layout) user(name string) string     { return filepath.Join(l.dev(), "users", name) }
 func (l layout) data(name string) string     { return filepath.Join(l.dev(), name, "data") }
 func (l layout) identity(name string) string { return filepath.Join(l.dev(), name, "credentials") }
 func (l layout) log(name string) string      { return filepath.Join(l.dev(), name, "log") }

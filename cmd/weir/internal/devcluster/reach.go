@@ -11,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 
 	"weir/api/client"
+	"weir/cluster/identity"
 	"weir/cmd/poll"
 	"weir/messages/apipb"
 	"weir/messages/apipb/apipbconnect"
@@ -59,6 +60,33 @@ func OpenReach(dir string) (*Reach, error) {
 		}
 	}
 	return r, nil
+}
+
+// As returns the settings of a user's connection to the cluster, with a new certificate of role user.
+func (r *Reach) As(user string) (client.Settings, error) {
+	paths := layout{r.Dir}
+	authority, err := identity.OpenAuthority(paths.authority())
+	if err != nil {
+		return client.Settings{}, err
+	}
+	settings := r.Settings
+	settings.Credentials = paths.user(user)
+	return settings, authority.Issue(settings.Credentials, identity.Identity{Role: identity.User, Name: user}, []string{"localhost", loopback}, 0)
+}
+
+// Replicas returns the addresses of the replicas, by name.
+func (r *Reach) Replicas() (map[string]string, error) {
+	record, err := Load(r.Dir)
+	if err != nil {
+		return nil, err
+	}
+	addresses := make(map[string]string)
+	for _, m := range record.Members {
+		if m.Kind == Replica {
+			addresses[m.Name] = m.Address
+		}
+	}
+	return addresses, nil
 }
 
 // View asks every replica which one leads: the cluster is ready when all agree. It is a
