@@ -18,6 +18,7 @@ import (
 	"weir/actors/remote"
 	"weir/actors/scheduler"
 	"weir/api"
+	"weir/api/auditlog"
 	"weir/cluster/gossip"
 	"weir/messages/actorpb"
 	"weir/messages/commandpb"
@@ -102,10 +103,14 @@ func (apiFake) Stats() api.Stats {
 	return api.Stats{Calls: 1, CallsLimit: 2, Watches: 3, WatchesLimit: 4}
 }
 
+type auditFake struct{}
+
+func (auditFake) Stats() auditlog.Stats { return auditlog.Stats{Written: 5, Lost: 6, Waiting: 7} }
+
 func (f *replicaFake) registry() *prometheus.Registry {
 	calls := NewCalls()
 	calls.Observe("/weir.api.v1.ClusterService/Status", "ok", 3*time.Millisecond)
-	return replicaRegistry(ReplicaConfig{Version: "v1", Store: storeFake{f}, Actors: actorsFake{f}, Gossip: f, API: apiFake{}, Calls: calls})
+	return replicaRegistry(ReplicaConfig{Version: "v1", Store: storeFake{f}, Actors: actorsFake{f}, Gossip: f, API: apiFake{}, Audit: auditFake{}, Calls: calls})
 }
 
 func TestNamesFollowTheConventions(t *testing.T) {
@@ -157,6 +162,7 @@ func TestReplicaShowsItsFigures(t *testing.T) {
 		`weir_remote_peers{role="agent"} 2`, `weir_remote_peers{role="replica"} 1`, `weir_remote_queued_messages{role="agent"} 3`,
 		`weir_remote_queued_bytes{role="agent"} 10`, `weir_remote_open_requests{role="agent"} 3`, `weir_gossip_members 3`,
 		`weir_api_calls_in_flight{kind="call"} 1`, `weir_api_calls_limit{kind="call"} 2`, `weir_api_calls_in_flight{kind="wait"} 3`,
+		`weir_audit_written_total 5`, `weir_audit_lost_total 6`, `weir_audit_waiting 7`,
 		`weir_api_calls_total{code="ok",method="/weir.api.v1.ClusterService/Status"} 1`,
 		`weir_api_call_duration_seconds_count{method="/weir.api.v1.ClusterService/Status"} 1`,
 	} {
