@@ -99,6 +99,7 @@ var needs = map[string]need{
 	apipbconnect.AccessServiceRevocationsProcedure: operatorsOnly,
 	apipbconnect.AccessServiceRevokeProcedure:      subjects,
 	apipbconnect.EventServiceReadProcedure:         everyone,
+	apipbconnect.AuditServiceReadProcedure:         operatorsOnly,
 	apipbconnect.ExplainServiceExplainProcedure:    everyone,
 }
 
@@ -118,6 +119,7 @@ var waits = map[string]bool{
 	apipbconnect.OperationServiceWaitProcedure:  true,
 	apipbconnect.OperationServiceWatchProcedure: true,
 	apipbconnect.EventServiceReadProcedure:      true,
+	apipbconnect.AuditServiceReadProcedure:      true,
 
 	apipbconnect.OperationServiceWatchInstancesProcedure: true,
 }
@@ -202,6 +204,8 @@ func permit(who identity.Identity, procedure string) *connect.Error {
 type asking struct {
 	caller
 	need need
+	// request is the id of the call.
+	request string
 	// decided says that the right of the caller to see the answer has been checked.
 	decided bool
 }
@@ -243,28 +247,41 @@ func (h *Handler) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 	w := newHurried(to, h.server.cfg.Limits.Stall)
 	defer w.finish(r)
 	w.Header().Set(apipb.HeaderReplica, h.server.cfg.Replica)
-	who, err := h.server.cfg.IdentityOf(r)
-	if err != nil {
-		h.turnAway(w, r, began, fail(connect.CodeUnauthenticated, apipb.CodeUnauthenticated, "unauthenticated: %v", err))
-		return
-	}
-	by, denied := callerOf(who, r)
-	if denied == nil {
-		denied = permit(by.Identity, r.URL.Path)
-	}
+	call := &asking{need: needs[r.URL.Path], request: requestID(r)}
+	w.Header().Set(apipb.HeaderRequest, call.request)
+	denied := h.admit(call, r)
 	if denied != nil {
+		h.server.audit(call, r.RemoteAddr, r.URL.Path, func() string { return "" }, denied)
 		h.turnAway(w, r, began, denied)
 		return
 	}
-	leave, crowded := h.door.enter(r.Context(), by.Identity, r.URL.Path)
+	leave, crowded := h.door.enter(r.Context(), call.Identity, r.URL.Path)
 	if crowded != "" {
 		h.turnAway(w, r, began, h.server.overloaded(crowded))
 		return
 	}
 	defer leave()
-	r = r.WithContext(context.WithValue(r.Context(), askingKey{}, &asking{caller: by, need: needs[r.URL.Path]}))
+	r = r.WithContext(context.WithValue(r.Context(), askingKey{}, call))
 	r.Body = w.body(r.Body, began)
 	h.next.ServeHTTP(w, r)
+}
+
+// admit finds out who makes a call, and returns an error if the role may not make it.
+func (h *Handler) admit(call *asking, r *http.Request) *connect.Error {
+	who, err := h.server.cfg.IdentityOf(r)
+	if err != nil {
+		return fail(connect.CodeUnauthenticated, apipb.CodeUnauthenticated, "unauthenticated: %v", err)
+	}
+	by, denied := callerOf(who, r)
+	call.caller = by
+	if by.Name == "" {
+		// A gateway that does not say for whom it asks, or another that says so.
+		call.Identity = who
+	}
+	if denied != nil {
+		return denied
+	}
+	return permit(by.Identity, r.URL.Path)
 }
 
 // turnAway rejects a request with an error in its own protocol.

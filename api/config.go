@@ -129,6 +129,7 @@ type Config struct {
 	Leader                    Leader
 	Signals                   Signals
 	Events                    Events
+	Audit                     Audit
 	Directory                 *cluster.Directory
 	// IdentityOf returns the identity of the client that sent a request.
 	IdentityOf func(*http.Request) (identity.Identity, error)
@@ -153,7 +154,7 @@ func (c Config) Validate() error {
 		ok   bool
 	}{
 		{"replica", c.Replica != ""}, {"store", c.Store != nil}, {"log", c.Log != nil}, {"leader", c.Leader != nil},
-		{"signals", c.Signals != nil}, {"events", c.Events != nil}, {"directory", c.Directory != nil}, {"identity of requests", c.IdentityOf != nil},
+		{"signals", c.Signals != nil}, {"events", c.Events != nil}, {"audit log", c.Audit != nil}, {"directory", c.Directory != nil}, {"identity of requests", c.IdentityOf != nil},
 		{"ids", c.NewID != nil}, {"clock", c.Now != nil}, {"logger", c.Logger != nil},
 	} {
 		if !part.ok {

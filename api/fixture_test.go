@@ -32,6 +32,8 @@ type site struct {
 	health atomic.Pointer[Health]
 	// ended counts calls by procedure and code.
 	ended endedCalls
+	// audited are the lines of the audit log.
+	audited auditFake
 }
 
 type endedCalls struct {
@@ -71,7 +73,7 @@ func newSite(t testing.TB, change ...func(*Limits)) *site {
 	directory := cluster.NewDirectory(peers, s.replicaFake)
 	var ids atomic.Int64
 	handler, err := NewHandler(Config{
-		Replica: "r1", Cluster: "c1", Version: "v2", Store: s.replicaFake, Log: s.replicaFake, Leader: s.replicaFake, Signals: s.replicaFake, Events: s.events,
+		Replica: "r1", Cluster: "c1", Version: "v2", Store: s.replicaFake, Log: s.replicaFake, Leader: s.replicaFake, Signals: s.replicaFake, Events: s.events, Audit: &s.audited,
 		Directory: directory, IdentityOf: identityOf, NewID: func() string { return fmt.Sprintf("op-%d", ids.Add(1)) },
 		Now: time.Now, Observe: s.ended.observe, Health: s.healthNow, Limits: s.limits, Logger: slog.New(slog.DiscardHandler),
 	})

@@ -68,7 +68,7 @@ func undecided(ctx context.Context, procedure string) error {
 func denied(err error) error {
 	var missing *access.Denied
 	if errors.As(err, &missing) {
-		return fail(connect.CodePermissionDenied, state.CodeDenied, "%v", missing)
+		return fail(connect.CodePermissionDenied, state.CodeDenied, "%w", missing)
 	}
 	return err
 }

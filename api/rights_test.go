@@ -99,7 +99,7 @@ func TestRightsOnEveryCall(t *testing.T) {
 		"AccessService/Revocations": {`{}`, operator}, "AccessService/Revoke": {`{"role": "user", "name": "mallory"}`, operator},
 		"AccessService/EditGroup": {`{"group": "other", "add": ["x"]}`, operator},
 		// Each streams; TestStreamsAreGuarded has them.
-		"OperationService/Watch": {}, "OperationService/WatchInstances": {}, "EventService/Read": {}, "ClusterService/Backup": {},
+		"OperationService/Watch": {}, "OperationService/WatchInstances": {}, "EventService/Read": {}, "ClusterService/Backup": {}, "AuditService/Read": {},
 	}
 	if listed := slices.Sorted(maps.Keys(table)); !slices.Equal(listed, procedures()) {
 		t.Fatalf("the table has %q, the API %q", listed, procedures())
@@ -173,7 +173,7 @@ func TestWhatOthersSee(t *testing.T) {
 func TestStreamsAreGuarded(t *testing.T) {
 	s, operation := rightsSite(t)
 	of := fmt.Sprintf(`{"operation": %q}`, operation)
-	for _, procedure := range []string{"OperationService/WatchInstances", "ClusterService/Backup"} {
+	for _, procedure := range []string{"OperationService/WatchInstances", "ClusterService/Backup", "AuditService/Read"} {
 		if text := s.answered(procedure, of, "user/stranger"); !strings.Contains(text, apipb.CodePermissionDenied) {
 			t.Errorf("%s: %s", procedure, text)
 		}

@@ -62,7 +62,7 @@ func NewHandler(cfg Config) (*Handler, error) {
 	s.closing, cancel = context.WithCancel(context.Background())
 	go s.changes.read(s.closing, cfg.Store, cfg.Store.Applied()+1)
 	options := []connect.HandlerOption{
-		connect.WithInterceptors(bounds{s}, decisions{}),
+		connect.WithInterceptors(bounds{s}, audits{s}, decisions{}),
 		connect.WithReadMaxBytes(cfg.Limits.MessageBytes),
 		connect.WithCodec(strictJSON{jsonName}),
 		connect.WithCodec(strictJSON{jsonCharsetName}),
@@ -78,6 +78,7 @@ func NewHandler(cfg Config) (*Handler, error) {
 	routes.Handle(apipbconnect.NewNodeServiceHandler(nodes{s}, options...))
 	routes.Handle(apipbconnect.NewClusterServiceHandler(clusters{s}, options...))
 	routes.Handle(apipbconnect.NewEventServiceHandler(eventLog{s}, options...))
+	routes.Handle(apipbconnect.NewAuditServiceHandler(auditLog{s}, options...))
 	routes.Handle(apipbconnect.NewExplainServiceHandler(explanations{s}, options...))
 	routes.Handle(apipbconnect.NewAccessServiceHandler(whoAndWhat{s}, options...))
 	byLine := lines{next: routes, streams: s.procedures, errors: connect.NewErrorWriter(options...), limit: cfg.Limits.MessageBytes}

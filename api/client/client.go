@@ -88,6 +88,7 @@ func (c *caller) at(address string) replica {
 		apipbconnect.NewNodeServiceClient(client, url, limit),
 		apipbconnect.NewClusterServiceClient(client, url, limit),
 		apipbconnect.NewEventServiceClient(client, url, limit),
+		apipbconnect.NewAuditServiceClient(client, url, limit),
 		apipbconnect.NewExplainServiceClient(client, url, limit),
 	}
 	return c.replicas[address]

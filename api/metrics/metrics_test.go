@@ -18,6 +18,7 @@ import (
 	"weir/actors/remote"
 	"weir/actors/scheduler"
 	"weir/api"
+	"weir/api/auditlog"
 	"weir/cluster/gossip"
 	"weir/cluster/wire"
 	"weir/messages/actorpb"
@@ -109,10 +110,14 @@ func (portFake) Stats() wire.Stats {
 	return wire.Stats{Strangers: 61, Members: 62, Refused: map[string]uint64{wire.RefusedCrowded: 63}}
 }
 
+type auditFake struct{}
+
+func (auditFake) Stats() auditlog.Stats { return auditlog.Stats{Written: 5, Lost: 6, Waiting: 7} }
+
 func (f *replicaFake) registry() *prometheus.Registry {
 	calls := NewCalls()
 	calls.Observe("/weir.api.v1.ClusterService/Status", "ok", 3*time.Millisecond)
-	return replicaRegistry(ReplicaConfig{Version: "v1", Store: storeFake{f}, Actors: actorsFake{f}, Gossip: f, API: apiFake{}, Port: portFake{}, Calls: calls, Expires: func() time.Time { return time.Now().Add(time.Hour) }})
+	return replicaRegistry(ReplicaConfig{Version: "v1", Store: storeFake{f}, Actors: actorsFake{f}, Gossip: f, API: apiFake{}, Port: portFake{}, Audit: auditFake{}, Calls: calls, Expires: func() time.Time { return time.Now().Add(time.Hour) }})
 }
 
 func TestNamesFollowTheConventions(t *testing.T) {
@@ -167,6 +172,7 @@ func TestReplicaShowsItsFigures(t *testing.T) {
 		`weir_api_calls_in_flight{kind="output"} 51`, `weir_api_calls_limit{kind="output"} 52`, `weir_api_calls_queued 53`, `weir_api_calls_beyond_share_total 54`,
 		`weir_api_users_beyond_share 55`, `weir_connections_in_handshake{address="stranger"} 61`, `weir_connections_in_handshake{address="member"} 62`,
 		`weir_connections_refused_total{reason="crowded"} 63`,
+		`weir_audit_written_total 5`, `weir_audit_lost_total 6`, `weir_audit_waiting 7`,
 		`weir_api_calls_total{code="ok",method="/weir.api.v1.ClusterService/Status"} 1`,
 		`weir_api_call_duration_seconds_count{method="/weir.api.v1.ClusterService/Status"} 1`,
 	} {

@@ -9,6 +9,7 @@ import (
 
 	"weir/actors"
 	"weir/api"
+	"weir/api/auditlog"
 	"weir/cluster/gossip"
 	"weir/cluster/wire"
 	"weir/messages/actorpb"
@@ -36,6 +37,7 @@ type ReplicaConfig struct {
 	Gossip  interface{ Members() []gossip.Member }
 	API     interface{ Stats() api.Stats }
 	Port    interface{ Stats() wire.Stats }
+	Audit   interface{ Stats() auditlog.Stats }
 	// Calls observes the calls of the API.
 	Calls *Calls
 	// Expires returns when the replica's certificate expires. It is nil without certificates.
@@ -67,6 +69,7 @@ func replicaRegistry(cfg ReplicaConfig) *prometheus.Registry {
 		gauge(s, "gossip_members", "Replicas alive according to gossip, including this one.", len(cfg.Gossip.Members()))
 		s.api(cfg.API.Stats())
 		s.port(cfg.Port.Stats())
+		s.audit(cfg.Audit.Stats())
 	}, cfg.Calls.total, cfg.Calls.duration)
 }
 
@@ -93,6 +96,13 @@ func NewCalls() *Calls {
 func (c *Calls) Observe(procedure, code string, took time.Duration) {
 	c.total.WithLabelValues(procedure, code).Inc()
 	c.duration.WithLabelValues(procedure).Observe(took.Seconds())
+}
+
+// audit adds the metrics of the audit log.
+func (s sink) audit(stats auditlog.Stats) {
+	counter(s, "audit_written_total", "Lines written to the audit log.", stats.Written)
+	counter(s, "audit_lost_total", "Decisions that are missing in the audit log because too many lines waited for the disk.", stats.Lost)
+	gauge(s, "audit_waiting", "Lines of the audit log that wait for the disk.", stats.Waiting)
 }
 
 // api adds the metrics of the calls in flight.

@@ -3,14 +3,21 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
+	"weir/api/client"
 	"weir/messages/apipb"
 	"weir/scheduling/access"
+	"weir/scheduling/audit"
 )
 
 func newWhoamiCommand(f *clientFlags) *cobra.Command {
@@ -138,4 +145,210 @@ func groupsText(groups []*apipb.Group) string {
 		g.row(group.GetName(), cmp.Or(strings.Join(group.GetUsers(), ", "), none))
 	}
 	return g.String()
+}
+
+func newAuditCommand(f *clientFlags) *cobra.Command {
+	var follow bool
+	var since time.Duration
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "Show who changed something or was refused, from all replicas",
+		Long: `Show who changed something, read output of jobs or was refused, when, and why, from
+the audit logs of all replicas. Each replica records the calls that it answers. Equal
+calls within a second are one line with a count. It needs operator credentials.
+
+With --follow it goes on with new lines, and with those of a replica that comes back.
+With -o json each line is as in the audit log.`,
+		Example: "  weir audit --since 1h\n  weir audit --follow -o json >>audit.jsonl",
+		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
+			if since < 0 {
+				return &exitError{exitUsage, fmt.Errorf("--since %v: must not be negative", since)}
+			}
+			a := &auditReading{session: s, from: &apipb.ReadAuditRequest{Follow: follow}}
+			if since > 0 || follow {
+				a.from.After = uint64(time.Now().Add(-since).UnixMicro())
+			}
+			if follow {
+				return a.follow(ctx)
+			}
+			return a.all(ctx)
+		}),
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow new lines; without --since, begin with the next one")
+	cmd.Flags().DurationVar(&since, "since", 0, "how long ago to start, such as 5m (default: the oldest line)")
+	return cmd
+}
+
+// auditReading reads the audit logs of all replicas.
+type auditReading struct {
+	*session
+	from *apipb.ReadAuditRequest
+	// mu guards the output.
+	mu sync.Mutex
+}
+
+// request returns a request of its own for a replica.
+func (a *auditReading) request() *apipb.ReadAuditRequest {
+	return &apipb.ReadAuditRequest{After: a.from.GetAfter(), Follow: a.from.GetFollow()}
+}
+
+// all prints the lines that there are, in order of time.
+func (a *auditReading) all(ctx context.Context) error {
+	members, err := a.Members(ctx)
+	if err != nil {
+		return err
+	}
+	type found struct {
+		audit.Line
+		raw string
+	}
+	var lines []found
+	var missing []error
+	for _, m := range members {
+		err := a.ReadAudit(ctx, m.GetAddress(), a.request(), func(raw string) error {
+			line, err := parseAudit(raw)
+			lines = append(lines, found{line, raw})
+			return err
+		})
+		if isDenied(err) {
+			return err
+		}
+		if err != nil {
+			missing = append(missing, fmt.Errorf("replica %s: %w", m.GetId(), err))
+		}
+	}
+	slices.SortStableFunc(lines, func(a, b found) int { return cmp.Compare(a.Seq, b.Seq) })
+	for _, line := range lines {
+		if err := a.print(line.Line, line.raw); err != nil {
+			return err
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("lines are missing: %w", errors.Join(missing...))
+	}
+	return nil
+}
+
+// Pauses of a reader that follows.
+const (
+	auditRetry   = time.Second
+	auditMembers = 5 * time.Second
+)
+
+// follow prints lines of all replicas as they are written, until ctx is done.
+func (a *auditReading) follow(ctx context.Context) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var readers sync.WaitGroup
+	defer readers.Wait()
+	known := make(map[string]bool)
+	for {
+		members, err := a.Members(ctx)
+		if err != nil && len(known) == 0 {
+			return err
+		}
+		for _, m := range members {
+			if source := m.GetId() + " " + m.GetAddress(); !known[source] && m.GetAddress() != "" {
+				known[source] = true
+				readers.Go(func() { a.followOne(ctx, fail, m) })
+			}
+		}
+		if pausedUntilDone(ctx, auditMembers) {
+			fail(nil)
+			if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+				return err
+			}
+			return nil
+		}
+	}
+}
+
+// followOne prints the lines of one replica. If it does not answer, it tries again.
+func (a *auditReading) followOne(ctx context.Context, fail context.CancelCauseFunc, m *apipb.Member) {
+	request := a.request()
+	silent := false
+	for {
+		var printing error
+		err := a.ReadAudit(ctx, m.GetAddress(), request, func(raw string) error {
+			silent = false
+			line, err := parseAudit(raw)
+			if err == nil {
+				err = a.print(line, raw)
+			}
+			printing = err
+			return err
+		})
+		if printing != nil || isDenied(err) {
+			fail(cmp.Or(printing, err))
+			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if !silent {
+			silent = true
+			a.mu.Lock()
+			a.note("replica %s does not answer; its lines follow when it does: %v", m.GetId(), err)
+			a.mu.Unlock()
+		}
+		if pausedUntilDone(ctx, auditRetry) {
+			return
+		}
+	}
+}
+
+// pausedUntilDone waits, and reports whether ctx is done.
+func pausedUntilDone(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return false
+	case <-ctx.Done():
+		return true
+	}
+}
+
+// isDenied reports whether the caller may not read audit logs.
+func isDenied(err error) bool {
+	var refused *client.Error
+	return errors.As(err, &refused) && refused.Kind == connect.CodePermissionDenied
+}
+
+func parseAudit(raw string) (line audit.Line, err error) {
+	if err = json.Unmarshal([]byte(raw), &line); err != nil {
+		err = fmt.Errorf("read audit log: line %q: %w", raw, err)
+	}
+	return line, err
+}
+
+// print prints a line.
+func (a *auditReading) print(line audit.Line, raw string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.format == formatTable {
+		return a.write(auditText(line, time.Local) + "\n")
+	}
+	// A line of JSON is an entry of a list in YAML too.
+	return a.write(when(a.format == formatYAML, "- ") + raw + "\n")
+}
+
+// auditText returns a line for people: time, replica, subject, what was decided about which call, and
+// why.
+func auditText(line audit.Line, where *time.Location) string {
+	who := strings.TrimSpace(line.Role + " " + line.User)
+	for _, part := range []struct{ before, text string }{{" by gateway ", line.Gateway}, {" of ", line.Groups}, {" at ", line.Address}} {
+		who += when(part.text != "", part.before+part.text)
+	}
+	text := joined(" ", string(line.Outcome), line.Method, line.Object, when(line.Various, "(various objects)"))
+	if line.Count > 1 {
+		text += fmt.Sprintf(" (%d times)", line.Count)
+	}
+	text = joined(": ", text, line.Code, line.Why)
+	return printable(fmt.Sprintf("%s  %-4s  %s: %s", line.Time.In(where).Format("2006-01-02 15:04:05.000"), line.Replica, who, text))
+}
+
+// joined joins the parts that are not empty.
+func joined(between string, parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), between)
 }

@@ -17,6 +17,7 @@ import (
 
 	"weir/actors"
 	"weir/api"
+	"weir/api/auditlog"
 	"weir/api/health"
 	"weir/api/metrics"
 	"weir/cluster"
@@ -47,6 +48,7 @@ type serverFlags struct {
 	userBytes, poolBytes, allBytes string
 	eventSize                      string
 	eventAge                       time.Duration
+	auditSize                      string
 }
 
 func newServerCommand() *cobra.Command {
@@ -90,7 +92,7 @@ or a newer version, or another process already runs as this replica.`,
 	flags.StringSliceVar(&f.peers, "peers", nil, "id=host:port of every initial replica, including this one")
 	flags.StringSliceVar(&f.join, "join", nil, "instead of --peers, for a new replica of a running cluster: id=host:port of some of its replicas")
 	flags.BoolVar(&f.nonVoter, "non-voter", false, "stay a non-voter: keep a copy of the state and answer clients")
-	flags.StringVar(&f.data, "data", "", "folder of this replica's log, snapshots and events")
+	flags.StringVar(&f.data, "data", "", "folder of this replica's log, snapshots, events and audit log")
 	flags.StringSliceVar(&f.dataRoots, "data-root", nil, "folder whose files operations may read and write, with the rights of this process and of nodes; can be repeated, / for all (default: object stores only)")
 	flags.StringVar(&f.timing, "timing", "default", "default, or fast: a dead leader is replaced within a second, for machines where replicas always get a core")
 	flags.DurationVar(&f.heartbeat, "heartbeat", time.Second, "period of agents' heartbeats")
@@ -104,6 +106,7 @@ or a newer version, or another process already runs as this replica.`,
 	flags.DurationVar(&f.diskStall, "disk-stall", time.Second, "how long a write to the log may take before the disk counts as failed and the replica stops; after half this time a leader stops heartbeating, so that another can be elected")
 	flags.StringVar(&f.eventSize, "event-log-size", "256MiB", "maximum size of the event log in the folder; the oldest events are dropped first")
 	flags.DurationVar(&f.eventAge, "event-log-age", 7*24*time.Hour, "how long events are kept, if the size allows")
+	flags.StringVar(&f.auditSize, "audit-log-size", "64MiB", "maximum size of the audit log in the folder; the oldest lines about the subject that has most of them are dropped first")
 	f.security.register(flags)
 	f.logging.register(flags)
 	return cmd
@@ -151,6 +154,9 @@ func (f *serverFlags) validate() error {
 	if _, err := f.limits(); err != nil {
 		return err
 	}
+	if _, err := f.auditLog(nil); err != nil {
+		return err
+	}
 	return f.actorTiming().Validate()
 }
 
@@ -188,6 +194,14 @@ func (f *serverFlags) eventLog(log *slog.Logger) (events.Config, error) {
 	}
 	cfg.Dir, cfg.MaxBytes, cfg.MaxAge, cfg.Logger = filepath.Join(f.data, "events"), size, f.eventAge, log
 	return cfg, nil
+}
+
+// auditLog returns the configuration of this replica's audit log.
+func (f *serverFlags) auditLog(log *slog.Logger) (auditlog.Config, error) {
+	cfg := auditlog.Default()
+	size, err := sizeFlag("audit-log-size", f.auditSize, 1<<20)
+	cfg.Dir, cfg.Replica, cfg.MaxBytes, cfg.Logger = filepath.Join(f.data, "audit"), f.id, size, log
+	return cfg, err
 }
 
 // killPart determines how long a node may take to end its jobs after its lease: the lease
@@ -244,7 +258,7 @@ func newAPIHandler(s *server) (routes *http.ServeMux, stop func(), err error) {
 	calls := metrics.NewCalls()
 	handler, err := api.NewHandler(api.Config{
 		Replica: s.flags.id, Cluster: s.protection.cluster, Version: version,
-		Store: s.store, Log: s.replica, Leader: s.replica, Signals: s.replica, Events: s.events, Directory: s.directory,
+		Store: s.store, Log: s.replica, Leader: s.replica, Signals: s.replica, Events: s.events, Audit: s.audit, Directory: s.directory,
 		IdentityOf: wire.IdentityOfRequest, NewID: newID,
 		Observe: calls.Observe, Health: s.health, Now: s.clock.Now, Limits: api.DefaultLimits(), Logger: s.log,
 	})
@@ -254,7 +268,7 @@ func newAPIHandler(s *server) (routes *http.ServeMux, stop func(), err error) {
 	routes = http.NewServeMux()
 	routes.Handle("/", handler)
 	routes.Handle("GET /metrics", wire.ForRoles(metrics.NewReplica(metrics.ReplicaConfig{
-		Version: version, Store: s.store, Actors: s.replica, Gossip: s.gossip, API: handler, Port: s.mux, Calls: calls, Expires: s.protection.expires(),
+		Version: version, Store: s.store, Actors: s.replica, Gossip: s.gossip, API: handler, Port: s.mux, Audit: s.audit, Calls: calls, Expires: s.protection.expires(),
 	}), watchers...))
 	routes.Handle("GET /healthz", wire.ForRoles(health.Alive(), watchers...))
 	routes.Handle("GET /readyz", wire.ForRoles(health.Ready(

@@ -19,6 +19,7 @@ import (
 
 	"weir/actors"
 	"weir/actors/gateway"
+	"weir/api/auditlog"
 	"weir/cluster"
 	"weir/cluster/clock"
 	"weir/cluster/gossip"
@@ -104,6 +105,7 @@ type server struct {
 	gossip     *gossip.Gossip
 	directory  *cluster.Directory
 	events     *events.Log
+	audit      *auditlog.Log
 	store      *raftstore.Store
 	membership *membership
 	replica    *actors.Replica
@@ -227,6 +229,14 @@ func (s *server) open(ctx context.Context) error {
 	}
 	s.undo = append(s.undo, s.events.Close)
 	cfg.Events = s.events
+	audited, err := s.flags.auditLog(s.log)
+	if err != nil {
+		return err
+	}
+	if s.audit, err = auditlog.Open(audited); err != nil {
+		return err
+	}
+	s.undo = append(s.undo, s.audit.Close)
 	if s.store, err = raftstore.Open(cfg); err != nil {
 		return err
 	}

@@ -231,6 +231,115 @@ func (x *ReadEventsResponse) GetHidden() int32 {
 	return 0
 }
 
+type ReadAuditRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only lines with a greater seq, which is a time too: microseconds since 1970. A time
+	// to come counts as now.
+	After uint64 `protobuf:"varint,1,opt,name=after,proto3" json:"after,omitempty"`
+	// Go on with lines that will be written; otherwise the stream ends with what there is.
+	Follow        bool `protobuf:"varint,2,opt,name=follow,proto3" json:"follow,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadAuditRequest) Reset() {
+	*x = ReadAuditRequest{}
+	mi := &file_apipb_events_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadAuditRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadAuditRequest) ProtoMessage() {}
+
+func (x *ReadAuditRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_events_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadAuditRequest.ProtoReflect.Descriptor instead.
+func (*ReadAuditRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_events_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ReadAuditRequest) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+func (x *ReadAuditRequest) GetFollow() bool {
+	if x != nil {
+		return x.Follow
+	}
+	return false
+}
+
+type ReadAuditResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Each is an object of JSON, without a newline.
+	Lines []string `protobuf:"bytes,1,rep,name=lines,proto3" json:"lines,omitempty"`
+	// To read on, ask for what comes after this seq.
+	After         uint64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadAuditResponse) Reset() {
+	*x = ReadAuditResponse{}
+	mi := &file_apipb_events_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadAuditResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadAuditResponse) ProtoMessage() {}
+
+func (x *ReadAuditResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_events_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadAuditResponse.ProtoReflect.Descriptor instead.
+func (*ReadAuditResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_events_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ReadAuditResponse) GetLines() []string {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
+func (x *ReadAuditResponse) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
 var File_apipb_events_proto protoreflect.FileDescriptor
 
 const file_apipb_events_proto_rawDesc = "" +
@@ -254,9 +363,17 @@ const file_apipb_events_proto_rawDesc = "" +
 	"next_index\x18\x02 \x01(\x04R\tnextIndex\x12\x18\n" +
 	"\areplica\x18\x03 \x01(\tR\areplica\x12\x10\n" +
 	"\x03end\x18\x04 \x01(\bR\x03end\x12\x16\n" +
-	"\x06hidden\x18\x05 \x01(\x05R\x06hidden2Y\n" +
+	"\x06hidden\x18\x05 \x01(\x05R\x06hidden\"@\n" +
+	"\x10ReadAuditRequest\x12\x14\n" +
+	"\x05after\x18\x01 \x01(\x04R\x05after\x12\x16\n" +
+	"\x06follow\x18\x02 \x01(\bR\x06follow\"?\n" +
+	"\x11ReadAuditResponse\x12\x14\n" +
+	"\x05lines\x18\x01 \x03(\tR\x05lines\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\x04R\x05after2Y\n" +
 	"\fEventService\x12I\n" +
-	"\x04Read\x12\x1e.weir.api.v1.ReadEventsRequest\x1a\x1f.weir.api.v1.ReadEventsResponse0\x01B\x15Z\x13weir/messages/apipbb\x06proto3"
+	"\x04Read\x12\x1e.weir.api.v1.ReadEventsRequest\x1a\x1f.weir.api.v1.ReadEventsResponse0\x012W\n" +
+	"\fAuditService\x12G\n" +
+	"\x04Read\x12\x1d.weir.api.v1.ReadAuditRequest\x1a\x1e.weir.api.v1.ReadAuditResponse0\x01B\x15Z\x13weir/messages/apipbb\x06proto3"
 
 var (
 	file_apipb_events_proto_rawDescOnce sync.Once
@@ -270,20 +387,24 @@ func file_apipb_events_proto_rawDescGZIP() []byte {
 	return file_apipb_events_proto_rawDescData
 }
 
-var file_apipb_events_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_apipb_events_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_apipb_events_proto_goTypes = []any{
 	(*ReadEventsRequest)(nil),     // 0: weir.api.v1.ReadEventsRequest
 	(*ReadEventsResponse)(nil),    // 1: weir.api.v1.ReadEventsResponse
-	(*timestamppb.Timestamp)(nil), // 2: google.protobuf.Timestamp
-	(*eventpb.Event)(nil),         // 3: weir.event.v1.Event
+	(*ReadAuditRequest)(nil),      // 2: weir.api.v1.ReadAuditRequest
+	(*ReadAuditResponse)(nil),     // 3: weir.api.v1.ReadAuditResponse
+	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	(*eventpb.Event)(nil),         // 5: weir.event.v1.Event
 }
 var file_apipb_events_proto_depIdxs = []int32{
-	2, // 0: weir.api.v1.ReadEventsRequest.since:type_name -> google.protobuf.Timestamp
-	3, // 1: weir.api.v1.ReadEventsResponse.events:type_name -> weir.event.v1.Event
+	4, // 0: weir.api.v1.ReadEventsRequest.since:type_name -> google.protobuf.Timestamp
+	5, // 1: weir.api.v1.ReadEventsResponse.events:type_name -> weir.event.v1.Event
 	0, // 2: weir.api.v1.EventService.Read:input_type -> weir.api.v1.ReadEventsRequest
-	1, // 3: weir.api.v1.EventService.Read:output_type -> weir.api.v1.ReadEventsResponse
-	3, // [3:4] is the sub-list for method output_type
-	2, // [2:3] is the sub-list for method input_type
+	2, // 3: weir.api.v1.AuditService.Read:input_type -> weir.api.v1.ReadAuditRequest
+	1, // 4: weir.api.v1.EventService.Read:output_type -> weir.api.v1.ReadEventsResponse
+	3, // 5: weir.api.v1.AuditService.Read:output_type -> weir.api.v1.ReadAuditResponse
+	4, // [4:6] is the sub-list for method output_type
+	2, // [2:4] is the sub-list for method input_type
 	2, // [2:2] is the sub-list for extension type_name
 	2, // [2:2] is the sub-list for extension extendee
 	0, // [0:2] is the sub-list for field type_name
@@ -300,9 +421,9 @@ func file_apipb_events_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_events_proto_rawDesc), len(file_apipb_events_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   4,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   2,
 		},
 		GoTypes:           file_apipb_events_proto_goTypes,
 		DependencyIndexes: file_apipb_events_proto_depIdxs,

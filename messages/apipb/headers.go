@@ -13,6 +13,9 @@ const (
 	// groups, separated by commas. Only gateways may send them.
 	HeaderOnBehalfOf = "Weir-On-Behalf-Of"
 	HeaderGroups     = "Weir-Groups"
+	// HeaderRequest has the id of a request: the one that the client gave, else a new one. Lines of the
+	// audit log have it.
+	HeaderRequest = "Weir-Request-Id"
 	// HeaderRetry says after how many milliseconds to retry.
 	HeaderRetry = "Weir-Retry-Millis"
 )

@@ -25,7 +25,9 @@ func TestRights(t *testing.T) {
 		}
 		return made
 	}
-	acl := func(right string, subjects ...any) map[string]any { return map[string]any{"acl": map[string]any{right: subjects}} }
+	acl := func(right string, subjects ...any) map[string]any {
+		return map[string]any{"acl": map[string]any{right: subjects}}
+	}
 	for _, test := range []struct {
 		story      string
 		tree, team map[string]any

@@ -25,6 +25,8 @@ const _ = connect.IsAtLeastVersion1_13_0
 const (
 	// EventServiceName is the fully-qualified name of the EventService service.
 	EventServiceName = "weir.api.v1.EventService"
+	// AuditServiceName is the fully-qualified name of the AuditService service.
+	AuditServiceName = "weir.api.v1.AuditService"
 )
 
 // These constants are the fully-qualified names of the RPCs defined in this package. They're
@@ -37,6 +39,8 @@ const (
 const (
 	// EventServiceReadProcedure is the fully-qualified name of the EventService's Read RPC.
 	EventServiceReadProcedure = "/weir.api.v1.EventService/Read"
+	// AuditServiceReadProcedure is the fully-qualified name of the AuditService's Read RPC.
+	AuditServiceReadProcedure = "/weir.api.v1.AuditService/Read"
 )
 
 // EventServiceClient is a client for the weir.api.v1.EventService service.
@@ -113,4 +117,76 @@ type UnimplementedEventServiceHandler struct{}
 
 func (UnimplementedEventServiceHandler) Read(context.Context, *connect.Request[apipb.ReadEventsRequest], *connect.ServerStream[apipb.ReadEventsResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.EventService.Read is not implemented"))
+}
+
+// AuditServiceClient is a client for the weir.api.v1.AuditService service.
+type AuditServiceClient interface {
+	// Read streams lines of the audit log in the order in which they were written.
+	Read(context.Context, *connect.Request[apipb.ReadAuditRequest]) (*connect.ServerStreamForClient[apipb.ReadAuditResponse], error)
+}
+
+// NewAuditServiceClient constructs a client for the weir.api.v1.AuditService service. By default,
+// it uses the Connect protocol with the binary Protobuf Codec, asks for gzipped responses, and
+// sends uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the connect.WithGRPC()
+// or connect.WithGRPCWeb() options.
+//
+// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
+// http://api.acme.com or https://acme.com/grpc).
+func NewAuditServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) AuditServiceClient {
+	baseURL = strings.TrimRight(baseURL, "/")
+	auditServiceMethods := apipb.File_apipb_events_proto.Services().ByName("AuditService").Methods()
+	return &auditServiceClient{
+		read: connect.NewClient[apipb.ReadAuditRequest, apipb.ReadAuditResponse](
+			httpClient,
+			baseURL+AuditServiceReadProcedure,
+			connect.WithSchema(auditServiceMethods.ByName("Read")),
+			connect.WithClientOptions(opts...),
+		),
+	}
+}
+
+// auditServiceClient implements AuditServiceClient.
+type auditServiceClient struct {
+	read *connect.Client[apipb.ReadAuditRequest, apipb.ReadAuditResponse]
+}
+
+// Read calls weir.api.v1.AuditService.Read.
+func (c *auditServiceClient) Read(ctx context.Context, req *connect.Request[apipb.ReadAuditRequest]) (*connect.ServerStreamForClient[apipb.ReadAuditResponse], error) {
+	return c.read.CallServerStream(ctx, req)
+}
+
+// AuditServiceHandler is an implementation of the weir.api.v1.AuditService service.
+type AuditServiceHandler interface {
+	// Read streams lines of the audit log in the order in which they were written.
+	Read(context.Context, *connect.Request[apipb.ReadAuditRequest], *connect.ServerStream[apipb.ReadAuditResponse]) error
+}
+
+// NewAuditServiceHandler builds an HTTP handler from the service implementation. It returns the
+// path on which to mount the handler and the handler itself.
+//
+// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
+// and JSON codecs. They also support gzip compression.
+func NewAuditServiceHandler(svc AuditServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
+	auditServiceMethods := apipb.File_apipb_events_proto.Services().ByName("AuditService").Methods()
+	auditServiceReadHandler := connect.NewServerStreamHandler(
+		AuditServiceReadProcedure,
+		svc.Read,
+		connect.WithSchema(auditServiceMethods.ByName("Read")),
+		connect.WithHandlerOptions(opts...),
+	)
+	return "/weir.api.v1.AuditService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case AuditServiceReadProcedure:
+			auditServiceReadHandler.ServeHTTP(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// UnimplementedAuditServiceHandler returns CodeUnimplemented from all methods.
+type UnimplementedAuditServiceHandler struct{}
+
+func (UnimplementedAuditServiceHandler) Read(context.Context, *connect.Request[apipb.ReadAuditRequest], *connect.ServerStream[apipb.ReadAuditResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.AuditService.Read is not implemented"))
 }

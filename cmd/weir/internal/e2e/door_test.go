@@ -49,14 +49,14 @@ func (c *cluster) holdSilent(t *testing.T, from string, count int) (release func
 // newcomer makes a call at a replica over a connection of its own.
 func (c *cluster) newcomer(t *testing.T, replica string) error {
 	t.Helper()
-	client, err := c.httpClient("client-ann")
+	client, err := c.httpClient("user-ann")
 	if err != nil {
 		t.Fatal(err)
 	}
 	client.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	status, answer, err := c.post(ctx, "client-ann", replica, "OperationService/List", "{}")
+	status, answer, err := c.post(ctx, "user-ann", replica, "OperationService/List", "{}")
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("%d %s", status, answer)
 	}
@@ -89,7 +89,7 @@ func TestSilentStrangers(t *testing.T) {
 	c.ready(t, 1)
 	until(t, "replicas count whom they refused", func() string {
 		for _, replica := range replicaNames {
-			figures, err := c.figures(t, "client-ann", c.replicaURL(replica))
+			figures, err := c.figures(t, "user-ann", c.replicaURL(replica))
 			if err != nil {
 				return err.Error()
 			}
