@@ -74,8 +74,8 @@ type Limits struct {
 	Watches int
 	// Outputs is how many calls may read output. Default 256: each holds up to 1 MiB.
 	Outputs int
-	// QueueTime is how long a call waits for a place before it is rejected. Default 1 s: a
-	// client that waits costs less than one that comes again.
+	// QueueTime is how long a call waits for a place before it is rejected. Default 500 ms: a
+	// client that waits costs less than one that comes again, but may give up after 1 s.
 	QueueTime time.Duration
 	// MessageBytes is the largest request. Default 2 MiB: a spec of the largest
 	// size with its envelope.
@@ -99,7 +99,7 @@ type Limits struct {
 // DefaultLimits returns the default of every limit.
 func DefaultLimits() Limits {
 	return Limits{
-		Calls: 1024, Watches: 4096, Outputs: 256, QueueTime: time.Second, MessageBytes: 2 << 20, Patience: 10 * time.Second, MaxWait: 10 * time.Minute,
+		Calls: 1024, Watches: 4096, Outputs: 256, QueueTime: 500 * time.Millisecond, MessageBytes: 2 << 20, Patience: 10 * time.Second, MaxWait: 10 * time.Minute,
 		KeepAlive: 5 * time.Second, Stall: 10 * time.Second, RetryAfter: 200 * time.Millisecond,
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/netip"
@@ -96,6 +97,9 @@ type visitor struct {
 	turn chan struct{}
 	// hurried: the ClientHello is due. heard: it has come. inside: the handshake is over.
 	hurried, heard, inside bool
+	// first is the first byte if ahead says that it was read ahead.
+	first [1]byte
+	ahead bool
 
 	who  identity.Identity
 	gone sync.Once
@@ -228,6 +232,13 @@ func (g *gate) close() {
 	}
 }
 
+// listen waits until the peer says something.
+func (v *visitor) listen() error {
+	_, err := io.ReadFull(v.Conn, v.first[:])
+	v.ahead = err == nil
+	return err
+}
+
 // hear is called with each ClientHello. The handshake goes on when hear returns.
 func (v *visitor) hear(*tls.ClientHelloInfo) (*tls.Config, error) {
 	v.heard = true
@@ -258,6 +269,10 @@ func (v *visitor) await() error {
 
 // Read implements net.Conn. During the handshake others compute while it waits for bytes.
 func (v *visitor) Read(p []byte) (int, error) {
+	if v.ahead && len(p) > 0 {
+		v.ahead = false
+		return copy(p, v.first[:]), nil
+	}
 	if v.inside || !v.heard {
 		return v.Conn.Read(p)
 	}

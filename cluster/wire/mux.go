@@ -286,6 +286,10 @@ func (m *Mux) handshake(v *visitor) (net.Conn, protocol, error) {
 }
 
 func (m *Mux) handshakeTLS(v *visitor) (net.Conn, protocol, error) {
+	// Silent strangers cost no more than their connection.
+	if err := v.listen(); err != nil {
+		return nil, 0, err
+	}
 	guarded, config := m.config.Security.(Mutual).Credentials.Guard(v, m.tls)
 	config.GetConfigForClient = v.hear
 	secured := tls.Server(guarded, config)
