@@ -64,12 +64,16 @@ func TestSpecsOfTheLargestSize(t *testing.T) {
 		c.startReplica(name)
 	}
 	c.ready(t, 0)
-	task := small(1, "run", c.folder(t), "1h").with("shell", true).with("command", "true "+strings.Repeat("x", 900<<10))
+	tasks := object{}
+	for i := range 9 {
+		tasks[fmt.Sprint("t", i)] = small(1, "run", c.folder(t), "1h").with("environment", object{"PART": strings.Repeat("x", 100<<10)})
+	}
+	spec := object{"tasks": tasks}
 	var started []string
 	for range 9 {
-		started = append(started, c.start(t, one(task)))
+		started = append(started, c.start(t, spec))
 	}
-	refused := c.refused(t, "OperationService/Start", object{"spec": one(task)})
+	refused := c.refused(t, "OperationService/Start", object{"spec": spec})
 	for _, want := range []string{"limit reached: operations of user admin take 7.9 MiB of 8 MiB (operation_bytes_per_user)", "abort or wait for ", " or one of 6 more"} {
 		if refused.Status != http.StatusTooManyRequests || refused.Code != "resource_exhausted" || !strings.Contains(refused.Message, want) {
 			t.Errorf("refused with %v, want %q", refused, want)
@@ -77,7 +81,7 @@ func TestSpecsOfTheLargestSize(t *testing.T) {
 	}
 	for range 30 {
 		c.abort(t, started[0])
-		started = append(started[1:], c.start(t, one(task)))
+		started = append(started[1:], c.start(t, spec))
 	}
 	for _, replica := range replicaNames {
 		if bytes := folderBytes(t, c.data(replica)); bytes > 250<<20 {

@@ -31,16 +31,19 @@ func TestRevocation(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.replicaURL("r2")+"/weir.api.v1.OperationService/Watch",
-		strings.NewReader(`{"operation": "`+operation+`"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	stream, err := ann.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var stream *http.Response
+	until(t, "ann watches", func() string {
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.replicaURL("r2")+"/weir.api.v1.OperationService/Watch",
+			strings.NewReader(`{"operation": "`+operation+`"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/json")
+		if stream, err = ann.Do(request); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
 	defer stream.Body.Close()
 	c.cli(t, "tls", "revoke", "--role", "user", "--name", "ann", "--reason", "laptop stolen")
 	began := time.Now()
