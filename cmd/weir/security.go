@@ -79,7 +79,7 @@ func newTLSCommand() *cobra.Command {
 
 Every process of a cluster has a folder with its certificate, issued by the
 cluster's own authority. The certificate says what the process is: a replica, an
-agent, a client or an operator. Every port requires one.`,
+agent, a user, an operator or a gateway. Every port requires one.`,
 	}, newTLSInitCommand(), newTLSIssueCommand(), newTLSRevokeCommand(), &cobra.Command{
 		Use:     "show FOLDER",
 		Short:   "Show the identity and expiry of a credentials folder",
