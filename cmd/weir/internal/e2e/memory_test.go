@@ -293,8 +293,9 @@ func TestProxiesAreWithinTheirReserve(t *testing.T) {
 			}
 			most, first = max(most, used), max(first, reserve)
 		}
-		// What is learned is enough for 19 of 20, and the first estimate for all.
-		if len(above) > len(ended)/20 || most > first {
+		// What is learned is enough for 19 of 20 in the long run, and for 7 of 8 while few have taught.
+		// The first estimate is enough for all.
+		if len(above) > len(ended)/8 || most > first {
 			t.Errorf("%s: the proxies used at most %d bytes, and %d were estimated; above their reserves: %q", shape.name, most, first, above)
 		}
 		last := c.memoryOf(t, operation).GetReserve().GetProxy()

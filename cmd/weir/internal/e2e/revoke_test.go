@@ -29,11 +29,14 @@ func TestRevocation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	post := func(replica string) (status int, data []byte, err error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*answerTime)
+		defer cancel()
+		return c.post(ctx, "user-ann", replica, "OperationService/List", "{}")
+	}
 	var stream *http.Response
 	until(t, "ann watches", func() string {
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.replicaURL("r2")+"/weir.api.v1.OperationService/Watch",
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.replicaURL("r2")+"/weir.api.v1.OperationService/Watch",
 			strings.NewReader(`{"operation": "`+operation+`"}`))
 		if err != nil {
 			t.Fatal(err)
@@ -53,7 +56,7 @@ func TestRevocation(t *testing.T) {
 	t.Logf("the stream was cut %s after the revocation", time.Since(began).Round(time.Millisecond))
 	for _, replica := range replicaNames {
 		until(t, "ann is refused", func() string {
-			if status, _, err := c.post(ctx, "user-ann", replica, "OperationService/List", "{}"); err == nil {
+			if status, _, err := post(replica); err == nil {
 				return fmt.Sprintf("%s answers ann: %d", replica, status)
 			}
 			return ""
@@ -79,7 +82,7 @@ func TestRevocation(t *testing.T) {
 	})
 
 	c.process(c.leader(t)).kill()
-	if _, _, err := c.post(ctx, "user-ann", live(c), "OperationService/List", "{}"); err == nil {
+	if _, _, err := post(live(c)); err == nil {
 		t.Error("ann is let in after a failover")
 	}
 	if list := c.cli(t, "tls", "revoke", "--list"); !strings.Contains(list, "of user ann") || !strings.Contains(list, "laptop stolen") || !strings.Contains(list, "serial ") {
@@ -91,7 +94,7 @@ func TestRevocation(t *testing.T) {
 
 	c.cli(t, "tls", "revoke", "--role", "user", "--name", "ann", "--lift")
 	until(t, "ann is let in again", func() string {
-		status, data, err := c.post(ctx, "user-ann", live(c), "OperationService/List", "{}")
+		status, data, err := post(live(c))
 		if err != nil {
 			return err.Error()
 		}
