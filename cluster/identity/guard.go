@@ -113,9 +113,6 @@ func Issued(cert *x509.Certificate) time.Time { return cert.NotBefore.Add(backda
 // OfCertificate returns the identity in a certificate of a cluster.
 func OfCertificate(cert *x509.Certificate) (Identity, error) { return ofCertificate(cert) }
 
-// Certificate returns the certificate of the process itself.
-func (c *Credentials) Certificate() *x509.Certificate { return c.current.Load().cert.Leaf }
-
 // ReadCertificate reads the certificate in a file.
 func ReadCertificate(path string) (*x509.Certificate, error) {
 	cert, _, err := readCert(path)
