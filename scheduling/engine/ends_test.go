@@ -50,10 +50,16 @@ func TestPreemptionEnds(t *testing.T) {
 		// Who has lacked much of its fair share for long is owed more than who lacks a little.
 		d.pass(3*time.Minute, time.Second, nodes...)
 		d.pass(8*time.Hour, 20*time.Second, nodes...)
-		d.victims = nil
-		d.pass(2*time.Hour, 20*time.Second, nodes...)
-		if len(d.victims) > 0 {
-			t.Fatalf("%d still preempted, last %+v", len(d.victims), d.victims[max(len(d.victims)-4, 0):])
+		// What is owed is seldom paid for only after that, once.
+		for quiet, spans := 0, 0; quiet < 2; spans++ {
+			d.victims = nil
+			d.pass(time.Hour, 20*time.Second, nodes...)
+			if quiet++; len(d.victims) > 0 {
+				quiet = 0
+			}
+			if spans == 12 {
+				t.Fatalf("preempted in the last hour of 20: %+v", d.victims)
+			}
 		}
 	})
 }
