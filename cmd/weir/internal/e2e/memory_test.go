@@ -176,16 +176,9 @@ func TestOverdrafts(t *testing.T) {
 	if op.GetProgress().GetFailed() != 0 || op.GetProgress().GetAborted() != by["resource_overdraft"] {
 		t.Errorf("%v, want overdrafts and nothing else\n%s", op.GetProgress(), c.describe(t, operation))
 	}
-	again, aborted := 0, map[int32]int{}
+	aborted := map[int32]int{}
 	for _, job := range ended {
-		switch {
-		case job.GetState() == "completed" && job.GetCookie()%every == every/4:
-			again++
-			if part(job.GetReserve()) != 1 || job.GetReserve().GetPredecessor() == "" {
-				t.Errorf("cookie %d ran again with %v, want all of its limit", job.GetCookie(), job.GetReserve())
-			}
-			continue
-		case job.GetState() != "aborted":
+		if job.GetState() != "aborted" {
 			continue
 		}
 		aborted[job.GetCookie()]++
@@ -199,12 +192,25 @@ func TestOverdrafts(t *testing.T) {
 			t.Errorf("cookie %d was aborted %d times, with %.3f of its limit reserved", job.GetCookie(), aborted[job.GetCookie()], part(job.GetReserve()))
 		}
 	}
-	// While few have taught, some of those that use as much as most are a little above it.
-	if others := len(aborted) - jobs/every; others < 0 || others > few {
-		t.Errorf("%d cookies were aborted, want the %d that need more, and at most %d others", len(aborted), jobs/every, few)
+	again := 0
+	for _, job := range ended {
+		if job.GetState() != "completed" || aborted[job.GetCookie()] == 0 {
+			continue
+		}
+		if job.GetCookie()%every == every/4 {
+			again++
+		}
+		if part(job.GetReserve()) != 1 || job.GetReserve().GetPredecessor() == "" {
+			t.Errorf("cookie %d ran again with %v, want all of its limit", job.GetCookie(), job.GetReserve())
+		}
 	}
-	if again != jobs/every {
-		t.Errorf("%d jobs ran again, want %d", again, jobs/every)
+	// Where jobs start slowly, a node may have room for one of them.
+	if again < jobs/every-2 {
+		t.Errorf("%d of %d jobs that need more were aborted and ran again, want nearly all", again, jobs/every)
+	}
+	// While few have taught, some of those that use as much as most are a little above it.
+	if others := len(aborted) - again; others > few {
+		t.Errorf("%d cookies were aborted beside those that need more, want at most %d", others, few)
 	}
 	memory := c.memoryOf(t, operation)
 	if got := part(memory.GetReserve()); got > 0.25 || memory.GetDedicated() != 0 {
