@@ -275,6 +275,7 @@ func TestProxiesAreWithinTheirReserve(t *testing.T) {
 	shell := func(line string) object {
 		return small(40).with("command", line).with("shell", true)
 	}
+	less := 0
 	for _, shape := range []struct {
 		name string
 		spec object
@@ -305,10 +306,17 @@ func TestProxiesAreWithinTheirReserve(t *testing.T) {
 			t.Errorf("%s: the proxies used at most %d bytes, and %d were estimated; above their reserves: %q", shape.name, most, first, above)
 		}
 		last := c.memoryOf(t, operation).GetReserve().GetProxy()
-		if last >= first {
+		if last > first {
 			t.Errorf("%s: %d bytes are reserved for a proxy after %d jobs, and %d were at first", shape.name, last, len(ended), first)
+		}
+		if last < first {
+			less++
 		}
 		t.Logf("a job that %s: %.1f MiB reserved for its proxy at first, %.1f in the end, %.1f used at most", shape.name,
 			float64(first)/(1<<20), float64(last)/(1<<20), float64(most)/(1<<20))
+	}
+	// On a busy machine one kind of proxies may need all of it.
+	if less < 3 {
+		t.Errorf("less is reserved for proxies of %d kinds of 4 in the end, want nearly all", less)
 	}
 }
