@@ -189,7 +189,7 @@ func TestUsersKeepNoMore(t *testing.T) {
 // TestOutputIsTheUsers: an output belongs to who the job was, unless that is nobody afterwards.
 func TestOutputIsTheUsers(t *testing.T) {
 	t.Setenv("TMPDIR", disktest.Reachable(t))
-	ownUser := &proxyproto.User{UID: proxyproto.FirstOwnUser + 7, GID: proxyproto.FirstOwnUser + 7}
+	ownUser := &proxyproto.User{UID: 200_007, GID: 200_007, Own: true}
 	for name, test := range map[string]struct {
 		user    *proxyproto.User
 		wantUID uint32

@@ -45,7 +45,7 @@ type sink struct {
 
 // openSink returns the sink, and the write end of the pipe for a job that runs as user.
 func openSink(feed *proxyproto.Feed, user *proxyproto.User, folder string, ending *progress) (*sink, *os.File, error) {
-	if user != nil && user.OfOneJob() {
+	if user != nil && user.Own {
 		// A user of only one job no longer exists after the job.
 		user = nil
 	}
