@@ -76,6 +76,7 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 	var total, usage resource.Amounts
 	var ofNodes nodeTroubles
 	var stuck alike
+	var sharing []string
 	s.cfg.Store.View(func(st *state.State) {
 		for _, n := range st.Nodes() {
 			if n.GetDrain() != nil {
@@ -85,6 +86,7 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 				total = total.Add(n.GetResources().Amounts())
 			}
 		}
+		sharing = ofNodes.sharing(st)
 		stuck = misfits(st, slices.Collect(st.InProgress())...)
 		for op := range st.InProgress() {
 			out.OperationsInProgress++
@@ -105,7 +107,7 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 	})
 	out.Total, out.Usage = resourcesOf(total), resourcesOf(usage)
 	out.Problems = slices.Concat(problems(out, ofNodes.offline), s.troubles(time.Now()),
-		ofNodes.others.problem("nodes run a version other than "+s.cfg.Version), ofNodes.caveats.problem("nodes lack features"))
+		ofNodes.others.problem("nodes run a version other than "+s.cfg.Version), ofNodes.caveats.problem("nodes lack features"), sharing)
 	if stuck.count == 1 {
 		out.Problems = append(out.Problems, fmt.Sprintf("operation %s waits: %s", stuck.first, stuck.why))
 	} else {

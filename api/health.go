@@ -2,6 +2,8 @@ package api
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -9,6 +11,9 @@ import (
 	"weir/messages/apipb"
 	"weir/messages/statepb"
 	"weir/raftstore"
+	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/access"
 )
 
 // Health is what a replica knows about itself beyond the replicated state.
@@ -176,6 +181,32 @@ type nodeTroubles struct {
 	// caveats counts the nodes with a caveat. The field others counts the nodes that run another
 	// version.
 	caveats, others alike
+	// shared are the nodes whose jobs share a user, by that user.
+	shared map[string][]string
+}
+
+// mostNamed is how many nodes a problem names.
+const mostNamed = 3
+
+// sharing returns the problem that anyone may submit jobs that share a user with the jobs of others;
+// empty: not everyone may use the pools of any tree, or no node's jobs share a user.
+func (t *nodeTroubles) sharing(st *state.State) (problems []string) {
+	open := slices.ContainsFunc(st.Trees(), func(tree *statepb.PoolTree) bool {
+		pools, _, found := st.Pools(scheduling.TreeName(tree.GetName()))
+		return found && slices.Contains(pools.Rights(scheduling.RootPool).Subjects(access.Use), access.Everyone)
+	})
+	if !open {
+		return nil
+	}
+	for _, user := range slices.Sorted(maps.Keys(t.shared)) {
+		nodes := t.shared[user]
+		named := strings.Join(nodes[:min(len(nodes), mostNamed)], ", ")
+		if more := len(nodes) - mostNamed; more > 0 {
+			named += fmt.Sprintf(" and %d more", more)
+		}
+		problems = append(problems, fmt.Sprintf("anyone may submit while agents %s run all jobs as user %s: run agents as root, without --job-user, or give use to fewer (weir pool acl)", named, user))
+	}
+	return problems
 }
 
 // addNode counts a node in a status and collects its problems. It reports whether the node is
@@ -189,6 +220,12 @@ func addNode(out *apipb.StatusResponse, n *statepb.Node, troubles *nodeTroubles)
 		return false
 	}
 	out.NodesOnline++
+	if user := n.GetSharedUser(); user != "" {
+		if troubles.shared == nil {
+			troubles.shared = map[string][]string{}
+		}
+		troubles.shared[user] = append(troubles.shared[user], n.GetId())
+	}
 	if n.GetCaveat() != "" {
 		troubles.caveats.add(n.GetId(), n.GetCaveat())
 	}

@@ -81,6 +81,26 @@ func TestStatusTellsOfNodes(t *testing.T) {
 	}
 }
 
+// TestStatusTellsOfSharedUsers, as long as everyone may submit.
+func TestStatusTellsOfSharedUsers(t *testing.T) {
+	s := newSite(t)
+	for node, user := range map[string]string{"n1": "weir", "n2": "", "n3": "weir", "n4": "weir", "n5": "weir", "n6": "root"} {
+		s.must(&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{
+			Id: node, Incarnation: 1, SharedUser: user, Resources: &statepb.Resources{UserSlots: 1, CpuHundredths: 100, Memory: 1},
+		}})
+	}
+	problems := func() string { return fmt.Sprint(at(t, s.get("ClusterService/Status", "{}"), "problems")) }
+	for _, want := range []string{"anyone may submit while agents n1, n3, n4 and 1 more run all jobs as user weir", "anyone may submit while agents n6 run all jobs as user root"} {
+		if got := problems(); !strings.Contains(got, want) {
+			t.Errorf("got %s, want %q", got, want)
+		}
+	}
+	s.get("TreeService/Set", `{"options": {"acl": {"use": ["user:ann"]}}}`)
+	if got := problems(); strings.Contains(got, "anyone may submit") {
+		t.Errorf("got %s, though only ann may submit", got)
+	}
+}
+
 // TestStatusTellsOfWhoIsGone, but not of those who went on purpose.
 func TestStatusTellsOfWhoIsGone(t *testing.T) {
 	voter, drain := string(raftstore.Voter), &statepb.Drain{User: "ann"}

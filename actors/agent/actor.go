@@ -39,6 +39,8 @@ type shared struct {
 	waits   waits
 	journal records
 	files   *filecache.Cache
+	// sharedUser is set if jobs without a named user share one.
+	sharedUser bool
 	// closing is set once Close or Leave was called. failure is why the agent ended by itself.
 	closing atomic.Bool
 	failure atomic.Pointer[error]
@@ -118,7 +120,7 @@ func start(system *actor.ActorSystem, a *agentActor, kept *journal.State, option
 	if a.cfg.slow != nil {
 		a.journal = a.cfg.slow(a.journal)
 	}
-	a.shared = &shared{ended: make(chan struct{}), journal: a.journal}
+	a.shared = &shared{ended: make(chan struct{}), journal: a.journal, sharedUser: a.cfg.SharedUser() != ""}
 	a.directory = discovery.NewDirectory(func() discovery.Source { return newInstances(a.replicas, &a.shared.replicas, a.cfg.Timing) })
 	// Measure before the first registration, so that no job arrives before a full disk is
 	// noticed.

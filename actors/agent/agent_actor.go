@@ -155,7 +155,8 @@ func (a *agentActor) question(ask *Ask) proto.Message {
 		Node: a.cfg.Node, Incarnation: a.nodeLife, Session: a.process, Resources: statepb.NewResources(a.cfg.Resources), Tags: a.cfg.Tags,
 		Version: a.cfg.Version, Caveat: a.caveat(), Host: a.cfg.Host, Closed: a.space.Closed(),
 		Token: &actorpb.Token{Term: seen.Term, Index: seen.Index}, Jobs: a.held(),
-		FirstPort: int32(a.cfg.Ports.First), PortCount: int32(a.cfg.Ports.Count),
+		SharedUser: a.cfg.SharedUser(),
+		FirstPort:  int32(a.cfg.Ports.First), PortCount: int32(a.cfg.Ports.Count),
 	}
 }
 

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"os/user"
+	"strconv"
 	"strings"
 	"time"
 
@@ -55,9 +58,14 @@ type Config struct {
 	FileCache     string
 	FileCacheSize int64
 	// JobUser is the user that runs jobs whose task names none, as user or user:group, by name
-	// or number; empty: the agent's own user. If it is set and not root, no job may run as
-	// root.
+	// or number. If it is empty, an agent that is root gives each job one of JobUIDs, and another
+	// agent runs jobs as its own user.
 	JobUser string
+	// JobUIDs are the user ids for jobs of an agent that is root. Default: runner.DefaultUIDs.
+	JobUIDs runner.UIDs
+	// AllowRootJobs permits jobs that are root or as good as root, and isolation none, on an agent
+	// that is root.
+	AllowRootJobs bool
 	// JobEndTimeout is how long the end of a job may make no progress, for example when the
 	// file system for its output hangs, and how long its start may wait for the disk of
 	// StateDir. Default 5 min: longer than the retries of an object store that does not answer.
@@ -142,7 +150,7 @@ func DefaultTiming() Timing {
 func DefaultConfig() Config {
 	return Config{
 		MaxOutput: 5 << 20, MinFree: 64 << 20, MaxPids: 32768, MemoryWatermark: 32 << 20, MemoryOverdraftTimeout: 5 * time.Minute,
-		FileCacheSize: 10 << 30, JobEndTimeout: proxyproto.DefaultEndTimeout, Timing: DefaultTiming(),
+		FileCacheSize: 10 << 30, JobEndTimeout: proxyproto.DefaultEndTimeout, JobUIDs: runner.DefaultUIDs, Timing: DefaultTiming(),
 	}
 }
 
@@ -181,8 +189,8 @@ func (c *Config) Validate() error {
 	case c.Logger == nil:
 		return errors.New("logger: is nil")
 	}
-	if _, err := runner.FindUser(c.jobUser()); err != nil {
-		return fmt.Errorf("job user %q: %w", c.JobUser, err)
+	if err := c.checkUsers(); err != nil {
+		return err
 	}
 	for _, seed := range c.Seeds {
 		if _, err := ParseReplica(seed.String()); err != nil {
@@ -198,24 +206,43 @@ func (c *Config) jobUser() (user, group string) {
 	return user, group
 }
 
-// findUser looks up the user that a job runs as; nil: the agent's own. If JobUser is not root,
-// it returns an error for root and for root's group.
-func (c *Config) findUser(user, group string) (*proxyproto.User, error) {
-	found, err := runner.FindUser(user, group)
-	if err != nil {
-		return nil, err
+// users says as whom jobs may run.
+func (c *Config) users() runner.Users {
+	users := runner.Users{Root: c.AllowRootJobs}
+	if os.Geteuid() == 0 && c.JobUser == "" {
+		users.Own = c.JobUIDs
 	}
-	usual, err := runner.FindUser(c.jobUser())
-	if err != nil {
-		return nil, err
+	return users
+}
+
+func (c *Config) checkUsers() error {
+	users := c.users()
+	if c.JobUser != "" {
+		if _, err := users.Find(c.jobUser()); err != nil {
+			return fmt.Errorf("job user %q: %w", c.JobUser, err)
+		}
 	}
-	if usual == nil || usual.UID == 0 {
-		return found, nil
+	if users.Own != (runner.UIDs{}) {
+		if err := users.Own.CheckFree(); err != nil {
+			return fmt.Errorf("job uids: %w", err)
+		}
 	}
-	if found == nil || found.UID == 0 || found.GID == 0 && usual.GID != 0 {
-		return nil, fmt.Errorf("user %q, group %q: jobs on this node cannot run as root or in root's group (--job-user %s): name another user or group, or none", user, group, c.JobUser)
+	return nil
+}
+
+// SharedUser returns the user that all jobs of this agent run as unless their task names another;
+// empty: each has its own.
+func (c *Config) SharedUser() string {
+	if c.users().Own != (runner.UIDs{}) {
+		return ""
 	}
-	return found, nil
+	if c.JobUser != "" {
+		return c.JobUser
+	}
+	if self, err := user.Current(); err == nil {
+		return self.Username
+	}
+	return strconv.Itoa(os.Geteuid())
 }
 
 // Validate returns an error that names an invalid timeout or pause; nil if all are valid.

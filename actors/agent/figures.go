@@ -46,6 +46,8 @@ type Stats struct {
 	Files filecache.Stats
 	// Output is how much ended jobs wrote, in bytes.
 	Output Output
+	// SharedUser is set if jobs without a named user share one.
+	SharedUser bool
 	// DiskFull is set while no new jobs are accepted for lack of disk space. Journal are the
 	// figures of the agent's journal.
 	DiskFull bool
@@ -75,6 +77,7 @@ func (a *Agent) Stats() Stats {
 	stats := f.stats
 	stats.Ended, stats.Jobs, stats.Stages = maps.Clone(stats.Ended), maps.Clone(stats.Jobs), maps.Clone(stats.Stages)
 	stats.Journal, stats.Files = a.shared.journal.Stats(), a.shared.files.Stats()
+	stats.SharedUser = a.shared.sharedUser
 	stats.LeaseLeft = max(a.shared.leaseLeft(), 0)
 	return stats
 }

@@ -11,8 +11,8 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// nobody is the uid and gid with which files are read for strictly isolated jobs without a user:
-// they get only files that everybody may read.
+// nobody is the uid and gid with which files are read for jobs that get a user of their own: they
+// get only files that everybody may read.
 const nobody = 65534
 
 // fetch places the job's files in a folder on the same disk as the workspaces, so that a rename
@@ -22,10 +22,9 @@ func (a *jobActor) fetch(ctx actor.Context) {
 	a.stopFetch = stop
 	dir, cache := a.folder.placing(a.job.start.GetJobId()), a.files
 	files, user, group := a.job.Files(&a.cfg)
-	strict := a.job.spec.GetIsolation() == proxyproto.IsolationStrict
 	aside(ctx, func() work {
 		begin := time.Now()
-		as, err := readerOf(&a.cfg, user, group, strict)
+		as, err := readerOf(&a.cfg, user, group)
 		if err == nil {
 			err = os.RemoveAll(dir)
 		}
@@ -45,10 +44,12 @@ func (a *jobActor) fetch(ctx actor.Context) {
 
 // readerOf returns the user whose rights apply when files are read for a job; nil: the agent's
 // own.
-func readerOf(cfg *Config, user, group string, strict bool) (*proxyproto.User, error) {
-	found, err := cfg.findUser(user, group)
-	if err == nil && found == nil && strict && os.Geteuid() == 0 {
-		found = &proxyproto.User{UID: nobody, GID: nobody}
+func readerOf(cfg *Config, user, group string) (*proxyproto.User, error) {
+	found, err := cfg.users().Find(user, group)
+	if err == nil && found != nil && found.Own {
+		if found.UID = nobody; group == "" {
+			found.GID = nobody
+		}
 	}
 	return found, err
 }

@@ -102,6 +102,7 @@ func OpenRunner(cfg Config, proxy string) (r *runner.Runner, caveat string, err 
 	c.NodeName = groupName(cfg.Node, root)
 	c.Cgroups = runner.DetectCgroups("/", c.NodeName)
 	c.SamplePeriod, c.EndTimeout = memoryPeriod, cfg.JobEndTimeout
+	c.Users, c.Hidden = cfg.users(), filepath.Dir(root)
 	c.Output = runner.OutputLimits{Stdout: cfg.MaxOutput, Stderr: cfg.MaxOutput}
 	c.Logger = cfg.Logger
 	if r, err = runner.Open(c); err != nil {

@@ -83,18 +83,31 @@ func TestNoJobIsRootWhereTheNodeSaysSo(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be somebody else")
 	}
-	const refused = "jobs on this node cannot run as root or in root's group (--job-user nobody)"
-	for name, test := range map[string]struct{ node, user, group, want string }{
-		"root":                       {node: "nobody", user: "root", want: refused},
-		"root, by its number":        {node: "nobody", user: "0", group: "12", want: refused},
-		"the group of root":          {node: "nobody", user: "7", group: "root", want: refused},
-		"another":                    {node: "nobody", user: "7", group: "12"},
-		"the node's":                 {node: "nobody", user: "nobody"},
-		"a node whose jobs are it":   {user: "root"},
-		"a node whose jobs are root": {node: "root", user: "0", group: "12"},
+	const refused = "its agent has no --allow-root-jobs"
+	for name, test := range map[string]struct {
+		node, user, group, want string
+		allow                   bool
+	}{
+		"root":                                 {user: "root", want: refused},
+		"root, by its number":                  {user: "0", group: "12", want: refused},
+		"root, where all jobs are nobody":      {node: "nobody", user: "root", want: refused},
+		"the group of root":                    {user: "7", group: "root", want: refused},
+		"the group of root, and no user":       {group: "0", want: refused},
+		"a group that reads disks":             {user: "7", group: "disk", want: `group disk is as good as root`},
+		"a group that reads disks, and nobody": {group: "disk", want: `group disk is as good as root`},
+		"by its number":                        {user: "7", group: "42", want: `group shadow is as good as root`},
+		"a job's own user":                     {user: "200007", want: "is one of the ids 200000-265535"},
+		"a job's own user, where root may":     {user: "200007", want: "is one of the ids 200000-265535", allow: true},
+		"another":                              {user: "7", group: "12"},
+		"nobody in particular":                 {},
+		"nobody in particular, in a group":     {group: "12"},
+		"the node's":                           {node: "nobody", user: "nobody"},
+		"root, where root may":                 {user: "root", allow: true},
+		"a group, where root may":              {user: "7", group: "disk", allow: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := (&Config{JobUser: test.node}).findUser(test.user, test.group)
+			cfg := Config{JobUser: test.node, JobUIDs: runner.DefaultUIDs, AllowRootJobs: test.allow}
+			_, err := cfg.users().Find(test.user, test.group)
 			if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}

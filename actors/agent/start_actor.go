@@ -32,10 +32,7 @@ func (a *jobActor) startRun(ctx actor.Context) {
 	go func() {
 		defer stop()
 		var run Run
-		_, err := a.cfg.findUser(spec.User, spec.Group)
-		if err == nil {
-			err = checkPorts(ports)
-		}
+		err := checkPorts(ports)
 		if err == nil {
 			run, err = a.processes.Start(life, spec)
 		}

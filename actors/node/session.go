@@ -160,6 +160,7 @@ type description interface {
 	GetHost() string
 	GetFirstPort() int32
 	GetPortCount() int32
+	GetSharedUser() string
 }
 
 // describe returns the part of a node's record that its agent determines.
@@ -167,6 +168,7 @@ func describe(d description) *statepb.Node {
 	return &statepb.Node{
 		Incarnation: d.GetIncarnation(), Resources: statepb.NewResources(d.GetResources().Amounts()), Tags: d.GetTags(),
 		Version: d.GetVersion(), Caveat: d.GetCaveat(), Host: d.GetHost(), FirstPort: d.GetFirstPort(), PortCount: d.GetPortCount(),
+		SharedUser: d.GetSharedUser(),
 	}
 }
 

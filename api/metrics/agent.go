@@ -64,6 +64,7 @@ func (s sink) agent(stats agent.Stats) {
 	counters(s, "agent_job_output_bytes_total", "Output written by jobs that have ended, by stream.", "stream",
 		map[string]int64{"stdout": stats.Output.Stdout, "stderr": stats.Output.Stderr})
 	counter(s, "agent_job_output_dropped_bytes_total", "Output of ended jobs beyond what is kept.", stats.Output.Dropped)
+	flag(s, "agent_jobs_share_user", "1 if jobs that name no user all run as one, 0 if each runs as a user of its own.", stats.SharedUser)
 	flag(s, "agent_disk_full", "1 while the agent accepts no new jobs for lack of disk space, otherwise 0.", stats.DiskFull)
 	counter(s, "agent_journal_records_total", "Records written to the journal.", stats.Journal.Records)
 	counter(s, "agent_journal_bytes_total", "Bytes of records written to the journal.", stats.Journal.Bytes)

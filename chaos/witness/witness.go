@@ -28,7 +28,24 @@ const tickPeriod = 50 * time.Millisecond
 // Verb is the hidden command by which a job becomes a witness.
 const Verb = "witness"
 
-// Run runs a witness for a time. The witness writes to dir. getenv returns the environment variables
+// locks is the folder of the lock files.
+const locks = "locks"
+
+// Prepare makes in dir what witnesses write to. Each of them may run as another user.
+func Prepare(dir string) error {
+	path, folder := filepath.Join(dir, history.WitnessFile), filepath.Join(dir, locks)
+	log, err := history.Create(path)
+	if err == nil {
+		// The umask may have cleared bits.
+		err = errors.Join(log.Close(), os.Chmod(path, 0o666), os.Mkdir(folder, 0o777), os.Chmod(folder, 0o777))
+	}
+	if err != nil {
+		return fmt.Errorf("prepare for witnesses: %w", err)
+	}
+	return nil
+}
+
+// Run runs a witness for a time. The witness writes to dir, which Prepare has prepared. getenv returns the environment variables
 // that Weir sets for jobs.
 func Run(ctx context.Context, dir string, length time.Duration, getenv func(string) string) (err error) {
 	sight, err := identify(getenv)
@@ -44,10 +61,12 @@ func Run(ctx context.Context, dir string, length time.Duration, getenv func(stri
 		sight.What, sight.At = what, history.Now()
 		return log.Write(sight)
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, lockName(sight)), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(filepath.Join(dir, locks, lockName(sight)), os.O_CREATE|os.O_RDWR, 0o666)
 	if err != nil {
 		return fmt.Errorf("witness: %w", err)
 	}
+	// The next attempt may be another user. Only the first one's user can change the mode.
+	_ = lock.Chmod(0o666)
 	// The kernel unlocks when the process is gone, however it ended.
 	defer lock.Close()
 	switch err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); {

@@ -20,6 +20,15 @@ func job(name, cookie string) func(string) string {
 	return func(variable string) string { return variables[variable] }
 }
 
+func prepared(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := Prepare(dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 func whats(t *testing.T, dir, job string) []string {
 	t.Helper()
 	run, err := history.Load(dir)
@@ -37,7 +46,7 @@ func whats(t *testing.T, dir, job string) []string {
 
 func TestWitnessWritesItsLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
+		dir := prepared(t)
 		if err := Run(t.Context(), dir, 2*tickPeriod+tickPeriod/2, job("j", "3")); err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +57,7 @@ func TestWitnessWritesItsLife(t *testing.T) {
 }
 
 func TestSecondAttemptFindsTheLock(t *testing.T) {
-	dir := t.TempDir()
+	dir := prepared(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	first := make(chan error, 1)
 	go func() { first <- Run(ctx, dir, time.Hour, job("j1", "0")) }()

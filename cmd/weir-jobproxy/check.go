@@ -21,9 +21,10 @@ func check(isolation, outside string) error {
 		return nil
 	}
 	// /tmp serves as the job's own temporary folder, and nothing has to be hidden.
-	root := rootfs{spec: &proxyproto.Spec{Hidden: "/tmp"}, folder: "/"}
+	spec := &proxyproto.Spec{Hidden: "/tmp", Isolation: isolation}
+	root := rootfs{spec: spec, folder: "/"}
 	if err := root.build(); err != nil {
 		return err
 	}
-	return dropRights()
+	return dropRights(spec)
 }

@@ -36,11 +36,11 @@ func startChild(spec *proxyproto.Spec, folder string, inside enclosure, standard
 		if err = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(proxyproto.UsualTimerSlack), 0, 0, 0); err != nil {
 			return
 		}
-		switch spec.Isolation {
-		case proxyproto.IsolationStrict:
+		switch {
+		case spec.HasInit():
 			started, err = startWithInit(spec, folder, inside, standard)
 			return
-		case proxyproto.IsolationDefault:
+		case spec.Isolation == proxyproto.IsolationDefault:
 			if err = refuseMoreRights(); err != nil {
 				return
 			}

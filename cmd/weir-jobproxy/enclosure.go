@@ -69,7 +69,7 @@ const initThreads = 8
 
 // pidsLimit is the limit of processes and threads, with those of the job's init.
 func pidsLimit(spec *proxyproto.Spec) int {
-	if spec.PidsLimit > 0 && spec.Isolation == proxyproto.IsolationStrict {
+	if spec.PidsLimit > 0 && spec.HasInit() {
 		return spec.PidsLimit + initThreads
 	}
 	return spec.PidsLimit

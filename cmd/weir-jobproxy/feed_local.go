@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/actors/agent/runner/proxyproto"
+	"weir/actors/agent/runner/rights"
 )
 
 // localSource is a file on this machine.
@@ -46,7 +47,7 @@ func (l *localSource) open() error {
 	var file *os.File
 	err := withRights(l.user, func() (err error) {
 		// O_NONBLOCK: if the path is a pipe by now, opening it must not block the proxy.
-		file, err = os.OpenFile(l.part.Path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+		file, err = rights.Open(l.part.Path, unix.O_RDONLY|unix.O_NONBLOCK, 0)
 		return err
 	})
 	if errors.Is(err, fs.ErrNotExist) {

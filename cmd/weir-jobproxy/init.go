@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// initArgument is the first argument that makes weir-jobproxy the init of a strictly
-	// isolated job; the job's folder follows.
+	// initArgument is the first argument that makes weir-jobproxy the init of a job
+	// with process ids of its own; the job's folder follows.
 	initArgument = "--init"
 	// reportDescriptor is the socket on which the init reports to the proxy.
 	reportDescriptor = 3
@@ -29,7 +29,7 @@ type report struct {
 	Usage  unix.Rusage     `json:"usage"`
 }
 
-// runInit is process 1 of a strictly isolated job: it prepares the job's file system, starts
+// runInit is process 1 of such a job: it prepares the job's file system, starts
 // the command, waits for orphans, and exits with the command. The kernel then kills the remaining
 // processes.
 func runInit(folder string) error {
@@ -68,7 +68,7 @@ func startInside(folder string) (pid, handle int, err error) {
 	}
 	root := rootfs{spec: spec, folder: folder}
 	if err = root.build(); err == nil {
-		err = dropRights()
+		err = dropRights(spec)
 	}
 	if err != nil {
 		return 0, -1, fmt.Errorf("isolate: %w", err)

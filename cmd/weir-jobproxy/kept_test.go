@@ -194,7 +194,7 @@ func TestWhatCannotBeTakenBackIsTold(t *testing.T) {
 	folder := t.TempDir()
 	write(t, filepath.Join(folder, "aside"), "new")
 	p := placing{stays: []string{"http://store/bucket/one"}}
-	must(t, p.place(filepath.Join(folder, "aside"), filepath.Join(folder, "two")))
+	must(t, p.place(filepath.Join(folder, "aside"), filepath.Join(folder, "two"), filepath.Join(folder, "two")))
 	must(t, os.Remove(filepath.Join(folder, "two")))
 	err := p.takeBack(errors.New("keep three as /data/three: device or resource busy"))
 	want := "keep three as /data/three: device or resource busy; these copies are left in place: http://store/bucket/one, " +

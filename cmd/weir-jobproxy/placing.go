@@ -23,32 +23,33 @@ type placing struct {
 
 // placed is a copy that was moved to its destination.
 type placed struct {
-	destination string
-	takeBack    func() error
+	destination, folder string
+	takeBack            func() error
 }
 
-// place moves a copy to its destination. If the file system supports it, the copy and an existing
+// place moves a copy to a path, which people know as its destination. If the file system supports it, the copy and an existing
 // file are exchanged atomically; the existing file is removed afterwards.
-func (p *placing) place(aside, destination string) error {
-	err := exchange(aside, destination)
+func (p *placing) place(aside, path, destination string) error {
+	folder := filepath.Dir(path)
+	err := exchange(aside, path)
 	switch {
 	case err == nil:
-		p.undo = append(p.undo, placed{destination, func() error { return exchange(aside, destination) }})
+		p.undo = append(p.undo, placed{destination, folder, func() error { return exchange(aside, path) }})
 	case errors.Is(err, unix.ENOENT):
 		// There is no file at the destination yet.
-		if err = os.Rename(aside, destination); err == nil {
-			p.undo = append(p.undo, placed{destination, func() error { return os.Rename(destination, aside) }})
+		if err = os.Rename(aside, path); err == nil {
+			p.undo = append(p.undo, placed{destination, folder, func() error { return os.Rename(path, aside) }})
 		}
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EOPNOTSUPP):
 		// This file system cannot exchange files.
-		if err = os.Rename(aside, destination); err == nil {
+		if err = os.Rename(aside, path); err == nil {
 			p.stays = append(p.stays, destination)
 		}
 	}
 	if err != nil {
 		return nameless(err)
 	}
-	return bare(syncFolder(filepath.Dir(destination)))
+	return bare(syncFolder(folder))
 }
 
 func exchange(a, b string) error {
@@ -69,7 +70,7 @@ func (p *placing) takeBack(err error) error {
 	for _, put := range slices.Backward(p.undo) {
 		undone := put.takeBack()
 		if undone == nil {
-			undone = syncFolder(filepath.Dir(put.destination))
+			undone = syncFolder(put.folder)
 		}
 		if undone != nil {
 			p.stays = append(p.stays, fmt.Sprintf("%s (%v)", put.destination, nameless(undone)))

@@ -132,15 +132,15 @@ func (p *prober) fork(root child, argv []string, output *os.File) (pid, handle i
 		return 0, -1, err
 	}
 	defer program.Close()
-	confinement, err := json.Marshal(&proxyproto.Spec{Workspace: p.spec.Workspace, Isolation: p.spec.Isolation, User: p.spec.User})
+	confinement, err := json.Marshal(&proxyproto.Spec{Workspace: p.spec.Workspace, Isolation: p.spec.Isolation, Separate: p.spec.Separate, User: p.spec.User})
 	if err != nil {
 		return 0, -1, err
 	}
 	handle = -1
 	attributes := &syscall.SysProcAttr{Setsid: true, PidFD: &handle}
 	err = p.inside.Join(attributes, func() error {
-		if p.spec.Isolation == proxyproto.IsolationStrict {
-			if err := joinNamespaces(root.handle); err != nil {
+		if p.spec.HasInit() {
+			if err := joinNamespaces(root.handle, namespaces(p.spec)); err != nil {
 				return err
 			}
 		}
@@ -155,11 +155,11 @@ func (p *prober) fork(root child, argv []string, output *os.File) (pid, handle i
 
 // joinNamespaces moves this thread, and the processes that it starts, to the namespaces of a
 // process.
-func joinNamespaces(handle int) error {
+func joinNamespaces(handle, flags int) error {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("unshare the working directory (CLONE_FS): %w", err)
 	}
-	if err := unix.Setns(handle, strictFlags); err != nil {
+	if err := unix.Setns(handle, flags); err != nil {
 		return fmt.Errorf("join the job's namespaces: %w", err)
 	}
 	return nil
@@ -207,10 +207,10 @@ func runProbe(confinement string, argv []string) (code int, err error) {
 		return 0, err
 	}
 	spec.Environment = os.Environ()
-	switch spec.Isolation {
-	case proxyproto.IsolationStrict:
-		err = dropRights()
-	case proxyproto.IsolationDefault:
+	switch {
+	case spec.HasInit():
+		err = dropRights(spec)
+	case spec.Isolation == proxyproto.IsolationDefault:
 		err = refuseMoreRights()
 	}
 	if err != nil {

@@ -65,6 +65,31 @@ func TestUsersReadNoMore(t *testing.T) {
 	emptyFolder(t, folder)
 }
 
+// TestMagicLinks: no name leads to what the proxy has open, whoever the job is.
+func TestMagicLinks(t *testing.T) {
+	const loop = "too many levels of symbolic links"
+	part := input(t, "secret\n")
+	part.Path = "/proc/self/root" + part.Path
+	result := runJob(t, "cat", fed(filepath.Join(t.TempDir(), "part"), records.Lines, part))
+	if fault := result.InputFault; fault == nil || !strings.Contains(fault.Text, loop) {
+		t.Errorf("input: %+v, fault %+v, want a refusal", result, fault)
+	}
+	open := t.TempDir()
+	result = runJob(t, "cat", fed("/proc/self/root"+filepath.Join(open, "part"), records.Lines, input(t, "a\n")))
+	if result.Outcome != proxyproto.OutcomeOutputFailed || !strings.Contains(result.Error, loop) {
+		t.Errorf("output: %+v, want a refusal", result)
+	}
+	for _, destination := range []string{"/proc/self/root" + open + "/kept", "/proc/self/root" + open + "/new/kept", "/proc/self/fd/3/kept"} {
+		result = runJob(t, "echo mine > result", func(spec *proxyproto.Spec) {
+			spec.Outputs = []proxyproto.KeptFile{{Path: "result", Destination: destination}}
+		})
+		if result.Outcome != proxyproto.OutcomeOutputFailed || !strings.Contains(result.Error, loop) {
+			t.Errorf("%s: %+v, want a refusal", destination, result)
+		}
+	}
+	emptyFolder(t, open)
+}
+
 // TestLinksMadeBefore has links in the place of an output before the job runs: nothing is written through them.
 func TestLinksMadeBefore(t *testing.T) {
 	t.Setenv("TMPDIR", disktest.Reachable(t))
@@ -189,7 +214,7 @@ func TestUsersKeepNoMore(t *testing.T) {
 // TestOutputIsTheUsers: an output belongs to who the job was, unless that is nobody afterwards.
 func TestOutputIsTheUsers(t *testing.T) {
 	t.Setenv("TMPDIR", disktest.Reachable(t))
-	ownUser := &proxyproto.User{UID: proxyproto.FirstOwnUser + 7, GID: proxyproto.FirstOwnUser + 7}
+	ownUser := &proxyproto.User{UID: 200_007, GID: 200_007, Own: true}
 	for name, test := range map[string]struct {
 		user    *proxyproto.User
 		wantUID uint32

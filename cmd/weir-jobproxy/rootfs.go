@@ -35,8 +35,9 @@ var deviceLinks = map[string]string{
 	"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx",
 }
 
-// rootfs is a strictly isolated job's view of the machine's files: all files are read-only except
-// the job's own, and hidden files are missing. The view is built in a mount namespace made for it.
+// rootfs is the view of the machine's files of a job with an init: hidden files are missing, and
+// /proc shows the job's own processes. For a strictly isolated job all files are also read-only
+// except its own. The view is built in a mount namespace made for it.
 type rootfs struct {
 	spec   *proxyproto.Spec
 	folder string
@@ -52,27 +53,36 @@ type keptMount struct {
 
 // build changes the current mount namespace.
 func (r *rootfs) build() error {
+	strict := r.strict()
 	steps := []struct {
 		name string
 		do   func() error
+		// wanted: the job has an isolation for which the step is needed.
+		wanted bool
 	}{
-		{"make mounts private", func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }},
-		{"clone the job's own mounts", r.keep},
-		{"make all mounts read-only", func() error { return readOnly("/", true) }},
-		{"mount the job's own /tmp", func() error { return putBack(r.temporary, nil) }},
-		{"mount the job's own /dev", r.replaceDevices},
+		// Other jobs go on to see mounts that are made outside later: see ownMounts.
+		{"make mounts private", func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }, strict},
+		{"clone the job's own mounts", r.keep, true},
+		{"make all mounts read-only", func() error { return readOnly("/", true) }, strict},
+		{"mount the job's own /tmp", func() error { return putBack(r.temporary, nil) }, strict},
+		{"mount the job's own /dev", r.replaceDevices, strict},
 		{"mount the job's own /proc", func() error {
 			return unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
-		}},
-		{"hide " + r.spec.Hidden, r.hide},
+		}, true},
+		{"hide " + r.spec.Hidden, r.hide, true},
 	}
 	for _, step := range steps {
+		if !step.wanted {
+			continue
+		}
 		if err := step.do(); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
 		}
 	}
 	return nil
 }
+
+func (r *rootfs) strict() bool { return r.spec.Isolation == proxyproto.IsolationStrict }
 
 // keep opens the original mounts before they are covered and made read-only, so that putBack
 // can restore them writable.
@@ -84,6 +94,9 @@ func (r *rootfs) keep() (err error) {
 	}
 	for _, path := range r.spec.Visible {
 		keep(&r.visible, path, path)
+	}
+	if !r.strict() {
+		return err
 	}
 	for _, place := range temporaryPlaces {
 		if info, err := os.Lstat(place); err == nil && info.IsDir() {
@@ -166,7 +179,7 @@ func (r *rootfs) replaceDevices() error {
 // hide covers the hidden folder, and mounts the parts that the job may see. A folder below the
 // replaced /tmp is hidden already.
 func (r *rootfs) hide() error {
-	covered := !underTemporary(r.spec.Hidden)
+	covered := !r.strict() || !underTemporary(r.spec.Hidden)
 	if covered {
 		if err := unix.Mount("weir", r.spec.Hidden, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0711,size="+hiddenSize); err != nil {
 			return err

@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/runner/proxyproto"
 )
 
 // refusedCalls are system calls with which an isolated job could try to escape: they create or
@@ -89,8 +91,9 @@ func refuseCalls() error {
 }
 
 // dropRights keeps processes that this thread starts from gaining rights. With an empty capability
-// bounding set, a user other than root has no capabilities.
-func dropRights() error {
+// bounding set, a user other than root has no capabilities. Strictly isolated jobs are also refused
+// system calls.
+func dropRights(spec *proxyproto.Spec) error {
 	if err := refuseMoreRights(); err != nil {
 		return err
 	}
@@ -99,6 +102,9 @@ func dropRights() error {
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0); err != nil && err != unix.EINVAL {
 			return fmt.Errorf("drop capability %d: %w", capability, err)
 		}
+	}
+	if spec.Isolation != proxyproto.IsolationStrict {
+		return nil
 	}
 	return refuseCalls()
 }

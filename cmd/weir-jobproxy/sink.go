@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/actors/agent/runner/proxyproto"
+	"weir/actors/agent/runner/rights"
 	"weir/scheduling/records"
 )
 
@@ -45,7 +46,7 @@ type sink struct {
 
 // openSink returns the sink, and the write end of the pipe for a job that runs as user.
 func openSink(feed *proxyproto.Feed, user *proxyproto.User, folder string, ending *progress) (*sink, *os.File, error) {
-	if user != nil && user.OfOneJob() {
+	if user != nil && user.Own {
 		// A user of only one job no longer exists after the job.
 		user = nil
 	}
@@ -70,15 +71,15 @@ func openSink(feed *proxyproto.Feed, user *proxyproto.User, folder string, endin
 // a hard link to another.
 func (k *sink) create() error {
 	// O_NOFOLLOW: the folder itself must not be a link.
-	fd, err := unix.Open(filepath.Dir(k.path), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	folder, err := rights.Open(filepath.Dir(k.path), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, unix.ENOTDIR) {
 		return errors.New("its folder is a link, which is not followed")
 	}
 	if err != nil {
 		return err
 	}
-	k.folder, err = os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", fd))
-	if err = errors.Join(err, unix.Close(fd)); err != nil {
+	k.folder, err = os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", folder.Fd()))
+	if err = errors.Join(err, folder.Close()); err != nil {
 		return err
 	}
 	name := filepath.Base(k.path)
@@ -229,6 +230,10 @@ func explainSpace(path string, err error) error {
 		return err
 	}
 	folder := filepath.Dir(path)
+	if real, err := filepath.EvalSymlinks(folder); err == nil {
+		// It may be the name of a descriptor.
+		folder = real
+	}
 	var space unix.Statfs_t
 	if statErr := unix.Statfs(folder, &space); statErr != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -56,9 +57,14 @@ func keepFiles(ctx context.Context, spec *proxyproto.Spec, ending *progress) err
 func keepAll(ctx context.Context, root *os.Root, spec *proxyproto.Spec, ending *progress) error {
 	outputs := spec.Outputs
 	p := placing{aside: make([]string, len(outputs))}
+	// at are the destinations, below folders that are held open: their names are followed once.
+	at, folders := make([]string, len(outputs)), []*os.File{}
 	defer func() {
 		for _, path := range p.aside {
 			complain(os.RemoveAll(path))
+		}
+		for _, folder := range folders {
+			complain(folder.Close())
 		}
 	}()
 	for _, phase := range []struct {
@@ -66,8 +72,14 @@ func keepAll(ctx context.Context, root *os.Root, spec *proxyproto.Spec, ending *
 		do     func(i int, kept proxyproto.KeptFile) error
 	}{
 		{false, func(i int, kept proxyproto.KeptFile) error {
+			folder, err := openFolder(filepath.Dir(kept.Destination))
+			if err != nil {
+				return explainSpace(kept.Destination, bare(err))
+			}
+			folders = append(folders, folder)
+			at[i] = filepath.Join("/proc/self/fd", strconv.Itoa(int(folder.Fd())), filepath.Base(kept.Destination))
 			// Another job may keep a file with the same destination.
-			p.aside[i] = partial(kept.Destination + "." + spec.JobID)
+			p.aside[i] = partial(at[i] + "." + spec.JobID)
 			return copyAside(ctx, root, kept.Path, p.aside[i], ending.move)
 		}},
 		{true, func(_ int, kept proxyproto.KeptFile) error {
@@ -77,7 +89,7 @@ func keepAll(ctx context.Context, root *os.Root, spec *proxyproto.Spec, ending *
 			}
 			return err
 		}},
-		{false, func(i int, kept proxyproto.KeptFile) error { return p.place(p.aside[i], kept.Destination) }},
+		{false, func(i int, kept proxyproto.KeptFile) error { return p.place(p.aside[i], at[i], kept.Destination) }},
 	} {
 		for i, kept := range outputs {
 			if isURL(kept.Destination) != phase.stored {
@@ -102,12 +114,8 @@ func copyAside(ctx context.Context, root *os.Root, from, aside string, move func
 	if err != nil {
 		return missing(err)
 	}
-	err = os.RemoveAll(aside)
-	if err == nil {
-		err = makeParents(filepath.Dir(aside))
-	}
-	if err != nil {
-		return explainSpace(aside, bare(err))
+	if err = os.RemoveAll(aside); err != nil {
+		return bare(err)
 	}
 	if !info.IsDir() {
 		return copyEntry(ctx, root, from, aside, move)
@@ -141,24 +149,25 @@ func copyAside(ctx context.Context, root *os.Root, from, aside string, move func
 	return err
 }
 
-// makeParents creates a folder and missing folders above it, so that they survive a power failure.
-func makeParents(folder string) error {
-	if isFolder(folder) {
-		return nil
+// openFolder opens a folder. It creates the folder, and missing folders above it, so that they survive
+// a power failure. It follows links, but no magic ones: see rights.Open.
+func openFolder(path string) (*os.File, error) {
+	folder, err := rights.Open(path, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if !errors.Is(err, fs.ErrNotExist) || path == filepath.Dir(path) {
+		return folder, err
 	}
-	if err := makeParents(filepath.Dir(folder)); err != nil {
-		return err
+	above, err := openFolder(filepath.Dir(path))
+	if err != nil {
+		return nil, err
 	}
-	if err := os.Mkdir(folder, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+	err = unix.Mkdirat(int(above.Fd()), filepath.Base(path), 0o755)
+	if err == nil {
+		err = syncFolder(filepath.Join("/proc/self/fd", strconv.Itoa(int(above.Fd()))))
 	}
-	return syncFolder(filepath.Dir(folder))
-}
-
-// isFolder reports whether path is a folder. It follows links.
-func isFolder(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
+	if err = errors.Join(err, above.Close()); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return rights.Open(path, unix.O_PATH|unix.O_DIRECTORY, 0)
 }
 
 // missing explains an error for a file that does not exist.

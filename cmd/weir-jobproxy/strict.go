@@ -20,10 +20,19 @@ import (
 const (
 	// initTimeout is how long the init may take to start the command.
 	initTimeout = 2 * time.Minute
-	// strictFlags are the namespaces that a strictly isolated job has in addition to the
-	// proxy's.
-	strictFlags = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+	// separateFlags are the namespaces that a job with an init has in addition to the proxy's.
+	// strictFlags are those of a strictly isolated one.
+	separateFlags = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC
+	strictFlags   = separateFlags | unix.CLONE_NEWUTS
 )
+
+// namespaces are the flags of the namespaces of a job with an init.
+func namespaces(spec *proxyproto.Spec) int {
+	if spec.Isolation == proxyproto.IsolationStrict {
+		return strictFlags
+	}
+	return separateFlags
+}
 
 // startWithInit starts an init in namespaces of its own, which starts the command.
 func startWithInit(spec *proxyproto.Spec, folder string, inside enclosure, standard []uintptr) (child, error) {
@@ -40,7 +49,7 @@ func startWithInit(spec *proxyproto.Spec, folder string, inside enclosure, stand
 	if started.reports, err = reportsFrom(ends[0]); err != nil {
 		return child{}, fmt.Errorf("start init: %w", err)
 	}
-	attributes := &syscall.SysProcAttr{Setsid: true, Cloneflags: strictFlags}
+	attributes := &syscall.SysProcAttr{Setsid: true, Cloneflags: uintptr(namespaces(spec))}
 	err = inside.Start(attributes, func() error {
 		var err error
 		started.init, _, err = syscall.StartProcess("/proc/self/exe", []string{"weir-jobproxy", initArgument, folder}, &syscall.ProcAttr{
@@ -61,8 +70,11 @@ func startWithInit(spec *proxyproto.Spec, folder string, inside enclosure, stand
 	return started, nil
 }
 
-// makeTemporary creates the folder that the job sees as /tmp.
+// makeTemporary creates the folder that a strictly isolated job sees as /tmp.
 func makeTemporary(spec *proxyproto.Spec, folder string) error {
+	if spec.Isolation != proxyproto.IsolationStrict {
+		return nil
+	}
 	path := filepath.Join(folder, temporaryFolder)
 	if err := os.Mkdir(path, 0o700); err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 
 	"weir/actors"
 	"weir/actors/agent"
+	"weir/actors/agent/runner"
 	"weir/cluster"
 	"weir/cluster/identity"
 	"weir/cluster/wire"
@@ -30,6 +31,7 @@ type agentFlags struct {
 	node     agent.Config
 	replicas []string
 	jobProxy string
+	jobUIDs  string
 	cpu      float64
 	ports    string
 	// Sizes as text, such as 16GiB.
@@ -94,7 +96,9 @@ func (f *agentFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.node.MemoryOverdraftTimeout, "memory-overdraft-timeout", 5*time.Minute, "how long jobs within their reserves may together exceed --memory before the youngest is stopped")
 	flags.StringVar(&f.node.FileCache, "file-cache", "", "folder of the file cache for job workspaces (default: in --data)")
 	flags.StringVar(&f.fileSpace, "file-cache-size", "10GiB", "maximum size of the file cache; a job that needs a larger file fails")
-	flags.StringVar(&f.node.JobUser, "job-user", "", "user or user:group that jobs run as, unless their task names one; unless it is root, no job can run as root (default: the agent's user; only a root agent can change it)")
+	flags.StringVar(&f.node.JobUser, "job-user", "", "user or user:group that all jobs share, unless their task names one; only a root agent can change it (default: a user of its own for each job if the agent is root, otherwise the agent's user)")
+	flags.StringVar(&f.jobUIDs, "job-uids", "", "user ids of which an agent that is root gives each job one; no account of the machine may have any of them (default: "+runner.DefaultUIDs.String()+")")
+	flags.BoolVar(&f.node.AllowRootJobs, "allow-root-jobs", false, "on an agent that is root, permit jobs that are root, or in groups as good as root (docker, disk, shadow, sudo, wheel, adm, kvm, lxd), and isolation none")
 	flags.DurationVar(&f.node.JobEndTimeout, "job-end-timeout", 5*time.Minute, "how long the start or end of a job may stall, for example on a hung file system, before the job is aborted and run again")
 	flags.StringVar(&f.onStop, "on-stop", keepJobs, "what happens to jobs on SIGTERM and Ctrl-C: keep leaves them running for the rest of the node's lease, so that a restarted agent can adopt them; end stops them")
 	flags.StringVar(&f.metricsListen, "metrics-listen", "", "host:port that serves metrics and health to clients, operators and replicas; the certificate must be issued with --hosts")
@@ -194,6 +198,17 @@ func (f *agentFlags) agentConfig(log *slog.Logger) (cfg agent.Config, err error)
 	}
 	if cfg.Ports, err = agent.ParsePorts(f.ports); err != nil {
 		return cfg, usage(fmt.Errorf("--ports: %w", err))
+	}
+	if f.jobUIDs != "" {
+		if cfg.JobUIDs, err = runner.ParseUIDs(f.jobUIDs); err != nil {
+			return cfg, usage(fmt.Errorf("--job-uids: %w", err))
+		}
+	}
+	switch {
+	case os.Geteuid() != 0 && (f.jobUIDs != "" || cfg.AllowRootJobs):
+		return cfg, usage(errors.New("--job-uids, --allow-root-jobs: the agent is not root, so its jobs can only run as its own user"))
+	case f.jobUIDs != "" && cfg.JobUser != "":
+		return cfg, usage(errors.New("--job-uids and --job-user: set one of them: with --job-user all jobs share a user"))
 	}
 	if err := f.complete(&cfg.Resources); err != nil {
 		return cfg, err

@@ -208,12 +208,17 @@ func runChaos(ctx context.Context, f *chaosFlags, display *screen.Screen) (err e
 	return pressed
 }
 
+// passable is the mode of folders below which jobs, as users of their own, find what is theirs.
+const passable = 0o711
+
 // folder creates the folder of the run.
 func (f *chaosFlags) folder() (dir string, err error) {
 	if f.dir == "" {
-		dir, err = os.MkdirTemp("", chaosrun.TemporaryPrefix)
+		if dir, err = os.MkdirTemp("", chaosrun.TemporaryPrefix); err == nil {
+			err = os.Chmod(dir, passable)
+		}
 	} else if dir, err = filepath.Abs(f.dir); err == nil {
-		err = os.Mkdir(dir, 0o700)
+		err = os.Mkdir(dir, passable)
 	}
 	switch {
 	case errors.Is(err, fs.ErrExist):

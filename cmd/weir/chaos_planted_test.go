@@ -19,7 +19,7 @@ func TestPlantedBugs(t *testing.T) {
 	if os.Getenv(plantedVariable) == "" {
 		t.Skip(plantedVariable + " is not set: make planted runs it")
 	}
-	programs := t.TempDir()
+	programs := openFolder(t)
 	for _, name := range []string{"weir", "weir-jobproxy"} {
 		build := exec.Command("go", "build", "-buildvcs=false", "-tags", "plantedbugs", "-o", filepath.Join(programs, name), "../"+name)
 		if output, err := build.CombinedOutput(); err != nil {
@@ -47,7 +47,7 @@ func TestPlantedBugs(t *testing.T) {
 			want := planted.want
 			ctx, cancel := context.WithTimeout(t.Context(), chaosPatience)
 			defer cancel()
-			dir := filepath.Join(t.TempDir(), "run")
+			dir := filepath.Join(openFolder(t), "run")
 			arguments := append([]string{"chaos", "run", "--profile", "smoke", "--dir", dir}, planted.faults...)
 			cmd := devCommand(ctx, filepath.Join(programs, "weir"), t.TempDir(), arguments...)
 			cmd.Env = append(os.Environ(), "WEIR_PLANTED_BUG="+bug)

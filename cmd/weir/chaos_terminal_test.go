@@ -28,7 +28,7 @@ func testChaosTerminal(t *testing.T, weir string) {
 		"while a member is dead":   {", now kill", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "run")
+			dir := filepath.Join(openFolder(t), "run")
 			screen, err := interruptOnTerminal(t, test.seen, weir, "chaos", "run", "--dir", dir, "--only", "kill")
 			if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != exitFailure || !strings.HasSuffix(screen, "weir: interrupted\r\n") {
 				t.Errorf("ended with %v; want exit status %d and that it was interrupted:\n%s", err, exitFailure, screen)

@@ -22,9 +22,19 @@ import (
 	"weir/cmd/weir/internal/screen"
 )
 
+// openFolder makes a folder that jobs, which are other users, can come to.
+func openFolder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o711), os.Chmod(dir, 0o711)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // TestChaos presses real clusters.
 func TestChaos(t *testing.T) {
-	programs := t.TempDir()
+	programs := openFolder(t)
 	for _, name := range []string{"weir", "weir-jobproxy"} {
 		build := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(programs, name), "../"+name)
 		if output, err := build.CombinedOutput(); err != nil {
@@ -44,7 +54,7 @@ const chaosPatience = 6 * time.Minute
 func testChaosSmoke(t *testing.T, weir string) {
 	ctx, cancel := context.WithTimeout(t.Context(), chaosPatience)
 	defer cancel()
-	dir := filepath.Join(t.TempDir(), "run")
+	dir := filepath.Join(openFolder(t), "run")
 	cmd := devCommand(ctx, weir, t.TempDir(), "chaos", "run", "--profile", "smoke", "--dir", dir)
 	output, err := cmd.CombinedOutput()
 	t.Logf("weir chaos run: %v\n%s", err, output)
@@ -61,7 +71,7 @@ func testChaosSmoke(t *testing.T, weir string) {
 
 // testChaosInterrupted stops a run while members are paused or gone.
 func testChaosInterrupted(t *testing.T, weir string) {
-	dir := filepath.Join(t.TempDir(), "run")
+	dir := filepath.Join(openFolder(t), "run")
 	if err := endInMidFault(t, weir, dir, syscall.SIGINT); err == nil {
 		t.Error("a run that was interrupted ended as one that was not")
 	}
@@ -71,7 +81,7 @@ func testChaosInterrupted(t *testing.T, weir string) {
 
 // testChaosKilled kills a run in the same state; weir chaos heal cleans up.
 func testChaosKilled(t *testing.T, weir string) {
-	temp := t.TempDir()
+	temp := openFolder(t)
 	dir := filepath.Join(temp, chaosrun.TemporaryPrefix+"1")
 	if err := endInMidFault(t, weir, dir, syscall.SIGKILL); err == nil {
 		t.Error("a run that was killed ended by itself")

@@ -194,13 +194,13 @@ func testInterrupted(t *testing.T, weir string) {
 }
 
 func testWordcount(t *testing.T, weir string) {
-	temporary := t.TempDir()
+	temporary := openFolder(t)
 	t.Setenv("TMPDIR", temporary)
 	source, err := goSource(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	output, err := devRun(t, weir, t.TempDir(), "dev", "wordcount", "--source", filepath.Join(source, "net"), "--jobs", "96", "--agents", "2")
+	output, err := devRun(t, weir, openFolder(t), "dev", "wordcount", "--source", filepath.Join(source, "net"), "--jobs", "96", "--agents", "2")
 	if err != nil || !strings.Contains(output, "jobs lost: 0") || !strings.Contains(output, "time without a leader") {
 		t.Errorf("wordcount: %v\n%s", err, output)
 	}

@@ -77,6 +77,9 @@ func runDevWordcount(ctx context.Context, f *devFlags, counting wordcount.Config
 		return fmt.Errorf("make a folder for the cluster: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := errors.Join(os.Chmod(dir, passable), devcluster.CheckReachable(counting.Source, dir)); err != nil {
+		return err
+	}
 	f.cluster.Dir, f.lease = dir, wordcountLease
 	if counting.KillLeader {
 		// Absolute, because the jobs run in working folders of their own.

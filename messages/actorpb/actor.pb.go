@@ -161,8 +161,10 @@ type RegisterAgent struct {
 	// Why the node takes no new jobs now; empty: it takes them.
 	Closed string `protobuf:"bytes,11,opt,name=closed,proto3" json:"closed,omitempty"`
 	// TCP ports that jobs get: so many from the first one on; 0: none.
-	FirstPort     int32 `protobuf:"varint,12,opt,name=first_port,json=firstPort,proto3" json:"first_port,omitempty"`
-	PortCount     int32 `protobuf:"varint,13,opt,name=port_count,json=portCount,proto3" json:"port_count,omitempty"`
+	FirstPort int32 `protobuf:"varint,12,opt,name=first_port,json=firstPort,proto3" json:"first_port,omitempty"`
+	PortCount int32 `protobuf:"varint,13,opt,name=port_count,json=portCount,proto3" json:"port_count,omitempty"`
+	// The user that jobs without a named user share; empty: each has its own.
+	SharedUser    string `protobuf:"bytes,14,opt,name=shared_user,json=sharedUser,proto3" json:"shared_user,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -286,6 +288,13 @@ func (x *RegisterAgent) GetPortCount() int32 {
 		return x.PortCount
 	}
 	return 0
+}
+
+func (x *RegisterAgent) GetSharedUser() string {
+	if x != nil {
+		return x.SharedUser
+	}
+	return ""
 }
 
 // HeldJob is a job that an agent has.
@@ -4061,7 +4070,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\"3\n" +
 	"\aReplica\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
-	"\aaddress\x18\x02 \x01(\tR\aaddress\"\x9f\x03\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\"\xc0\x03\n" +
 	"\rRegisterAgent\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x126\n" +
@@ -4078,7 +4087,9 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\n" +
 	"first_port\x18\f \x01(\x05R\tfirstPort\x12\x1d\n" +
 	"\n" +
-	"port_count\x18\r \x01(\x05R\tportCount\"\xb8\x02\n" +
+	"port_count\x18\r \x01(\x05R\tportCount\x12\x1f\n" +
+	"\vshared_user\x18\x0e \x01(\tR\n" +
+	"sharedUser\"\xb8\x02\n" +
 	"\aHeldJob\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x14\n" +

@@ -4595,6 +4595,8 @@ type Node struct {
 	// When jobs of the node were chosen last to go for others, or because of limits; the
 	// state's own.
 	PreemptedTime *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=preempted_time,json=preemptedTime,proto3" json:"preempted_time,omitempty"`
+	// The user that jobs without a named user share; empty: each has its own.
+	SharedUser    string `protobuf:"bytes,17,opt,name=shared_user,json=sharedUser,proto3" json:"shared_user,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4739,6 +4741,13 @@ func (x *Node) GetPreemptedTime() *timestamppb.Timestamp {
 		return x.PreemptedTime
 	}
 	return nil
+}
+
+func (x *Node) GetSharedUser() string {
+	if x != nil {
+		return x.SharedUser
+	}
+	return ""
 }
 
 // Drain says who keeps jobs away from a node, since when and why.
@@ -6699,7 +6708,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x06packed\x18\f \x01(\fR\x06packed\x1a9\n" +
 	"\vValuesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xc2\x04\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xe3\x04\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x126\n" +
@@ -6719,7 +6728,9 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"port_count\x18\x0e \x01(\x05R\tportCount\x12\x1b\n" +
 	"\tnext_port\x18\x0f \x01(\x05R\bnextPort\x12A\n" +
-	"\x0epreempted_time\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\rpreemptedTime\"c\n" +
+	"\x0epreempted_time\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\rpreemptedTime\x12\x1f\n" +
+	"\vshared_user\x18\x11 \x01(\tR\n" +
+	"sharedUser\"c\n" +
 	"\x05Drain\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +

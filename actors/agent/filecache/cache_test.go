@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"weir/actors/agent/disktest"
 	"weir/actors/agent/runner/proxyproto"
 	"weir/cluster/leaktest"
@@ -411,4 +413,22 @@ func TestFilesAreReadWithTheRightsOfTheJob(t *testing.T) {
 	}
 	// The other threads are who they were.
 	place(t, c, secret)
+	// What the agent has open is no way around closed folders, or around what it may read itself.
+	closed := t.TempDir()
+	held, err := os.Open(written(t, filepath.Join(closed, "held"), 10, 'h'))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if err := os.Chmod(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, as := range []*proxyproto.User{nobody, nil} {
+		for _, source := range []string{fmt.Sprintf("/proc/self/fd/%d", held.Fd()), fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), held.Fd()), "/proc/self/root" + open, "/proc/self/cwd/cache_test.go"} {
+			err := c.Place(t.Context(), t.TempDir(), as, []File{{Source: source, Path: "f"}})
+			if !errors.Is(err, ErrSource) || !errors.Is(err, unix.ELOOP) && !errors.Is(err, unix.EACCES) {
+				t.Errorf("%s: got %v, want a refusal", source, err)
+			}
+		}
+	}
 }

@@ -13,7 +13,7 @@ import (
 // not read files for jobs that may not read them.
 func openAs(path string, as *proxyproto.User) (file *os.File, err error) {
 	open := func() (err error) {
-		file, err = os.OpenFile(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+		file, err = rights.Open(path, unix.O_RDONLY|unix.O_NONBLOCK, 0)
 		return err
 	}
 	if as == nil {

@@ -137,6 +137,7 @@ func wait() <-chan os.Signal {
 func agent() int {
 	config := runner.DefaultConfig()
 	config.Root, config.ProxyPath, config.NodeName = os.Args[1], os.Args[2], os.Args[3]
+	config.Users.Root = true
 	config.Logger = slog.New(slog.DiscardHandler)
 	if os.Args[4] != "none" {
 		config.Cgroups = runner.DetectCgroups("/", config.NodeName)

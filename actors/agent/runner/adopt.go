@@ -99,6 +99,9 @@ func (j *Job) readSpec() {
 	}
 	if data, err := os.ReadFile(path); err == nil && json.Unmarshal(data, &spec) == nil {
 		j.place, j.version, j.user = spec.Cgroups, spec.Version, spec.User
+		if j.user != nil && j.user.Own {
+			j.claim = j.runner.claims().again(j.user.UID)
+		}
 		j.socket = cmp.Or(socketIn(spec.Environment), j.socket)
 	}
 }

@@ -21,8 +21,14 @@ type Config struct {
 	ProxyPath string
 	// NodeName names the node's control groups. Each Root needs its own.
 	NodeName string
+	// Hidden is a folder around Root of which jobs see nothing but what is theirs; empty: Root.
+	Hidden string
 	// Cgroups is the result of DetectCgroups.
 	Cgroups Cgroups
+	// Users says as whom jobs may run. Claims is the file that all runners of a machine that have
+	// ids in Users.Own use to share them out. Default: MachineClaims.
+	Users  Users
+	Claims string
 	// Output limits the output kept of each job.
 	Output OutputLimits
 	// Retain limits the output kept of all finished jobs.
@@ -61,6 +67,7 @@ func DefaultConfig() Config {
 		Retain:       Retain{Bytes: 1 << 30, Jobs: 1000},
 		SamplePeriod: time.Second,
 		EndTimeout:   proxyproto.DefaultEndTimeout,
+		Claims:       MachineClaims,
 	}
 }
 
@@ -79,6 +86,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("config.SamplePeriod: %v, must be 1ms or more", c.SamplePeriod)
 	case c.EndTimeout < time.Millisecond || c.EndTimeout.Milliseconds() > proxyproto.MaxMillis:
 		return fmt.Errorf("config.EndTimeout: %v, must be 1ms or more", c.EndTimeout)
+	case c.Users.Own != (UIDs{}) && (os.Geteuid() != 0 || c.Claims == ""):
+		return errors.New("config.Users: jobs can have users of their own only if the agent is root and config.Claims is set")
 	case c.Logger == nil:
 		return errors.New("config.Logger: is nil")
 	}

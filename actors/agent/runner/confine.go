@@ -1,9 +1,10 @@
 package runner
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"hash/fnv"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -72,7 +73,7 @@ func (c confinement) shortfall() string {
 	case c.noMounts != "":
 		return "jobs cannot have their own mounts (" + c.noMounts + "): jobs with tmpfs, isolation strict or another user are rejected"
 	case c.noStrict != "":
-		return "jobs with isolation strict are rejected (" + c.noStrict + ")"
+		return "jobs with isolation strict are rejected, and other jobs see the processes of the node (" + c.noStrict + ")"
 	}
 	return ""
 }
@@ -85,7 +86,7 @@ func (r *Runner) Shortfall() string {
 }
 
 // confine sets the isolation of a job in spec. It fails if the node cannot provide it.
-func (r *Runner) confine(spec *proxyproto.Spec, job *JobSpec) error {
+func (r *Runner) confine(spec *proxyproto.Spec, job *JobSpec, user *proxyproto.User) error {
 	spec.Isolation, spec.Tmpfs = job.Isolation, job.Tmpfs
 	spec.AgentMounts = r.confinement.mounts
 	if spec.Isolation == "" {
@@ -101,32 +102,63 @@ func (r *Runner) confine(spec *proxyproto.Spec, job *JobSpec) error {
 	if spec.Isolation == proxyproto.IsolationNone && len(job.Tmpfs) == 0 {
 		spec.AgentMounts = ""
 	}
-	var err error
-	if spec.User, err = FindUser(job.User, job.Group); err != nil {
-		return err
+	if spec.Isolation == proxyproto.IsolationNone && os.Geteuid() == 0 && !r.config.Users.Root {
+		return errors.New("isolation none: lets a job run setuid programs: jobs on this node may not run so: its agent has no --allow-root-jobs")
 	}
+	spec.User = user
+	spec.Separate = spec.Isolation == proxyproto.IsolationDefault && user != nil && user.UID != 0 && r.confinement.noStrict == ""
 	switch {
-	case strict && spec.User == nil:
-		spec.User = r.ownUser(job.ID)
-	case spec.User != nil && !strict:
-		if err := checkReach(r.config.Root, spec.User); err != nil {
-			return fmt.Errorf("user %q: %w", job.User, err)
-		}
-	}
-	if strict {
-		if spec.Hidden, err = hiddenFolder(r.config.Root, spec.User); err != nil {
+	case spec.HasInit() && user != nil:
+		var err error
+		if spec.Hidden, err = hiddenFolder(cmp.Or(r.config.Hidden, r.config.Root), user); err != nil {
 			return err
 		}
 		spec.Visible = []string{spec.Workspace, filepath.Dir(r.paths.discovery(job.ID))}
+	case user != nil:
+		if err := checkReach(r.config.Root, user); err != nil {
+			return fmt.Errorf("user %d: %w", user.UID, err)
+		}
 	}
 	return nil
 }
 
-// ownUser returns a user without a name. Its id is a hash of the job's id, so that two jobs of this
-// machine hardly ever share a user.
-func (r *Runner) ownUser(id string) *proxyproto.User {
-	sum := fnv.New32a()
-	_, _ = sum.Write([]byte(r.config.Root + "\x00" + id)) // it never fails
-	number := proxyproto.FirstOwnUser + sum.Sum32()%proxyproto.OwnUsers
-	return &proxyproto.User{UID: number, GID: number}
+func (r *Runner) claims() claims { return claims{r.config.Claims, r.config.Users.Own} }
+
+// userOf returns the user that a job is to run as, and what keeps other jobs from getting that user
+// if it is the job's own.
+func (r *Runner) userOf(job *JobSpec) (user *proxyproto.User, claim *os.File, err error) {
+	user, err = r.config.Users.Find(job.User, job.Group)
+	if err != nil || user == nil || !user.Own {
+		return user, nil, err
+	}
+	if user.UID, claim, err = r.claims().take(r.hasUser); err != nil {
+		return nil, nil, err
+	}
+	if job.Group == "" {
+		user.GID = user.UID
+	}
+	return user, claim, nil
+}
+
+// hasUser reports whether a job that has not been released has a user.
+func (r *Runner) hasUser(uid uint32) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, job := range r.jobs {
+		if job.user != nil && job.user.UID == uid {
+			return true
+		}
+	}
+	return false
+}
+
+// drop lets other jobs have a user.
+func drop(claim *os.File) error {
+	if claim == nil {
+		return nil
+	}
+	if err := claim.Close(); !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
 }

@@ -11,7 +11,7 @@ import (
 
 // TestWithoutRoot has a node that cannot keep jobs apart.
 func TestWithoutRoot(t *testing.T) {
-	r := &Runner{paths: layout{root: "/nowhere"}, confinement: confinement{noMounts: "agent is not root", noStrict: "agent is not root"}}
+	r := &Runner{config: Config{Users: Users{Root: true}}, paths: layout{root: "/nowhere"}, confinement: confinement{noMounts: "agent is not root", noStrict: "agent is not root"}}
 	tests := map[string]struct {
 		job       JobSpec
 		want      string
@@ -25,7 +25,7 @@ func TestWithoutRoot(t *testing.T) {
 	}
 	for name, test := range tests {
 		spec := new(proxyproto.Spec)
-		err := r.confine(spec, &test.job)
+		err := r.confine(spec, &test.job, nil)
 		switch {
 		case test.wantError != "":
 			if err == nil || err.Error() != test.wantError {

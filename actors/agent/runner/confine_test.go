@@ -31,7 +31,7 @@ func needsRoot(t *testing.T) {
 
 // inFolder puts the runner's folder elsewhere than below /tmp, which strictly isolated jobs
 // have their own of.
-func inFolder(t *testing.T, parent string) func(*runner.Config) {
+func inFolder(t testing.TB, parent string) func(*runner.Config) {
 	t.Helper()
 	folder, err := os.MkdirTemp(parent, "weir-test-")
 	if err != nil {
@@ -42,6 +42,26 @@ func inFolder(t *testing.T, parent string) func(*runner.Config) {
 		t.Fatal(err)
 	}
 	return func(c *runner.Config) { c.Root = filepath.Join(folder, "agent") }
+}
+
+// as has other users for jobs than root.
+func as(users runner.Users) func(*runner.Config) {
+	return func(c *runner.Config) { c.Users = users }
+}
+
+// own gives each job a user of its own.
+var own = as(runner.Users{Own: runner.DefaultUIDs})
+
+// everyWay permits every isolation and user that is possible. Jobs have a user of their own unless
+// they name one.
+func everyWay(t testing.TB) func(*runner.Config) {
+	if os.Geteuid() != 0 {
+		return as(runner.Users{})
+	}
+	return func(c *runner.Config) {
+		inFolder(t, disktest.Reachable(t))(c)
+		c.Users = runner.Users{Own: runner.DefaultUIDs, Root: true}
+	}
 }
 
 // probes are what a strictly isolated job tries. Each is to fail; a shell runs it.
@@ -109,7 +129,7 @@ func TestStrictJobsCannotEscape(t *testing.T) {
 	for place, parent := range map[string]string{"below /tmp": os.TempDir(), "in a folder that is closed": home, "in a folder that is open": "/var"} {
 		for name, detect := range backends {
 			t.Run(name+", "+place, func(t *testing.T) {
-				f := newFixture(t, detect, inFolder(t, parent))
+				f := newFixture(t, detect, inFolder(t, parent), own)
 				if err := os.WriteFile(filepath.Join(f.config.Root, "key"), []byte("secret"), 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -149,25 +169,30 @@ func TestIsolation(t *testing.T) {
 		t.Fatal(err)
 	}
 	const look = `grep -c 'NoNewPrivs:.1' /proc/self/status; readlink /proc/self/ns/mnt; id -u; id -g; pwd; touch in-workspace "$TMPDIR/in-tmp" && echo written; test -S "$WEIR_DISCOVERY" && echo discovery; echo $$`
+	own, root := runner.Users{Own: runner.DefaultUIDs}, runner.Users{Root: true}
 	tests := map[string]struct {
+		users                  runner.Users
 		spec                   runner.JobSpec
 		wantNoNewRights        string
 		wantOwnMounts, wantPid bool
 		wantUser, wantGroup    string
 	}{
-		"none":                       {runner.JobSpec{Isolation: proxyproto.IsolationNone}, "0", false, true, "0", "0"},
-		"default":                    {runner.JobSpec{Isolation: proxyproto.IsolationDefault}, "1", true, true, "0", "0"},
-		"what it is by itself":       {runner.JobSpec{}, "1", true, true, "0", "0"},
-		"strict":                     {runner.JobSpec{Isolation: proxyproto.IsolationStrict}, "1", true, false, "own", "own"},
-		"another user":               {runner.JobSpec{User: "65534", Group: "daemon"}, "1", true, true, "65534", "1"},
-		"strict and another user":    {runner.JobSpec{Isolation: proxyproto.IsolationStrict, User: "4242"}, "1", true, false, "4242", "4242"},
-		"another group of the agent": {runner.JobSpec{Group: "4242"}, "1", true, true, "0", "4242"},
+		"none, as root":              {root, runner.JobSpec{Isolation: proxyproto.IsolationNone}, "0", false, true, "0", "0"},
+		"none":                       {runner.Users{Own: runner.DefaultUIDs, Root: true}, runner.JobSpec{Isolation: proxyproto.IsolationNone}, "0", false, true, "own", "own"},
+		"default, as root":           {root, runner.JobSpec{Isolation: proxyproto.IsolationDefault}, "1", true, true, "0", "0"},
+		"default":                    {own, runner.JobSpec{Isolation: proxyproto.IsolationDefault}, "1", true, false, "own", "own"},
+		"what it is by itself":       {own, runner.JobSpec{}, "1", true, false, "own", "own"},
+		"strict":                     {own, runner.JobSpec{Isolation: proxyproto.IsolationStrict}, "1", true, false, "own", "own"},
+		"another user":               {own, runner.JobSpec{User: "65534", Group: "daemon"}, "1", true, false, "65534", "1"},
+		"another group":              {own, runner.JobSpec{Group: "daemon"}, "1", true, false, "own", "1"},
+		"strict and another user":    {own, runner.JobSpec{Isolation: proxyproto.IsolationStrict, User: "4242"}, "1", true, false, "4242", "4242"},
+		"another group of the agent": {root, runner.JobSpec{Group: "4242"}, "1", true, true, "0", "4242"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			for backend, detect := range backends {
 				t.Run(backend, func(t *testing.T) {
-					f := newFixture(t, detect, inFolder(t, disktest.Reachable(t)))
+					f := newFixture(t, detect, inFolder(t, disktest.Reachable(t)), as(test.users))
 					test.spec.Shell = look
 					job := f.start(t, test.spec)
 					result := finished(t, job)
@@ -179,7 +204,7 @@ func TestIsolation(t *testing.T) {
 						t.Errorf("no new rights %s, mounts %s, want %s, and own mounts %t", lines[0], lines[1], test.wantNoNewRights, test.wantOwnMounts)
 					}
 					for i, want := range []string{test.wantUser, test.wantGroup} {
-						if number, err := strconv.Atoi(lines[2+i]); err != nil || lines[2+i] != want && (want != "own" || number < 1_900_000_000) {
+						if number, err := strconv.Atoi(lines[2+i]); err != nil || lines[2+i] != want && (want != "own" || number < 200_000 || number > 265_535) {
 							t.Errorf("user and group %q, want %s and %s", lines[2:4], test.wantUser, test.wantGroup)
 						}
 					}
@@ -250,7 +275,7 @@ func TestStrictJobsEndAsOthers(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			onEachBackend(t, func(t *testing.T, f *fixture) {
+			onEachBackendWith(t, own, func(t *testing.T, f *fixture) {
 				spec := runner.JobSpec{Isolation: proxyproto.IsolationStrict, Shell: test.shell}
 				if test.shell == "" {
 					spec.Argv = []string{"/nowhere/at/all"}
@@ -290,7 +315,7 @@ func TestRefusedUsers(t *testing.T) {
 		"nobody knows it":       {runner.JobSpec{User: "no-such-user"}, `user "no-such-user": unknown on this node`},
 		"nobody knows its kind": {runner.JobSpec{Group: "no-such-group"}, `group "no-such-group": unknown on this node`},
 		"root, strictly":        {runner.JobSpec{Isolation: proxyproto.IsolationStrict, User: "root", Group: "daemon"}, "needs a user other than root"},
-		"its way is closed":     {runner.JobSpec{User: "65534"}, "is not accessible to other users"},
+		"its way is closed":     {runner.JobSpec{User: "65534", Isolation: proxyproto.IsolationNone}, "is not accessible to other users"},
 	}
 	f := newFixture(t, backends["as a process tree"])
 	if err := os.Chmod(filepath.Dir(f.config.Root), 0o700); err != nil {
@@ -368,5 +393,45 @@ func TestAgentWithoutRoot(t *testing.T) {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in:\n%s", want, text)
 		}
+	}
+}
+
+// TestAdoptedUsers: a job keeps its user when another agent takes it over, and no other job gets
+// that user before the job is released.
+func TestAdoptedUsers(t *testing.T) {
+	needsRoot(t)
+	f := newFixture(t, backends["as a process tree"], as(runner.Users{Own: runner.UIDs{First: 200_000, Last: 200_001}}))
+	const say = `id -u; test -S "$WEIR_DISCOVERY" && echo found; trap 'id -u; exit 0' TERM; echo ready; while :; do sleep 0.01; done`
+	uid := func(job *runner.Job) string { return f.awaitOutput(t, job, 3)[0] }
+	first := f.start(t, runner.JobSpec{ID: "first", Shell: say})
+	if got := uid(first); got != "200000" {
+		t.Errorf("the first job is %s", got)
+	}
+	if err := f.Leave(); err != nil {
+		t.Fatal(err)
+	}
+	f.open(t)
+	if got := uid(f.start(t, runner.JobSpec{ID: "second", Shell: say})); got != "200001" {
+		t.Errorf("the second job is %s", got)
+	}
+	if _, err := f.Start(f.ctx, runner.JobSpec{ID: "third", Shell: say, Lease: patience}); !errors.Is(err, runner.ErrNoUID) {
+		t.Errorf("a third job: %v", err)
+	}
+	first = f.Job("first")
+	if err := first.Stop("x", patience); err != nil {
+		t.Fatal(err)
+	}
+	finished(t, first)
+	if lines := f.awaitOutput(t, first, 4); lines[3] != "200000" {
+		t.Errorf("the first job says %v", lines)
+	}
+	if _, err := f.Start(f.ctx, runner.JobSpec{ID: "third", Shell: say, Lease: patience}); !errors.Is(err, runner.ErrNoUID) {
+		t.Errorf("a third job, before the first is released: %v", err)
+	}
+	if err := first.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if got := uid(f.start(t, runner.JobSpec{ID: "third", Shell: say})); got != "200000" {
+		t.Errorf("the third job is %s", got)
 	}
 }

@@ -183,7 +183,7 @@ func BenchmarkJobProxyStart(b *testing.B) {
 			if isolation == proxyproto.IsolationStrict && os.Geteuid() != 0 {
 				b.Skip("who is not root cannot keep jobs apart")
 			}
-			f := newFixture(b, backends["with cgroups"])
+			f := newFixture(b, backends["with cgroups"], everyWay(b))
 			var begun, ended time.Duration
 			n, used := 0, cpuUsed(b)
 			for b.Loop() {

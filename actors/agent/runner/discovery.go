@@ -26,8 +26,8 @@ const (
 )
 
 const (
-	// discoveryFolder is a folder in the job's folder for the socket of a strictly isolated
-	// job, which sees only a few folders. Other jobs have the socket in the job's folder
+	// discoveryFolder is a folder in the job's folder for the socket of a job with an init,
+	// which sees only a few folders. Other jobs have the socket in the job's folder
 	// itself. discoveryFile is the socket's name in both folders.
 	discoveryFolder = "ask"
 	discoveryFile   = "discovery.sock"
@@ -48,7 +48,7 @@ func (j *Job) Discovery() net.Listener { return j.discovery }
 // socketOf is the path of the discovery socket as the job sees it.
 func (l layout) socketOf(spec *proxyproto.Spec) string {
 	path := l.file(spec.JobID, discoveryFile)
-	if spec.Isolation == proxyproto.IsolationStrict || len(path) > longestAddress {
+	if spec.HasInit() || len(path) > longestAddress {
 		return l.discovery(spec.JobID)
 	}
 	return path

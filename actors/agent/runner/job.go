@@ -42,6 +42,9 @@ type Job struct {
 	place proxyproto.Placement
 	// user is the user its processes run as; nil: the agent's.
 	user *proxyproto.User
+	// claim keeps other jobs from getting the user if that is the job's own; nil: the proxy of an
+	// adopted job keeps them.
+	claim *os.File
 	// socket is the path of its discovery socket as the job sees it.
 	socket string
 	// tried is closed when start has returned, and proxy, identity and begun are set.
@@ -205,7 +208,7 @@ func (j *Job) tell(message proxyproto.Message) error {
 func (j *Job) start(ctx context.Context, spec *proxyproto.Spec, furnish func(workspace string) error) error {
 	defer close(j.tried)
 	paths := j.runner.paths
-	j.user, j.socket = spec.User, socketIn(spec.Environment)
+	j.socket = socketIn(spec.Environment)
 	if err := j.makeFolders(spec); err != nil {
 		return err
 	}
@@ -242,12 +245,12 @@ func (j *Job) start(ctx context.Context, spec *proxyproto.Spec, furnish func(wor
 	return nil
 }
 
-// makeFolders makes the job's folders. A job that runs as another user can traverse the
-// folders above its own, but not list them.
+// makeFolders makes the job's folders. A job that runs as another user without mounts of its own
+// can traverse the folders above its own, but not list them.
 func (j *Job) makeFolders(spec *proxyproto.Spec) error {
 	paths := j.runner.paths
 	above := os.FileMode(0o700)
-	if spec.User != nil {
+	if spec.User != nil && !spec.HasInit() {
 		above = 0o711
 		for _, folder := range []string{paths.root, paths.jobs()} {
 			if err := os.Chmod(folder, above); err != nil {
@@ -317,6 +320,10 @@ func (j *Job) startProxy(ctx context.Context, spec *proxyproto.Spec, socket *os.
 	cmd.Env = append(proxyEnvironment(), proxyproto.ProxyVariable+"="+j.runner.paths.job(j.id))
 	cmd.Stderr = log
 	cmd.ExtraFiles = []*os.File{socket}
+	if j.claim != nil {
+		// The proxy only holds it open.
+		cmd.ExtraFiles = append(cmd.ExtraFiles, j.claim)
+	}
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
 	if spec.AgentMounts != "" {
 		cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWNS
@@ -374,7 +381,8 @@ func (j *Job) release() error {
 	if err := j.runner.paths.removeJob(j.id); err != nil {
 		return err
 	}
-	return j.runner.finish(j)
+	// Nothing is left that the next job with this user could find.
+	return errors.Join(drop(j.claim), j.runner.finish(j))
 }
 
 func (j *Job) disconnect() {
@@ -397,4 +405,5 @@ func (j *Job) leave() {
 	j.mu.Unlock()
 	j.disconnect()
 	j.proxy.leave()
+	_ = drop(j.claim) // the proxy holds it too
 }

@@ -34,7 +34,7 @@ func TestFullTmpfs(t *testing.T) {
 	needsRoot(t)
 	for _, isolation := range proxyproto.Isolations {
 		t.Run(isolation, func(t *testing.T) {
-			onEachBackend(t, func(t *testing.T, f *fixture) {
+			onEachBackendWith(t, everyWay(t), func(t *testing.T, f *fixture) {
 				job := f.start(t, runner.JobSpec{
 					Isolation: isolation, MemoryLimit: 64 * mib,
 					Tmpfs: []proxyproto.Tmpfs{{Path: "deep/ram", Size: 8 * mib}, {Path: "other", Size: mib}},
@@ -92,7 +92,7 @@ func TestMountsGoWithEverything(t *testing.T) {
 	needsRoot(t)
 	for _, isolation := range proxyproto.Isolations {
 		t.Run(isolation, func(t *testing.T) {
-			onEachBackend(t, func(t *testing.T, f *fixture) {
+			onEachBackendWith(t, everyWay(t), func(t *testing.T, f *fixture) {
 				job := f.start(t, runner.JobSpec{
 					Isolation: isolation, Tmpfs: []proxyproto.Tmpfs{{Path: "ram", Size: 8 * mib}},
 					Shell: "head -c 4M /dev/zero > ram/x; setsid sleep 1000 & echo ready; sleep 1000",
@@ -210,7 +210,7 @@ func TestDiskLimitOfDeletedFiles(t *testing.T) {
 			if test.isolation != "" {
 				needsRoot(t)
 			}
-			onEachBackend(t, func(t *testing.T, f *fixture) {
+			onEachBackendWith(t, everyWay(t), func(t *testing.T, f *fixture) {
 				result := f.run(t, runner.JobSpec{DiskLimit: 10 * mib, Isolation: test.isolation, Shell: test.shell})
 				excess := result.Disk
 				if result.Outcome != proxyproto.OutcomeDiskLimitExceeded || excess == nil {
@@ -308,7 +308,7 @@ func TestMeasuredTimes(t *testing.T) {
 
 // TestLongNames of programs that are not there are told as well as short ones.
 func TestLongNames(t *testing.T) {
-	f := newFixture(t, backends["as a process tree"])
+	f := newFixture(t, backends["as a process tree"], everyWay(t))
 	for _, isolation := range proxyproto.Isolations {
 		if isolation == proxyproto.IsolationStrict && os.Geteuid() != 0 {
 			continue

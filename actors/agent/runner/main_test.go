@@ -95,6 +95,8 @@ func newFixture(t testing.TB, detect func(testing.TB, string) runner.Cgroups, ch
 	config.ProxyPath = proxyPath
 	config.NodeName = node
 	config.Cgroups = detect(t, node)
+	// Most tests are about other things than as whom jobs run.
+	config.Users, config.Claims = runner.Users{Root: true}, filepath.Join(t.TempDir(), "job-uids")
 	config.SamplePeriod = 50 * time.Millisecond
 	config.Logger = slog.New(slog.NewTextHandler(testLog{t}, nil))
 	for _, c := range change {

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"weir/actors/agent/disktest"
 	"weir/actors/agent/runner"
 	"weir/actors/agent/runner/proxyproto"
 )
@@ -23,6 +22,7 @@ func TestProbeIsOfTheJob(t *testing.T) {
 	for name, spec := range map[string]runner.JobSpec{
 		"none":                    {Isolation: proxyproto.IsolationNone},
 		"default":                 {Isolation: proxyproto.IsolationDefault},
+		"root":                    {User: "root"},
 		"another user":            {User: "65534", Group: "daemon"},
 		"strict":                  {Isolation: proxyproto.IsolationStrict},
 		"strict and another user": {Isolation: proxyproto.IsolationStrict, User: "4242"},
@@ -30,7 +30,7 @@ func TestProbeIsOfTheJob(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for backend, detect := range backends {
 				t.Run(backend, func(t *testing.T) {
-					f := newFixture(t, detect, inFolder(t, disktest.Reachable(t)))
+					f := newFixture(t, detect, everyWay(t))
 					spec.Environment = map[string]string{"GREETING": "hello"}
 					spec.Shell = `echo secret > secret; (` + look + `) > seen; echo ready; sleep 1000`
 					job := f.start(t, spec)

@@ -17,6 +17,7 @@ import (
 
 	"weir/actors/agent/runner/cgroup"
 	"weir/actors/agent/runner/output"
+	"weir/actors/agent/runner/proxyproto"
 	"weir/cluster/clock"
 )
 
@@ -123,16 +124,20 @@ func (r *Runner) unlock() error {
 // nothing is left. Start fails if ctx ends before the proxy is started, so that a job can
 // be cancelled while its disk does not answer.
 func (r *Runner) Start(ctx context.Context, spec JobSpec) (*Job, error) {
-	proxySpec, err := r.forProxy(&spec)
+	user, claim, err := r.userOf(&spec)
+	var proxySpec *proxyproto.Spec
+	if err == nil {
+		proxySpec, err = r.forProxy(&spec, user)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("start job %.60q: %w", spec.ID, err)
+		return nil, errors.Join(fmt.Errorf("start job %.60q: %w", spec.ID, err), drop(claim))
 	}
 	var job *Job
 	if err = ctx.Err(); err == nil {
-		job, err = r.reserve(spec.ID)
+		job, err = r.reserve(spec.ID, user, claim)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("start job %s: %w", spec.ID, err)
+		return nil, errors.Join(fmt.Errorf("start job %s: %w", spec.ID, err), drop(claim))
 	}
 	if err := job.start(ctx, proxySpec, spec.Furnish); err != nil {
 		r.forget(job)
@@ -140,14 +145,14 @@ func (r *Runner) Start(ctx context.Context, spec JobSpec) (*Job, error) {
 		close(job.events)
 		close(job.ended)
 		close(job.followed)
-		return nil, fmt.Errorf("start job %s: %w", spec.ID, errors.Join(err, r.paths.removeJob(spec.ID), os.RemoveAll(r.paths.output(spec.ID))))
+		return nil, fmt.Errorf("start job %s: %w", spec.ID, errors.Join(err, r.paths.removeJob(spec.ID), os.RemoveAll(r.paths.output(spec.ID)), drop(claim)))
 	}
 	go job.run()
 	return job, nil
 }
 
 // reserve registers a job under an unused id.
-func (r *Runner) reserve(id string) (*Job, error) {
+func (r *Runner) reserve(id string, user *proxyproto.User, claim *os.File) (*Job, error) {
 	// Look without mu: the disk may hang, and renewing the leases of other jobs needs mu.
 	_, missing := os.Lstat(r.paths.output(id))
 	r.mu.Lock()
@@ -162,6 +167,7 @@ func (r *Runner) reserve(id string) (*Job, error) {
 		return nil, fmt.Errorf("%w: its output is kept", ErrJobExists)
 	}
 	job := newJob(r, id)
+	job.user, job.claim = user, claim
 	r.jobs[id] = job
 	return job, nil
 }

@@ -31,8 +31,8 @@ type JobSpec struct {
 	Furnish func(workspace string) error
 	// Isolation is one of proxyproto.Isolations; empty: default.
 	Isolation string
-	// User and Group are those that the job's processes run as, by name or number. If empty, they
-	// run as the agent, or with isolation strict as a user of the job's own.
+	// User and Group are those that the job's processes run as, by name or number; empty: see
+	// Users.
 	User, Group string
 	// CPULimit is in cores; 0 is none. CPUEnforcement is proxyproto.EnforceQuota or
 	// EnforceWeight; empty: quota. CPUWeight is the job's share of a full machine, 1 to 10000,
@@ -67,8 +67,8 @@ type JobSpec struct {
 // own limit is a little higher, and its error does not say what is too long.
 const maxArguments = 1 << 20
 
-// forProxy makes the proxy's spec from s.
-func (r *Runner) forProxy(s *JobSpec) (*proxyproto.Spec, error) {
+// forProxy makes the proxy's spec from s, for a user; nil: the agent's own.
+func (r *Runner) forProxy(s *JobSpec, user *proxyproto.User) (*proxyproto.Spec, error) {
 	c, paths := &r.config, r.paths
 	if err := checkName("job", s.ID); err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (r *Runner) forProxy(s *JobSpec) (*proxyproto.Spec, error) {
 	if c.EndTimeout != proxyproto.DefaultEndTimeout {
 		spec.EndTimeoutMillis = millis(c.EndTimeout)
 	}
-	if err := r.confine(spec, s); err != nil {
+	if err := r.confine(spec, s, user); err != nil {
 		return nil, err
 	}
 	variables[DiscoveryVariable] = paths.socketOf(spec)

@@ -13,11 +13,25 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// FindUser finds the user that a job is to run as, by name or number; nil: the agent's own. It
-// fails for another user unless the agent is root.
-func FindUser(name, group string) (*proxyproto.User, error) {
+// Users says as whom jobs may run.
+type Users struct {
+	// Own are the ids of which each job without a named user gets one of its own; none: such jobs
+	// run as the agent's user.
+	Own UIDs
+	// Root permits jobs that are root, or as good as root.
+	Root bool
+}
+
+// Find finds the user that a job is to run as, by name or number; nil: the agent's own. A user with
+// Own has no ids yet, except for a named group: Start chooses them. Find fails for another user
+// than the agent's unless the agent is root, and, unless Root is set, for a user or group that is as
+// good as root.
+func (u Users) Find(name, group string) (*proxyproto.User, error) {
 	self := proxyproto.User{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	found := self
+	if name == "" && u.Own != (UIDs{}) {
+		found = proxyproto.User{Own: true}
+	}
 	if name != "" {
 		var err error
 		if found, err = lookUser(name); err != nil {
@@ -31,12 +45,42 @@ func FindUser(name, group string) (*proxyproto.User, error) {
 		}
 	}
 	switch {
-	case found == self:
-		return nil, nil
-	case self.UID != 0:
+	case self.UID != 0 && found != self:
 		return nil, fmt.Errorf("user %q, group %q: the agent is not root, so its jobs can only run as the agent's own user", name, group)
+	case u.Own.has(found.UID), u.Own.has(found.GID):
+		return nil, fmt.Errorf("user %q, group %q: is one of the ids %s, which jobs without a named user get", name, group, u.Own)
+	case self.UID == 0 && !u.Root:
+		if err := checkRights(found, name, group); err != nil {
+			return nil, err
+		}
+	}
+	if found == self {
+		return nil, nil
 	}
 	return &found, nil
+}
+
+// rootGroups are groups whose members can become root, or read and write all that root can.
+var rootGroups = []string{"root", "docker", "disk", "shadow", "sudo", "wheel", "adm", "kvm", "lxd"}
+
+// checkRights returns an error for a user, or a group that the user has, that is as good as root.
+func checkRights(found proxyproto.User, name, group string) error {
+	const permit = "jobs on this node may not run so: its agent has no --allow-root-jobs"
+	switch {
+	case found.UID == 0 && !found.Own:
+		return fmt.Errorf("user %q: is root: %s", name, permit)
+	case found.Own && group == "":
+		return nil
+	case found.GID == 0:
+		return fmt.Errorf("user %q, group %q: root's group is as good as root: %s", name, group, permit)
+	}
+	for _, good := range rootGroups {
+		// Few machines have all of these groups.
+		if number, err := lookGroup(good); err == nil && number == found.GID {
+			return fmt.Errorf("user %q, group %q: group %s is as good as root: %s", name, group, good, permit)
+		}
+	}
+	return nil
 }
 
 // lookUser returns a user with its primary group. A uid without an account gets the group of the

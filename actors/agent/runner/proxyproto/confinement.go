@@ -14,11 +14,11 @@ const (
 	// any other of the node.
 	IsolationNone = "none"
 	// IsolationDefault: the job cannot gain privileges, and mounts that the job is permitted to
-	// make are visible only to the job itself.
+	// make are visible only to the job itself. A job that is Separate also has process ids, IPC and
+	// a /proc of its own, has no capabilities, and does not see the agent's folder.
 	IsolationDefault = "default"
-	// IsolationStrict: the job also has process ids, a host name and shared memory of its
-	// own, can write only to its workspace and its own /tmp, has no capabilities, and does
-	// not see the agent's folder.
+	// IsolationStrict: the job is separate, and also has a host name and shared memory of its own,
+	// and can write only to its workspace and its own /tmp.
 	IsolationStrict = "strict"
 )
 
@@ -45,17 +45,12 @@ type Tmpfs struct {
 type User struct {
 	UID uint32 `json:"uid"`
 	GID uint32 `json:"gid"`
+	// Own: the user is one job's own, and so means nothing once the job is gone.
+	Own bool `json:"own,omitempty"`
 }
 
-// A strictly isolated job whose user is not specified runs as a user of its own. FirstOwnUser is
-// the first id of those users. OwnUsers is how many there are.
-const (
-	FirstOwnUser = 1_900_000_000
-	OwnUsers     = 100_000_000
-)
-
-// OfOneJob reports whether the user is one job's own, and so means nothing once the job is gone.
-func (u User) OfOneJob() bool { return u.UID-FirstOwnUser < OwnUsers }
+// HasInit reports whether the job has process ids of its own, and so an init.
+func (s *Spec) HasInit() bool { return s.Separate || s.Isolation == IsolationStrict }
 
 // ownFolder is the folder in the workspace that is reserved for Weir.
 const ownFolder = ".weir"
@@ -67,8 +62,10 @@ func (s *Spec) validateConfinement() error {
 		return fmt.Errorf("isolation: %.40q, must be one of %s", s.Isolation, strings.Join(Isolations, ", "))
 	case s.Isolation == IsolationStrict && (s.User == nil || s.User.UID == 0):
 		return errors.New("user: isolation strict needs a user other than root")
-	case s.AgentMounts == "" && (s.Isolation == IsolationStrict || len(s.Tmpfs) > 0):
-		return errors.New("agent_mounts: is empty, but isolation strict and tmpfs need private mounts")
+	case s.Separate && (s.Isolation != IsolationDefault || s.User == nil || s.User.UID == 0):
+		return errors.New("separate: needs isolation default, and a user other than root")
+	case s.AgentMounts == "" && (s.HasInit() || len(s.Tmpfs) > 0):
+		return errors.New("agent_mounts: is empty, but separate, isolation strict and tmpfs need private mounts")
 	case s.CPUEnforcement != "" && s.CPUEnforcement != EnforceQuota && s.CPUEnforcement != EnforceWeight:
 		return fmt.Errorf("cpu_enforcement: %.40q, must be %s or %s", s.CPUEnforcement, EnforceQuota, EnforceWeight)
 	}

@@ -33,7 +33,8 @@ import "time"
 // Version 2 adds the message Interrupt. Version 3 adds isolation, input and outputs to the
 // spec, and the counts of input and output to the result. Version 4 allows an Interrupt
 // without a signal. Version 5 adds the message Probe. Version 6 adds the end of the lease to the spec.
-const Version = 6
+// Version 7 adds separate and the user's own to the spec.
+const Version = 7
 
 // Oldest is the oldest version of a proxy that an agent supports.
 const Oldest = 1

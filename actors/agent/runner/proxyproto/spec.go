@@ -35,14 +35,16 @@ type Spec struct {
 
 	// Isolation is one of Isolations; empty: none.
 	Isolation string `json:"isolation,omitempty"`
+	// Separate: the job has the isolation default, and namespaces of its own: see IsolationDefault.
+	Separate bool `json:"separate,omitempty"`
 	// User is the user the job's processes run as; nil: the proxy's own.
 	User *User `json:"user,omitempty"`
 	// AgentMounts names the agent's mount namespace if the proxy is started in another one; empty
 	// if it is not, in which case the proxy mounts nothing.
 	AgentMounts string `json:"agent_mounts,omitempty"`
-	// Hidden is a folder that a strictly isolated job does not see, except for Visible.
+	// Hidden is a folder that a job with an init does not see, except for Visible.
 	Hidden string `json:"hidden,omitempty"`
-	// Visible are folders that a strictly isolated job sees even within Hidden, unchanged.
+	// Visible are folders that such a job sees even within Hidden, unchanged.
 	Visible []string `json:"visible,omitempty"`
 
 	// CPULimit is in cores, 0: none. CPUEnforcement says how it is enforced; empty: quota.

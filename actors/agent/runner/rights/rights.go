@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// As calls the function `work` with the file access rights of a user with a single group. Files
-// that `work` creates belong to that user. `work` must not leave its goroutine: the rights are
+// As calls the function `work` with the file access rights of a user with a single group, and
+// without any capability. Files that `work` creates belong to that user. `work` must not leave its goroutine: the rights are
 // those of one thread. As fails for another user unless this process is root.
 func As(uid, gid uint32, work func() error) error {
 	if int(uid) == os.Geteuid() && int(gid) == os.Getegid() {
@@ -30,8 +30,24 @@ func As(uid, gid uint32, work func() error) error {
 	return <-done
 }
 
-// become gives the calling thread the file access rights of a user. The kernel drops root's
-// privileges over all files along with it.
+// Open opens a file whose name a user gave, close-on-exec. It fails with ELOOP if the name leads
+// through a magic link, such as /proc/self/fd/3: that would be a file that this process has open,
+// whatever the rights of the user are.
+func Open(path string, flags int, mode uint32) (*os.File, error) {
+	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Mode: uint64(mode), Resolve: unix.RESOLVE_NO_MAGICLINKS}
+	for {
+		fd, err := unix.Openat2(unix.AT_FDCWD, path, &how)
+		switch err {
+		case nil:
+			return os.NewFile(uintptr(fd), path), nil
+		case unix.EINTR, unix.EAGAIN:
+		default:
+			return nil, &os.PathError{Op: "open", Path: path, Err: err}
+		}
+	}
+}
+
+// become gives the calling thread the file access rights of a user, and takes its capabilities away.
 func become(uid, gid int) error {
 	// The functions of package syscall would change all threads.
 	if err := unix.Setgroups([]int{gid}); err != nil {
@@ -48,5 +64,8 @@ func become(uid, gid int) error {
 	if now, err := unix.SetfsuidRetUid(-1); err != nil || now != uid {
 		return unix.EPERM
 	}
-	return nil
+	// The kernel has dropped those over files, but no others, such as those over other processes.
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	return unix.Capset(&header, &none[0])
 }

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -39,6 +40,10 @@ func TestWhatAUserMay(t *testing.T) {
 			if !errors.Is(err, fs.ErrPermission) {
 				t.Errorf("%s: %v, want a lack of rights", what, err)
 			}
+		}
+		status, err := os.ReadFile("/proc/thread-self/status")
+		if err != nil || !strings.Contains(string(status), "CapEff:\t0000000000000000\n") || !strings.Contains(string(status), "CapPrm:\t0000000000000000\n") {
+			t.Errorf("capabilities, %v:\n%s", err, status)
 		}
 		return os.WriteFile(own, nil, 0o600)
 	})

@@ -13,6 +13,7 @@ import (
 
 	"weir/chaos"
 	"weir/chaos/fault"
+	"weir/chaos/history"
 	"weir/chaos/witness"
 	"weir/cmd/weir/internal/devcluster"
 	"weir/cmd/weir/internal/screen"
@@ -62,6 +63,9 @@ func complete(config *devcluster.Config, dir string) {
 // it. The histories are below Dir.
 func Run(ctx context.Context, cfg Config, display *screen.Screen) (err error) {
 	complete(&cfg.Cluster, cfg.Dir)
+	if err := devcluster.CheckReachable(cfg.Cluster.Program, filepath.Join(cfg.Dir, history.WitnessFile)); err != nil {
+		return err
+	}
 	network, kinds, err := openNetwork(cfg.NoNetwork, &cfg.Cluster, display)
 	if err != nil {
 		return err
@@ -138,6 +142,9 @@ func (cfg *Config) press(ctx context.Context, up *devcluster.Cluster, rules faul
 		return err
 	}
 	load := cfg.load(record.Members, rules, schedule)
+	if err := witness.Prepare(cfg.Dir); err != nil {
+		return err
+	}
 	load.Users = people
 	if err := chaos.Run(ctx, load, cluster, clients, cfg.Watcher); err != nil {
 		return err

@@ -57,8 +57,8 @@ func prepareCluster(t *testing.T, host string, agents ...string) *cluster {
 		clients: map[string]*http.Client{}, addresses: map[string]string{}, processes: map[string]*process{},
 	}
 	t.Cleanup(c.close)
-	// Whoever comes first would make it for itself; jobs of other users have to pass.
-	if err := os.Mkdir(c.data(""), 0o711); err != nil {
+	// Jobs, which are other users than this, write what they witness below it.
+	if err := errors.Join(os.Chmod(filepath.Dir(c.dir), 0o711), os.Chmod(c.dir, 0o711)); err != nil {
 		t.Fatal(err)
 	}
 	for i, port := range freePorts(t, host, len(replicaNames)) {
@@ -237,10 +237,13 @@ func (c *cluster) showLogs() {
 	}
 }
 
-// folder makes a folder for what jobs witness.
+// folder makes a folder for what jobs witness. Whatever user they are, they may write there.
 func (c *cluster) folder(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(c.dir, "witness-")
+	if err == nil {
+		err = os.Chmod(dir, 0o777)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

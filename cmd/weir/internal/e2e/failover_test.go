@@ -24,11 +24,12 @@ func TestFailover(t *testing.T) {
 	short, long := small(200, "run", dir, "1s").with("cpu_limit", 0.8), small(4, "run", dir, release).with("cpu_limit", 0.5)
 	operation := c.start(t, object{"tasks": object{"short": short, "long": long}})
 	// These run through every change of the leader.
-	before := map[string]int64{}
+	before, known := map[string]int64{}, map[string]int{}
 	until(t, "the long jobs run", func() string {
 		for _, job := range c.jobs(t, operation, "running") {
 			if job.GetTask() == "long" && job.GetPid() != 0 {
 				before[job.GetId()] = job.GetPid()
+				known[job.GetId()] = pidInside(t, job.GetPid())
 			}
 		}
 		if len(before) == 4 {
@@ -69,8 +70,8 @@ func TestFailover(t *testing.T) {
 			t.Errorf("%s did not run exactly once: %v", cookie, lines)
 			continue
 		}
-		if pid, long := before[lines[0].job]; long && int64(lines[0].pid) != pid {
-			t.Errorf("job %s wrote pid %d, the API shows %d", lines[0].job, lines[0].pid, pid)
+		if pid, long := known[lines[0].job]; long && lines[0].pid != pid {
+			t.Errorf("job %s wrote pid %d, the API shows %d, which is %d in there", lines[0].job, lines[0].pid, before[lines[0].job], pid)
 		}
 	}
 	for _, agent := range agents {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -47,4 +49,21 @@ func readLines(t testing.TB, file string) (lines []line) {
 		lines = append(lines, l)
 	}
 	return lines
+}
+
+// pidInside returns the number by which a process knows itself: a job may have process ids of its own.
+func pidInside(t testing.TB, pid int64) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "\nNSpid:")
+	line, _, _ := strings.Cut(rest, "\n")
+	numbers := strings.Fields(line)
+	inside, err := strconv.Atoi(numbers[len(numbers)-1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inside
 }

@@ -20,8 +20,9 @@ func program(name string) string { return filepath.Join(programs, name) }
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// Jobs of other users pass folders and read files that tests make.
-	syscall.Umask(0o022)
+	// Each job is another user: they pass folders and read files that tests make, and several write
+	// to the same file.
+	syscall.Umask(0)
 	// Tests wait for processes most of their time. With more at once, what has deadlines of
 	// its own (elections, handshakes) fails for want of a processor.
 	if err := flag.Set("test.parallel", "12"); err != nil {
@@ -46,6 +47,9 @@ func buildAndRun(m *testing.M) (code int, err error) {
 		return 0, err
 	}
 	defer os.RemoveAll(programs)
+	if err := os.Chmod(programs, 0o755); err != nil {
+		return 0, err
+	}
 	for name, folder := range map[string]string{
 		"weir": "weir/cmd/weir", "weir-jobproxy": "weir/cmd/weir-jobproxy", "witness": "weir/cmd/weir/internal/e2e/witness",
 	} {

@@ -175,7 +175,7 @@ func TestReadiness(t *testing.T) {
 // put makes a file, whole from the beginning.
 func put(t *testing.T, file, text string) {
 	t.Helper()
-	if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(file+".new", []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Rename(file+".new", file); err != nil {

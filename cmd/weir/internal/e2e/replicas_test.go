@@ -227,9 +227,9 @@ func allAnew(t *testing.T, c *cluster) {
 	dir := c.folder(t)
 	release := filepath.Join(dir, "release")
 	held := c.start(t, one(small(4, "run", dir, release)))
-	before := map[string]int64{}
+	before, known := map[string]int64{}, map[string]int{}
 	for _, job := range c.runs(t, held, 4) {
-		before[job.GetId()] = job.GetPid()
+		before[job.GetId()], known[job.GetId()] = job.GetPid(), pidInside(t, job.GetPid())
 	}
 	// Some of these have ended when the replicas die, some run, some wait.
 	acknowledged := []string{c.start(t, one(small(2, "run", c.folder(t), "10ms"), object{"pool": "kept", "alias": "*kept"}))}
@@ -267,7 +267,7 @@ func allAnew(t *testing.T, c *cluster) {
 		t.Errorf("progress of the jobs that ran on: %v, want 4 completed and no others", p)
 	}
 	for cookie, lines := range witnessed(t, dir) {
-		if len(lines) != 2 || int64(lines[0].pid) != before[lines[0].job] || lines[1].what != "end" {
+		if len(lines) != 2 || lines[0].pid != known[lines[0].job] || lines[1].what != "end" {
 			t.Errorf("%s did not run exactly once: %v", cookie, lines)
 		}
 	}

@@ -22,10 +22,6 @@ func TestWhatJobsFind(t *testing.T) {
 	c := newCluster(t, here, "n1")
 	arguments := []string{"--gpu", "4", "--file-cache-size", "1MiB"}
 	if os.Geteuid() == 0 {
-		// Who is another has to get at its workspace.
-		if err := os.Chmod(filepath.Dir(c.dir), 0o711); err != nil {
-			t.Fatal(err)
-		}
 		arguments = append(arguments, "--job-user", "nobody")
 	}
 	c.startAgent("n1", arguments...)
@@ -112,12 +108,6 @@ func filesThatCannotBeHad(t *testing.T, c *cluster) {
 // gpusOfJobs has more jobs than GPUs; each job keeps a note of its own as long as it runs.
 func gpusOfJobs(t *testing.T, c *cluster) {
 	dir := c.folder(t)
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(c.dir, 0o711); err != nil {
-		t.Fatal(err)
-	}
 	line := `echo "$WEIR_GPUS" >> ` + dir + `/all; for g in $(echo "$WEIR_GPUS" | tr , ' '); do mkdir ` + dir + `/$g || exit 9; done; sleep 0.3; ` +
 		`for g in $(echo "$WEIR_GPUS" | tr , ' '); do rmdir ` + dir + `/$g; done`
 	operation := c.start(t, one(shell(8, line).with("gpu_limit", 2)))

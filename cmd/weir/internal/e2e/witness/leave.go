@@ -63,7 +63,7 @@ func serve(args []string) error {
 
 // listen writes each change of its peers as a line of JSON.
 func listen(ctx context.Context, client *discovery.Client, name string) error {
-	out, err := os.OpenFile(name+".heard", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	out, err := os.OpenFile(name+".heard", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
 	if err != nil {
 		return err
 	}

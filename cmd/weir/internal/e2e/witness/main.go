@@ -49,7 +49,7 @@ func main() {
 func run(args []string) error {
 	dir, length := args[0], args[1]
 	name := nameIn(dir)
-	lock, err := os.OpenFile(name+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(name+".lock", os.O_CREATE|os.O_RDWR, 0o666)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func run(args []string) error {
 
 // note appends a line with the job's id and this process's pid.
 func note(file, what string) error {
-	out, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	out, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
 	if err != nil {
 		return err
 	}
