@@ -38,6 +38,9 @@ func (s memories) Profiles(ctx context.Context, req *connect.Request[apipb.Memor
 		if key := req.Msg.GetKey(); key != "" {
 			p, ok := st.Profile(key)
 			if !ok {
+				p, ok = st.Profile(userOf(ctx) + ":" + key)
+			}
+			if !ok {
 				return fail(connect.CodeNotFound, state.CodeUnknownProfile, "%s: no profile %q: no operation with this profile has finished, or the profile was removed", what, key)
 			}
 			all = []*statepb.MemoryProfile{p}

@@ -47,6 +47,20 @@ type Config struct {
 	// TrailingLogs is how many of the log entries that a snapshot covers are kept, so that a
 	// replica that was down for a moment does not need the snapshot. Default 10240.
 	TrailingLogs uint64
+	// SnapshotLogBytes is how many bytes of log may follow a snapshot before the next one is made
+	// at once, without waiting for SnapshotInterval; the size of the last snapshot if that is more,
+	// so that snapshots are never written more often than the log. Default 64 MiB: large entries
+	// are few, and would otherwise fill the disk long before SnapshotThreshold.
+	SnapshotLogBytes int64
+	// TrailingBytes bounds the log entries that TrailingLogs keeps, in bytes. Default 32 MiB:
+	// beyond it the snapshot is the faster way.
+	TrailingBytes int64
+	// LogCacheBytes bounds the log entries in memory, for followers and the state machine. Default
+	// 32 MiB: 64 full batches.
+	LogCacheBytes int64
+	// AppendBytes bounds the entries in one request to a follower, which has one at least. Default
+	// 4 MiB: a larger request delays heartbeats.
+	AppendBytes int64
 
 	// BatchMaxCommands and BatchMaxBytes bound a log entry that holds the commands of several
 	// callers. Defaults 512 and 512 KiB, as raft advises: larger entries delay heartbeats.
@@ -169,6 +183,10 @@ func Default() Config {
 		SnapshotThreshold: 8192,
 		SnapshotInterval:  30 * time.Second,
 		TrailingLogs:      10240,
+		SnapshotLogBytes:  64 << 20,
+		TrailingBytes:     32 << 20,
+		LogCacheBytes:     32 << 20,
+		AppendBytes:       4 << 20,
 		BatchMaxCommands:  512,
 		BatchMaxBytes:     512 << 10,
 		EntryMaxBytes:     4 << 20,
@@ -203,6 +221,10 @@ func (c Config) Validate() error {
 	refuse(t.RPC < t.Lease, "rpc timeout %v is below the lease timeout %v", t.RPC, t.Lease)
 	refuse(c.SnapshotThreshold == 0, "snapshot threshold is 0")
 	refuse(c.SnapshotInterval < 5*time.Millisecond, "snapshot interval %v is below 5ms", c.SnapshotInterval)
+	refuse(c.SnapshotLogBytes < 1, "snapshot after %d bytes of log: must be at least 1", c.SnapshotLogBytes)
+	refuse(c.TrailingBytes < 1, "%d bytes of log behind a snapshot: must be at least 1", c.TrailingBytes)
+	refuse(c.LogCacheBytes < 1, "log cache of %d bytes: must be at least 1", c.LogCacheBytes)
+	refuse(c.AppendBytes < 1, "requests of %d bytes to followers: must be at least 1", c.AppendBytes)
 	refuse(c.BatchMaxCommands < 1, "batch of %d commands: must be at least 1", c.BatchMaxCommands)
 	refuse(c.BatchMaxBytes < 1, "batch of %d bytes: must be at least 1", c.BatchMaxBytes)
 	refuse(c.EntryMaxBytes < c.BatchMaxBytes, "entry limit of %d bytes is smaller than one batch (%d)", c.EntryMaxBytes, c.BatchMaxBytes)

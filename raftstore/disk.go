@@ -20,9 +20,6 @@ import (
 
 const (
 	logFile = "raft.db"
-	// logCacheEntries is how many log entries are kept in memory for followers and the
-	// state machine; 256 MiB if every batch is full.
-	logCacheEntries = 512
 	// openTimeout is how long to wait for another process to release the folder.
 	openTimeout = 2 * time.Second
 	tmpSuffix   = ".tmp"
@@ -57,6 +54,9 @@ type disk struct {
 
 	// term is the term on disk.
 	term currentTerm
+
+	// sizes has what the entries took when the disk was opened.
+	sizes logSizes
 
 	// remembering serializes changes of the identity.
 	remembering sync.Mutex

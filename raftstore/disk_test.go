@@ -387,6 +387,10 @@ func TestConfigsThatAreRefused(t *testing.T) {
 		"a lease above a heartbeat": {func(c *Config) { c.Timeouts.Lease = c.Timeouts.Heartbeat + 1 }, "below the lease timeout"},
 		"no batch":                  {func(c *Config) { c.BatchMaxCommands = 0 }, "batch of 0 commands"},
 		"an entry below a batch":    {func(c *Config) { c.EntryMaxBytes = 1 }, "smaller than one batch"},
+		"no log before a snapshot":  {func(c *Config) { c.SnapshotLogBytes = 0 }, "snapshot after 0 bytes of log"},
+		"no log behind a snapshot":  {func(c *Config) { c.TrailingBytes = -1 }, "-1 bytes of log behind a snapshot"},
+		"no log cache":              {func(c *Config) { c.LogCacheBytes = 0 }, "log cache of 0 bytes"},
+		"no requests":               {func(c *Config) { c.AppendBytes = 0 }, "requests of 0 bytes"},
 		"no watch buffer":           {func(c *Config) { c.WatchBuffer = 0 }, "watch buffer of 0"},
 	}
 	for name, test := range tests {

@@ -116,6 +116,8 @@ func (m *machine) view(f func(*state.State)) {
 type frozen struct {
 	machine *machine
 	state   *state.Frozen
+	// trail, if set, is called when the snapshot is written.
+	trail func()
 }
 
 func (m *machine) freeze() *frozen {

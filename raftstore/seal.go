@@ -125,8 +125,9 @@ func (d *disk) checkLog(first uint64) error {
 				return fmt.Errorf("log entry %d is stored with index %d", index, entry.Index)
 			}
 			if err := errors.Join(unseal(&entry), verify(&entry)); err != nil {
-				return err
+				return damaged(d.dir, fmt.Errorf("%s: %w", logFile, err))
 			}
+			d.sizes.add(index, sizeOf(&entry))
 		}
 		for _, key := range []string{"CurrentTerm", "LastVoteTerm", "LastVoteCand"} {
 			if _, err := d.value([]byte(key)); err != nil && !errors.Is(err, raftboltdb.ErrKeyNotFound) {

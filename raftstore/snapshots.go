@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
@@ -30,6 +31,8 @@ type snapshots struct {
 	dir string
 	// newest is the last log index of the newest snapshot when the store was opened.
 	newest uint64
+	// last is the newest snapshot now.
+	last atomic.Pointer[raft.SnapshotMeta]
 }
 
 // openSnapshots opens the snapshots in a replica's folder. It removes the remains of an
@@ -45,9 +48,12 @@ func openSnapshots(dir string, log hclog.Logger) (*snapshots, error) {
 	if err != nil || newest == "" {
 		return s, err
 	}
-	if s.newest, err = checkSnapshotMeta(filepath.Join(s.dir, newest)); err != nil {
+	meta, err := checkSnapshotMeta(filepath.Join(s.dir, newest))
+	if err != nil {
 		return nil, damaged(dir, fmt.Errorf("snapshot %s: %w", newest, err))
 	}
+	s.newest = meta.Index
+	s.last.Store(&meta)
 	// Open checks the content's checksum too.
 	_, content, err := s.Open(newest)
 	if err != nil {
@@ -100,26 +106,25 @@ func snapshotOrder(name string) []uint64 {
 	return order
 }
 
-// checkSnapshotMeta returns the last log index of the snapshot at path.
-func checkSnapshotMeta(path string) (uint64, error) {
+// checkSnapshotMeta returns what is known of the snapshot at path.
+func checkSnapshotMeta(path string) (meta raft.SnapshotMeta, err error) {
 	data, err := os.ReadFile(filepath.Join(path, snapshotMeta))
 	if err != nil {
-		return 0, err
+		return meta, err
 	}
 	sum, err := os.ReadFile(filepath.Join(path, snapshotMetaSum))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		// A crash interrupted Close between the two files.
 	case err != nil:
-		return 0, err
+		return meta, err
 	case string(sum) != metaSum(data):
-		return 0, fmt.Errorf("%s: stored checksum %q, computed %q", snapshotMeta, sum, metaSum(data))
+		return meta, fmt.Errorf("%s: stored checksum %q, computed %q", snapshotMeta, sum, metaSum(data))
 	}
-	var meta raft.SnapshotMeta
 	if err := json.Unmarshal(data, &meta); err != nil {
-		return 0, fmt.Errorf("%s: %w", snapshotMeta, err)
+		return meta, fmt.Errorf("%s: %w", snapshotMeta, err)
 	}
-	return meta.Index, nil
+	return meta, nil
 }
 
 func metaSum(meta []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(meta, castagnoli)) }
@@ -130,15 +135,23 @@ func (s *snapshots) Create(version raft.SnapshotVersion, index, term uint64, mem
 	if err != nil {
 		return nil, err
 	}
-	return &snapshotSink{SnapshotSink: sink, dir: s.dir}, nil
+	return &snapshotSink{SnapshotSink: sink, of: s, meta: raft.SnapshotMeta{ID: sink.ID(), Index: index, Term: term}}, nil
 }
 
 // snapshotSink adds the checksum once the snapshot is complete.
 type snapshotSink struct {
 	raft.SnapshotSink
-	dir string
+	of   *snapshots
+	meta raft.SnapshotMeta
 	// over is set once the sink is closed or cancelled; raft may do either again.
 	over bool
+}
+
+// Write implements io.Writer.
+func (s *snapshotSink) Write(data []byte) (int, error) {
+	n, err := s.SnapshotSink.Write(data)
+	s.meta.Size += int64(n)
+	return n, err
 }
 
 // Close implements io.Closer.
@@ -147,7 +160,8 @@ func (s *snapshotSink) Close() error {
 		return err
 	}
 	s.over = true
-	path := filepath.Join(s.dir, s.ID())
+	s.of.last.Store(&s.meta)
+	path := filepath.Join(s.of.dir, s.ID())
 	meta, err := os.ReadFile(filepath.Join(path, snapshotMeta))
 	if err != nil {
 		return err

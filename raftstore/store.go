@@ -20,7 +20,7 @@ const closePatience = 5 * time.Second
 type Store struct {
 	cfg        Config
 	disk       *disk
-	log        raft.LogStore
+	log        *logStore
 	transport  *transport
 	machine    *machine
 	raft       *raft.Raft
@@ -37,11 +37,12 @@ type Store struct {
 	beforeTransfer atomic.Pointer[func(context.Context)]
 
 	// closing is closed when Close begins. down is closed when raft's goroutines have ended.
-	// watching is closed when the watch of leadership has ended. stopped is closed when no call can
-	// get an answer any more.
-	closing, down, watching, stopped chan struct{}
-	closeOnce                        sync.Once
-	closeErr                         error
+	// stopped is closed when no call can get an answer any more.
+	closing, down, stopped chan struct{}
+	// watching are the watches of leadership and of the log's size.
+	watching  sync.WaitGroup
+	closeOnce sync.Once
+	closeErr  error
 }
 
 // Open starts the replica in cfg.Dir: it restores the latest snapshot, joins its peers, and
@@ -65,38 +66,33 @@ func Open(cfg Config) (*Store, error) {
 
 // start runs raft on an open disk and transport.
 func start(cfg Config, d *disk, t *transport, logger hclog.Logger) (*Store, error) {
-	cache, err := raft.NewLogCache(logCacheEntries, d)
-	if err != nil {
-		return nil, fmt.Errorf("log cache: %w", err)
-	}
 	s := &Store{
 		cfg:        cfg,
 		disk:       d,
-		log:        cache,
+		log:        newLogStore(d, cfg.LogCacheBytes),
 		transport:  t,
 		machine:    newMachine(cfg),
 		leadership: newLeadershipSignal(),
 		patience:   closePatience,
 		closing:    make(chan struct{}),
 		down:       make(chan struct{}),
-		watching:   make(chan struct{}),
 		stopped:    make(chan struct{}),
 	}
 	if err := s.beginEvents(); err != nil {
 		return nil, err
 	}
-	s.raft, err = raft.NewRaft(raftConfig(cfg, logger), fsm{s.machine}, s.log, d, d.snapshots, t)
-	if err != nil {
+	long := make(chan struct{}, 1)
+	s.log.stored = func() { s.tellLong(long) }
+	var err error
+	if s.raft, err = raft.NewRaft(raftConfig(cfg, logger), fsm{s.machine, s.trail}, s.log, d, d.snapshots, t); err != nil {
 		return nil, errors.Join(fmt.Errorf("start raft: %w", err), s.machine.restoreErr)
 	}
 	s.announcer = newAnnouncer(s.tellCommit)
 	t.announcer.Store(s.announcer)
 	t.book.raft.Store(s.raft)
 	s.batcher = newBatcher(cfg, s.appendEntry, s.explainPropose, &s.machine.proposed, s.announce)
-	go func() {
-		defer close(s.watching)
-		s.watchLeadership()
-	}()
+	s.watching.Go(s.watchLeadership)
+	s.watching.Go(func() { s.watchLog(long) })
 	stats := s.Stats()
 	cfg.Logger.Info("store open", "replica", cfg.ReplicaID, "dir", cfg.Dir, "new", d.bootstrapped,
 		"term", stats.Term, "snapshot", stats.Snapshot, "last", stats.Last)
@@ -125,6 +121,7 @@ func raftConfig(cfg Config, logger hclog.Logger) *raft.Config {
 	c.SnapshotThreshold = cfg.SnapshotThreshold
 	c.SnapshotInterval = cfg.SnapshotInterval
 	c.TrailingLogs = cfg.TrailingLogs
+	c.MaxAppendEntries = appendEntries
 	// A removed replica keeps running, but takes no part in the cluster, until an operator stops
 	// it.
 	c.ShutdownOnRemove = false
@@ -156,7 +153,7 @@ func (s *Store) close() error {
 	err := down.Error()
 	s.announcer.close()
 	close(s.down)
-	<-s.watching
+	s.watching.Wait()
 	s.machine.feed.close()
 	close(s.stopped)
 	return errors.Join(err, closed, s.disk.Close())

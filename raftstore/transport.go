@@ -26,6 +26,8 @@ type transport struct {
 	announcer atomic.Pointer[announcer]
 	// doubtful reports whether this replica's disk may hang.
 	doubtful func() bool
+	// appendBytes bounds the entries of a request.
+	appendBytes int64
 
 	mu   sync.Mutex
 	acks map[raft.ServerID]ack
@@ -42,9 +44,14 @@ type ack struct {
 	last uint64
 }
 
-// nearEntries is how many committed entries a peer may lack and still count as near. One request
-// can carry that many.
-const nearEntries = 64
+const (
+	// nearEntries is how many committed entries a peer may lack and still count as near. A few
+	// requests carry that many.
+	nearEntries = 64
+	// appendEntries is how many entries raft reads for a request to a follower, before the request
+	// is cut to Config.AppendBytes; so it bounds what is read in vain when entries are large.
+	appendEntries = 16
+)
 
 func newTransport(cfg Config, d *disk, log hclog.Logger) *transport {
 	stream := newStreamLayer(cfg)
@@ -53,12 +60,13 @@ func newTransport(cfg Config, d *disk, log hclog.Logger) *transport {
 		book.configured[raft.ServerID(p.ID)] = raft.ServerAddress(p.Address)
 	}
 	t := &transport{
-		stream:   stream,
-		book:     book,
-		beats:    newHeartbeats(&d.term),
-		doubtful: d.doubtful,
-		acks:     make(map[raft.ServerID]ack),
-		near:     make(map[raft.ServerID]time.Time),
+		stream:      stream,
+		book:        book,
+		beats:       newHeartbeats(&d.term),
+		doubtful:    d.doubtful,
+		appendBytes: cfg.AppendBytes,
+		acks:        make(map[raft.ServerID]ack),
+		near:        make(map[raft.ServerID]time.Time),
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream:                stream,
 			ServerAddressProvider: book,
@@ -97,6 +105,8 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, r
 	if t.doubtful() {
 		return errDoubtful
 	}
+	// Raft goes on after the last entry that is left, as it does after a request that is full.
+	req.Entries = firstBytes(req.Entries, t.appendBytes)
 	sent := time.Now()
 	err := t.NetworkTransport.AppendEntries(id, target, req, resp)
 	if r := t.book.raft.Load(); r != nil && err == nil && resp.Term == req.Term {
@@ -110,6 +120,16 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, r
 		a.stored(id, req.Term, has, req.LeaderCommitIndex)
 	}
 	return err
+}
+
+// firstBytes returns the first of entries that have at most limit bytes together; one at least.
+func firstBytes(entries []*raft.Log, limit int64) []*raft.Log {
+	for i, entry := range entries {
+		if limit -= sizeOf(entry); limit < 0 && i > 0 {
+			return entries[:i]
+		}
+	}
+	return entries
 }
 
 // acked records a peer's ack. The parameter commit is the commit index at that time.

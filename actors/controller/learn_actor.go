@@ -159,10 +159,14 @@ func (a *controllerActor) expect(op *statepb.Operation) func(*statepb.TaskSpec) 
 	return func(task *statepb.TaskSpec) *statepb.TaskMemory {
 		var profile *statepb.MemoryProfile
 		var learning *Learning
-		if key := op.GetSpec().MemoryProfileKey(task); key != "" {
+		key := op.GetSpec().MemoryProfileKey(op.GetUser(), task)
+		if key != "" {
 			profile, learning = a.cfg.State.Profile(key), a.cfg.State.Learning(key)
+			if profile == nil {
+				profile = a.cfg.State.Profile(op.GetSpec().FormerProfileKey(task))
+			}
 		}
-		known, err := Expect(op.GetSpec(), task, profile, learning)
+		known, err := Expect(op.GetSpec(), task, key, profile, learning)
 		if err != nil {
 			a.cfg.Logger.Warn("memory profile unreadable", "operation", op.GetId(), "error", err)
 		}

@@ -42,17 +42,18 @@ func (l *Learning) digests() (user, proxy *memory.Digest, err error) {
 	return user, proxy, nil
 }
 
-// Expect returns the memory state of a task before its first job, including its reserve. `profile`
+// Expect returns the memory state of a task before its first job, including its reserve. `key` is
+// that of its profile, empty if it has none. `profile`
 // is the memory profile that earlier operations have saved; `learning` is what an operation in
 // progress has learned. Either may be nil. If the data is unreadable, Expect returns an error, and
 // a state without that data.
-func Expect(spec *statepb.OperationSpec, task *statepb.TaskSpec, profile *statepb.MemoryProfile, learning *Learning) (*statepb.TaskMemory, error) {
+func Expect(spec *statepb.OperationSpec, task *statepb.TaskSpec, key string, profile *statepb.MemoryProfile, learning *Learning) (*statepb.TaskMemory, error) {
 	user, proxy, err := expected(task, profile, learning)
 	if err != nil {
-		err = fmt.Errorf("memory profile %s: %w", spec.MemoryProfileKey(task), err)
+		err = fmt.Errorf("memory profile %s: %w", key, err)
 		user, proxy = new(memory.Digest), new(memory.Digest)
 	}
-	m := &statepb.TaskMemory{Profile: spec.MemoryProfileKey(task), FromProfile: !user.Empty()}
+	m := &statepb.TaskMemory{Profile: key, FromProfile: !user.Empty()}
 	if m.GetFromProfile() {
 		m.UserDigest, m.ProxyDigest = user.Encode(), proxy.Encode()
 	}

@@ -60,11 +60,11 @@ func TestExpect(t *testing.T) {
 	} {
 		t.Run(story, func(t *testing.T) {
 			spec := sorting()
-			m, err := Expect(spec, spec.GetTasks()[0], test.profile, test.heard)
+			m, err := Expect(spec, spec.GetTasks()[0], spec.MemoryProfileKey("ann", spec.GetTasks()[0]), test.profile, test.heard)
 			if (err != nil) != test.wantErr {
 				t.Errorf("error %v", err)
 			}
-			if m.GetReserve().GetUser() != test.want || m.GetFromProfile() == test.wantNot || m.GetProfile() != "sorting" || m.GetSampleCount() != 0 {
+			if m.GetReserve().GetUser() != test.want || m.GetFromProfile() == test.wantNot || m.GetProfile() != "ann:"+spec.FormerProfileKey(spec.GetTasks()[0]) || m.GetSampleCount() != 0 {
 				t.Errorf("got a reserve of %d MiB, from a profile: %v; want %d", m.GetReserve().GetUser()/mebi, m.GetFromProfile(), test.want/mebi)
 			}
 			if again, err := memory.Decode(m.GetUserDigest()); err != nil || again.Count() != 0 {
@@ -196,7 +196,7 @@ func (c *committed) update(r *commandpb.TaskReserve) {
 // reserves and digests of all are those of one that was there all the time.
 func TestControllersContinue(t *testing.T) {
 	spec := sorting()
-	first, err := Expect(spec, spec.GetTasks()[0], &statepb.MemoryProfile{UserDigest: digestOf(t, 30, .7), ProxyDigest: digestOf(t, 30, .7)}, nil)
+	first, err := Expect(spec, spec.GetTasks()[0], "ann:sorting", &statepb.MemoryProfile{UserDigest: digestOf(t, 30, .7), ProxyDigest: digestOf(t, 30, .7)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

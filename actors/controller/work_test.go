@@ -41,7 +41,7 @@ func TestNext(t *testing.T) {
 			got := ""
 			op := sortOperation(test.state)
 			expect := func(task *statepb.TaskSpec) *statepb.TaskMemory {
-				known, err := Expect(op.GetSpec(), task, nil, nil)
+				known, err := Expect(op.GetSpec(), task, op.GetSpec().MemoryProfileKey(op.GetUser(), task), nil, nil)
 				if err != nil {
 					t.Error(err)
 				}

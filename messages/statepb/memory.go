@@ -41,9 +41,20 @@ func (x *OperationSpec) streams(task *TaskSpec) memory.Streams {
 	return s
 }
 
-// MemoryProfileKey returns the key of the memory profile of a task; empty if the operation has
-// none.
-func (x *OperationSpec) MemoryProfileKey(task *TaskSpec) string {
+// MemoryProfileKey returns the key of the memory profile of a task of a user's operation; empty if
+// the operation has none. Users have profiles of their own, so that what jobs of one need does not
+// decide what those of another get.
+func (x *OperationSpec) MemoryProfileKey(user string, task *TaskSpec) string {
+	if x.GetNoMemoryProfile() {
+		return ""
+	}
+	// A profile's own key has no colon.
+	return user + ":" + x.FormerProfileKey(task)
+}
+
+// FormerProfileKey returns the key of a task's profile in records of before users had profiles of
+// their own; empty if the operation has none.
+func (x *OperationSpec) FormerProfileKey(task *TaskSpec) string {
 	if x.GetNoMemoryProfile() {
 		return ""
 	}

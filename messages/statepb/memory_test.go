@@ -46,14 +46,17 @@ func TestMemoryProfileKey(t *testing.T) {
 	named := task("sort")
 	named.Memory.Profile = "sorting"
 	spec := &OperationSpec{Type: "vanilla"}
-	sort, again, uniq := spec.MemoryProfileKey(task("sort")), spec.MemoryProfileKey(task("sort")), spec.MemoryProfileKey(task("uniq"))
+	sort, again, uniq := spec.MemoryProfileKey("ann", task("sort")), spec.MemoryProfileKey("ann", task("sort")), spec.MemoryProfileKey("ann", task("uniq"))
 	if sort != again || sort == uniq {
 		t.Error("profiles are not those of commands")
 	}
-	if got := spec.MemoryProfileKey(named); got != "sorting" {
+	if got := spec.MemoryProfileKey("ann", named); got != "ann:sorting" {
 		t.Errorf("the profile that the user has named is %q", got)
 	}
-	if got := (&OperationSpec{NoMemoryProfile: true}).MemoryProfileKey(named); got != "" {
+	if spec.MemoryProfileKey("bob", task("sort")) == sort || spec.FormerProfileKey(named) != "sorting" {
+		t.Error("profiles are not those of users")
+	}
+	if got := (&OperationSpec{NoMemoryProfile: true}).MemoryProfileKey("ann", named); got != "" {
 		t.Errorf("an operation without profiles has %q", got)
 	}
 }

@@ -5546,8 +5546,13 @@ type Limits struct {
 	OperationBytesPerUser int64 `protobuf:"varint,9,opt,name=operation_bytes_per_user,json=operationBytesPerUser,proto3" json:"operation_bytes_per_user,omitempty"`
 	OperationBytesPerPool int64 `protobuf:"varint,10,opt,name=operation_bytes_per_pool,json=operationBytesPerPool,proto3" json:"operation_bytes_per_pool,omitempty"`
 	OperationBytes        int64 `protobuf:"varint,11,opt,name=operation_bytes,json=operationBytes,proto3" json:"operation_bytes,omitempty"`
-	unknownFields         protoimpl.UnknownFields
-	sizeCache             protoimpl.SizeCache
+	// What memory profiles take together.
+	MemoryProfileBytes int64 `protobuf:"varint,12,opt,name=memory_profile_bytes,json=memoryProfileBytes,proto3" json:"memory_profile_bytes,omitempty"`
+	// What the pools of a tree take, with its options, and those of all trees.
+	PoolBytesPerTree int64 `protobuf:"varint,14,opt,name=pool_bytes_per_tree,json=poolBytesPerTree,proto3" json:"pool_bytes_per_tree,omitempty"`
+	PoolBytes        int64 `protobuf:"varint,15,opt,name=pool_bytes,json=poolBytes,proto3" json:"pool_bytes,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Limits) Reset() {
@@ -5653,6 +5658,27 @@ func (x *Limits) GetOperationBytesPerPool() int64 {
 func (x *Limits) GetOperationBytes() int64 {
 	if x != nil {
 		return x.OperationBytes
+	}
+	return 0
+}
+
+func (x *Limits) GetMemoryProfileBytes() int64 {
+	if x != nil {
+		return x.MemoryProfileBytes
+	}
+	return 0
+}
+
+func (x *Limits) GetPoolBytesPerTree() int64 {
+	if x != nil {
+		return x.PoolBytesPerTree
+	}
+	return 0
+}
+
+func (x *Limits) GetPoolBytes() int64 {
+	if x != nil {
+		return x.PoolBytes
 	}
 	return 0
 }
@@ -6800,7 +6826,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"cluster_id\x18\x06 \x01(\tR\tclusterId\x12!\n" +
 	"\fdefault_tree\x18\a \x01(\tR\vdefaultTree\x12 \n" +
 	"\flast_pool_id\x18\b \x01(\x04R\n" +
-	"lastPoolId\"\xfd\x03\n" +
+	"lastPoolId\"\x83\x05\n" +
 	"\x06Limits\x12/\n" +
 	"\x13archived_operations\x18\x01 \x01(\x05R\x12archivedOperations\x12=\n" +
 	"\x1bfinished_jobs_per_operation\x18\x02 \x01(\x05R\x18finishedJobsPerOperation\x120\n" +
@@ -6815,7 +6841,11 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x18operation_bytes_per_user\x18\t \x01(\x03R\x15operationBytesPerUser\x127\n" +
 	"\x18operation_bytes_per_pool\x18\n" +
 	" \x01(\x03R\x15operationBytesPerPool\x12'\n" +
-	"\x0foperation_bytes\x18\v \x01(\x03R\x0eoperationBytes\"\xc5\x05\n" +
+	"\x0foperation_bytes\x18\v \x01(\x03R\x0eoperationBytes\x120\n" +
+	"\x14memory_profile_bytes\x18\f \x01(\x03R\x12memoryProfileBytes\x12-\n" +
+	"\x13pool_bytes_per_tree\x18\x0e \x01(\x03R\x10poolBytesPerTree\x12\x1d\n" +
+	"\n" +
+	"pool_bytes\x18\x0f \x01(\x03R\tpoolBytesJ\x04\b\r\x10\x0e\"\xc5\x05\n" +
 	"\x06Record\x127\n" +
 	"\x06header\x18\x01 \x01(\v2\x1d.weir.state.v1.SnapshotHeaderH\x00R\x06header\x12-\n" +
 	"\x04tree\x18\x02 \x01(\v2\x17.weir.state.v1.PoolTreeH\x00R\x04tree\x128\n" +

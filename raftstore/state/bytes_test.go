@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 
 	"weir/messages/bounds/boundstest"
@@ -284,4 +286,111 @@ func TestQuotasHold(t *testing.T) {
 			t.Fatalf("restored: %+v, before: %+v", restored.quotas, j.state.quotas)
 		}
 	})
+}
+
+// withACL returns options of a pool of about these bytes.
+func withACL(bytes int) map[string]any {
+	const most, entry = 250, 75
+	acl := map[string]any{}
+	for _, right := range []string{"read", "use", "manage", "administer"} {
+		var users []any
+		for i := range min(most, bytes/entry) {
+			users = append(users, fmt.Sprintf("user:%04d-%s", i, strings.Repeat("u", 55)))
+		}
+		if bytes -= len(users) * entry; len(users) > 0 {
+			acl[right] = users
+		}
+	}
+	return map[string]any{"acl": acl}
+}
+
+// TestPoolsAreBoundedInBytes (T4) adds pools with long lists of rights until a tree, or all trees,
+// have no more room. What makes a tree smaller is accepted, also when it has more than it may.
+func TestPoolsAreBoundedInBytes(t *testing.T) {
+	for name, test := range map[string]struct {
+		tree, all int64
+		want      string
+	}{
+		"of a tree": {1 << 20, 100 << 20, `pools of tree default take 9\d\d(\.\d)? KiB of 1 MiB \(pool_bytes_per_tree\), and this change adds \d\d\.\d KiB; ` +
+			`remove pools, or shorten their options, such as rights, of pool ads with those below it \(9\d\d(\.\d)? KiB\), pool default with those below it \(\d+ bytes\)`},
+		"of all trees": {100 << 20, 1 << 20, `pools of all trees take 9\d\d(\.\d)? KiB of 1 MiB \(pool_bytes\), and this change adds \d\d\.\d KiB; ` +
+			`remove pools, or shorten their options, such as rights, of tree default \(9\d\d(\.\d)? KiB\), tree gpu \(\d+ bytes\)`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newJournal(t)
+			j.must(treeEdit("", map[string]any{"nodes_filter": "!gpu"}), &commandpb.CreateTree{Tree: "gpu", Options: structOf(map[string]any{"nodes_filter": "gpu"})})
+			limits := WithBytes(&statepb.Limits{PoolBytesPerTree: test.tree, PoolBytes: test.all})
+			j.must(&commandpb.BeginTerm{Term: 2, Replica: "r1", ClusterId: "c1", Limits: limits}, createPool("ads", "", nil))
+			pools := 0
+			var r *commandpb.Refusal
+			for ; r == nil && pools < 100; pools++ {
+				result, _ := j.apply(createPool(fmt.Sprint("p", pools), "ads", withACL(40<<10)))
+				r = result.GetRefusal()
+			}
+			want := regexp.MustCompile(`^edit pool tree: limit reached: ` + test.want + `$`)
+			if r.GetCode() != CodeTooManyBytes || !want.MatchString(r.GetMessage()) {
+				t.Fatalf("pool %d is refused with %s %q, want %s", pools, r.GetCode(), r.GetMessage(), want)
+			}
+			refused, _ := j.apply(changePool("default", withACL(60<<10)))
+			if got := refused.GetRefusal().GetCode(); got != CodeTooManyBytes {
+				t.Errorf("an option of a pool that is there: %q", got)
+			}
+			// A lower limit holds for what is added.
+			limits.PoolBytesPerTree, limits.PoolBytes = test.tree/2, test.all/2
+			j.must(&commandpb.BeginTerm{Term: 3, Replica: "r1", ClusterId: "c1", Limits: limits},
+				changePool("p0", map[string]any{"acl": nil}), edit(removal("p1"), removal("p2")))
+			if refused, _ := j.apply(createPool("one", "", withACL(1000))); refused.GetRefusal() == nil {
+				t.Error("a pool is added where there is no room")
+			}
+			mustRestore(t, j.state.Freeze())
+		})
+	}
+}
+
+// TestEphemeralPoolsAreBoundedInBytes has each ephemeral pool take many bytes: the start that needs
+// one too many is refused.
+func TestEphemeralPoolsAreBoundedInBytes(t *testing.T) {
+	j := newJournal(t)
+	j.must(&commandpb.BeginTerm{Term: 2, Replica: "r1", ClusterId: "c1", Limits: WithBytes(&statepb.Limits{PoolBytesPerTree: 2 << 10})},
+		createPool("hub", "", map[string]any{"create_ephemeral_subpools": true}))
+	started := 0
+	for ; started < 100; started++ {
+		spec := specOf(1)
+		spec.Pool = "hub"
+		result, _ := j.apply(&commandpb.StartOperation{OperationId: fmt.Sprint("op", started), User: fmt.Sprint("user", started), Spec: spec})
+		if r := result.GetRefusal(); r != nil {
+			if r.GetCode() != CodeTooManyBytes || !strings.Contains(r.GetMessage(), limitTreeBytes) {
+				t.Errorf("refused with %s %q", r.GetCode(), r.GetMessage())
+			}
+			break
+		}
+	}
+	if started < 5 || started == 100 {
+		t.Errorf("%d starts were accepted", started)
+	}
+}
+
+// TestMemoryProfilesAreBoundedInBytes (T4) saves large profiles: those updated longest ago go.
+func TestMemoryProfilesAreBoundedInBytes(t *testing.T) {
+	j := newJournal(t)
+	j.must(&commandpb.BeginTerm{Term: 2, Replica: "r1", ClusterId: "c1", Limits: WithBytes(&statepb.Limits{MemoryProfileBytes: 1 << 20})})
+	for i := range 30 {
+		key := fmt.Sprintf("ann:p%02d", i)
+		j.state.setProfile(key, &statepb.MemoryProfile{Key: key, UserDigest: make([]byte, 100<<10), UpdatedTime: timestamppb.New(epochStart.Add(time.Duration(i) * time.Hour))})
+		c := &change{State: j.state}
+		memoryChange{c}.trimProfiles()
+		if j.state.profileBytes > 1<<20 {
+			t.Fatalf("profiles take %d bytes", j.state.profileBytes)
+		}
+		if _, kept := j.state.Profile(key); !kept {
+			t.Fatalf("the latest profile %s is gone", key)
+		}
+	}
+	if n := len(j.state.Profiles()); n != 10 {
+		t.Errorf("%d profiles of 100 KiB are kept in 1 MiB", n)
+	}
+	restored := mustRestore(t, j.state.Freeze())
+	if restored.profileBytes != j.state.profileBytes {
+		t.Errorf("%d bytes after a restore, %d before", restored.profileBytes, j.state.profileBytes)
+	}
 }

@@ -40,9 +40,6 @@ func (c treeChange) editTree(m *commandpb.EditTree) *refusal {
 	if err != nil {
 		return refusePool(err)
 	}
-	if refused := c.checkPools(what, t, len(d.record.GetPools())); refused != nil {
-		return refused
-	}
 	if refused := RightsIn(c.State).checkRights(what, pools); refused != nil {
 		return refused
 	}
@@ -52,6 +49,9 @@ func (c treeChange) editTree(m *commandpb.EditTree) *refusal {
 		}
 	}
 	d.record.Options = document(pools.Options())
+	if refused := c.checkPools(what, t, len(d.record.GetPools()), t.bytesOf(d.record)); refused != nil {
+		return refused
+	}
 	c.takeEdit(t, name, &d, pools)
 	return nil
 }
@@ -61,7 +61,7 @@ func (c treeChange) takeEdit(t *tree, name scheduling.TreeName, d *draft, pools 
 	d.record.Revision++
 	d.record.ModifiedTime = c.timestamp()
 	was := t.pools
-	t.record, t.pools = d.record, pools
+	t.replace(d.record, pools)
 	c.lastPool = d.lastPool
 	moved := make(map[string]string, len(d.renamed))
 	for now, was := range d.renamed {

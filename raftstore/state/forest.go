@@ -43,6 +43,9 @@ func (c treeChange) createTree(m *commandpb.CreateTree) *refusal {
 	if refused := RightsIn(c.State).checkRights(what, t.pools); refused != nil {
 		return refused
 	}
+	if refused := c.checkForest(what, &tree{record: &statepb.PoolTree{Name: string(name)}}, t.bytes); refused != nil {
+		return refused
+	}
 	if refused := c.checkFilter(name, t.pools.Settings().NodesFilter); refused != nil {
 		return refused
 	}

@@ -18,9 +18,18 @@ const (
 	limitPoolBytes = "operation_bytes_per_pool"
 	limitBytes     = "operation_bytes"
 
+	limitTreeBytes    = "pool_bytes_per_tree"
+	limitForestBytes  = "pool_bytes"
+	limitProfileBytes = "memory_profile_bytes"
+
 	defaultUserBytes = 256 << 20
 	defaultPoolBytes = 512 << 20
 	defaultBytes     = 2 << 30
+	// A list of a tree's pools fits into an answer; pools usually take less than 1 KiB.
+	defaultTreeBytes   = 16 << 20
+	defaultForestBytes = 64 << 20
+	// A profile usually takes some KiB.
+	defaultProfileBytes = 64 << 20
 )
 
 // DefaultLimits returns the limits of a cluster whose leader sets none. They are without bounds in
@@ -72,6 +81,7 @@ func completeLimits(l *statepb.Limits) (*statepb.Limits, *refusal) {
 	d := DefaultLimits()
 	if d.ByBytes = l.GetByBytes(); d.GetByBytes() {
 		d.OperationBytesPerUser, d.OperationBytesPerPool, d.OperationBytes = defaultUserBytes, defaultPoolBytes, defaultBytes
+		d.PoolBytesPerTree, d.PoolBytes, d.MemoryProfileBytes = defaultTreeBytes, defaultForestBytes, defaultProfileBytes
 	}
 	for _, limit := range []struct {
 		name        string
@@ -104,6 +114,9 @@ func completeLimits(l *statepb.Limits) (*statepb.Limits, *refusal) {
 		{limitUserBytes, l.GetOperationBytesPerUser(), &d.OperationBytesPerUser},
 		{limitPoolBytes, l.GetOperationBytesPerPool(), &d.OperationBytesPerPool},
 		{limitBytes, l.GetOperationBytes(), &d.OperationBytes},
+		{limitTreeBytes, l.GetPoolBytesPerTree(), &d.PoolBytesPerTree},
+		{limitForestBytes, l.GetPoolBytes(), &d.PoolBytes},
+		{limitProfileBytes, l.GetMemoryProfileBytes(), &d.MemoryProfileBytes},
 	} {
 		if limit.value < 0 {
 			return nil, refuse(CodeInvalidCommand, "begin term: limit %s is %d: it must be at least 1, or 0 for the default", limit.name, limit.value)
@@ -115,12 +128,12 @@ func completeLimits(l *statepb.Limits) (*statepb.Limits, *refusal) {
 	return d, nil
 }
 
-// checkPools refuses to create more pools in a tree than the limit. A tree that already has more,
-// because the limit was lowered, can still be edited.
-func (c treeChange) checkPools(what string, t *tree, pools int) *refusal {
+// checkPools refuses a change after which a tree has more pools, or takes more bytes, than the
+// limits. A tree that already has more, because a limit was lowered, can still be edited.
+func (c treeChange) checkPools(what string, t *tree, pools int, bytes int64) *refusal {
 	if limit := int(c.limits.GetPoolsPerTree()); pools > limit && pools > len(t.record.GetPools()) {
 		return refuse(CodeTooManyPools, "%s: tree %q would have %d pools instead of %d, but the limit pools_per_tree is %d: remove some",
 			what, t.record.GetName(), pools, len(t.record.GetPools()), limit)
 	}
-	return nil
+	return c.checkForest(what, t, bytes)
 }

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
@@ -128,7 +130,7 @@ func (c treeChange) enter(p *place, what string, pools pooltree.Tree, pool strin
 		return nil
 	}
 	if p.create = placed.Create; p.create != nil {
-		if refused := c.checkPools(what, t, len(placed.Tree.Pools())); refused != nil {
+		if refused := c.checkPools(what, t, len(placed.Tree.Pools()), t.bytes+int64(proto.Size(poolRecord(*p.create)))); refused != nil {
 			return refused
 		}
 		if p.pools, err = t.pools.Create(*p.create); err != nil {
@@ -192,7 +194,7 @@ func (c *change) dropEphemeral(t *tree, pool scheduling.PoolName) {
 func (c *change) replaceTree(t *tree, record *statepb.PoolTree, pools pooltree.Tree) {
 	record.Revision++
 	record.ModifiedTime = c.timestamp()
-	t.record, t.pools = record, pools
+	t.replace(record, pools)
 	c.emit(TreeChanged{Tree: scheduling.TreeName(record.GetName())})
 }
 

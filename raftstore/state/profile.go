@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
@@ -37,7 +39,7 @@ func (c memoryChange) saveMemoryProfiles(what string, o *operation, m *commandpb
 		t.Memory.Saved = true
 		p := shallow(saved.GetProfile())
 		p.UpdatedTime, p.LastOperation = c.timestamp(), string(o.id())
-		c.profiles[p.GetKey()] = p
+		c.setProfile(p.GetKey(), p)
 		c.emit(ProfileSaved{ID: o.id(), Task: scheduling.TaskName(t.GetName()), Profile: p})
 	}
 	o.record.LastIndex = c.index
@@ -87,20 +89,33 @@ func (c memoryChange) removeMemoryProfiles(m *commandpb.RemoveMemoryProfiles) *r
 		}
 	}
 	for _, key := range keys {
-		delete(c.profiles, key)
+		c.setProfile(key, nil)
 		c.emit(ProfileRemoved{Key: key})
 	}
 	return nil
 }
 
-// trimProfiles removes the profiles with the oldest update until their number is within
-// the limit.
+// trimProfiles removes the profiles with the oldest update until their number, and what they take,
+// are within the limits.
 func (c memoryChange) trimProfiles() {
-	for len(c.profiles) > int(c.limits.GetMemoryProfiles()) {
+	for len(c.profiles) > int(c.limits.GetMemoryProfiles()) || over(c.limits, c.profileBytes, c.limits.GetMemoryProfileBytes()) {
 		oldest := slices.MinFunc(values(c.profiles), compareUpdates)
-		delete(c.profiles, oldest.GetKey())
+		c.setProfile(oldest.GetKey(), nil)
 		c.emit(ProfileRemoved{Key: oldest.GetKey()})
 	}
+}
+
+// setProfile puts a profile in the place of the one with its key; nil removes that one.
+func (s *State) setProfile(key string, p *statepb.MemoryProfile) {
+	if former := s.profiles[key]; former != nil {
+		s.profileBytes -= int64(proto.Size(former))
+	}
+	if p == nil {
+		delete(s.profiles, key)
+		return
+	}
+	s.profiles[key] = p
+	s.profileBytes += int64(proto.Size(p))
 }
 
 func compareUpdates(a, b *statepb.MemoryProfile) int {
@@ -123,9 +138,13 @@ func (s verifier) verifyProfiles() error {
 	var b breach
 	n, limit := len(s.profiles), int(s.limits.GetMemoryProfiles())
 	b.when(n > limit, "%d memory profiles, the limit is %d", n, limit)
+	var taken int64
 	for key, p := range s.profiles {
+		taken += int64(proto.Size(p))
 		b.when(key == "" || p.GetKey() != key || p.GetSampleCount() < 0,
 			"memory profile %q: its record has key %q and %d samples", key, p.GetKey(), p.GetSampleCount())
 	}
+	b.when(taken != s.profileBytes, "memory profiles take %d bytes, counted are %d", taken, s.profileBytes)
+	b.when(over(s.limits, taken, s.limits.GetMemoryProfileBytes()), "memory profiles take %d bytes, the limit is %d", taken, s.limits.GetMemoryProfileBytes())
 	return b.err
 }

@@ -187,6 +187,52 @@ func holdersText(all []holder) string {
 	return strings.Join(parts, ", ")
 }
 
+// checkForest refuses a change after which a tree takes more bytes than it may, or all trees do.
+func (c treeChange) checkForest(what string, t *tree, bytes int64) *refusal {
+	if bytes <= t.bytes {
+		return nil
+	}
+	var whole int64
+	for _, other := range c.trees {
+		whole += other.bytes
+	}
+	name, adds := t.record.GetName(), bytes-t.bytes
+	full := func(whose, limit string, taken, most int64, holders []holder) *refusal {
+		return refuse(CodeTooManyBytes, "%s: limit reached: %s take %s of %s (%s), and this change adds %s; remove pools, or shorten their options, such as rights, of %s",
+			what, whose, bounds.Text(taken), bounds.Text(most), limit, bounds.Text(adds), cmp.Or(holdersText(holders), "this change"))
+	}
+	if limit := c.limits.GetPoolBytesPerTree(); over(c.limits, bytes, limit) {
+		return full(fmt.Sprintf("pools of tree %s", name), limitTreeBytes, t.bytes, limit, t.subtrees())
+	}
+	if limit := c.limits.GetPoolBytes(); over(c.limits, whole+adds, limit) {
+		var trees []holder
+		for other, t := range sorted(c.trees) {
+			trees = append(trees, holder{"tree " + string(other), t.bytes})
+		}
+		return full("pools of all trees", limitForestBytes, whole, limit, trees)
+	}
+	return nil
+}
+
+// subtrees returns what the pools below the root take, each with those below it.
+func (t *tree) subtrees() []holder {
+	taken := make(map[string]int64)
+	for _, p := range t.record.GetPools() {
+		path, err := t.pools.Path(scheduling.PoolName(p.GetName()))
+		if err != nil {
+			continue
+		}
+		for _, above := range path {
+			taken[string(above)] += int64(proto.Size(p))
+		}
+	}
+	var all []holder
+	for _, top := range t.pools.Children(scheduling.RootPool) {
+		all = append(all, holder{fmt.Sprintf("pool %s with those below it", top), taken[string(top)]})
+	}
+	return all
+}
+
 // jobsBudget returns how many bytes the finished jobs of an operation may take: fewer while the
 // operations in progress of its user, or of all, take more than they may. What jobs add to records
 // cannot be refused.

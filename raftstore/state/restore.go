@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	"weir/messages/statepb"
 	"weir/scheduling"
 	"weir/scheduling/cookies"
@@ -56,6 +58,7 @@ func (r *Restorer) add(record *statepb.Record) error {
 	case *statepb.Record_Allocation:
 		return r.addAllocation(m.Allocation)
 	case *statepb.Record_Profile:
+		r.state.profileBytes += int64(proto.Size(m.Profile))
 		return add(r.state.profiles, "memory profile", m.Profile.GetKey(), m.Profile)
 	case *statepb.Record_Claim:
 		return r.addClaim(m.Claim)

@@ -56,6 +56,8 @@ type State struct {
 	allocations map[scheduling.JobID]*statepb.Allocation
 	// profiles are the memory profiles that ended operations have saved, by key.
 	profiles map[string]*statepb.MemoryProfile
+	// profileBytes is what they take.
+	profileBytes int64
 	// claims and rates let a new leader continue where its predecessor stopped.
 	claims claims
 	rates  rates

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/messages/statepb"
@@ -25,6 +26,8 @@ type tree struct {
 	// below it.
 	immediate map[scheduling.PoolName]pooltree.Count
 	total     pooltree.Counts
+	// bytes is what the pools of record and its options take.
+	bytes int64
 }
 
 // newTree returns a tree at revision 1 without operations and with the pool
@@ -42,12 +45,39 @@ func newTree(name scheduling.TreeName, options pooltree.TreeOptions, id scheduli
 }
 
 func restoredTree(record *statepb.PoolTree, pools pooltree.Tree) *tree {
-	return &tree{
-		record:    record,
-		pools:     pools,
+	t := &tree{
+		record:    &statepb.PoolTree{},
 		immediate: make(map[scheduling.PoolName]pooltree.Count),
 		total:     make(pooltree.Counts),
 	}
+	t.replace(record, pools)
+	return t
+}
+
+// replace puts an edited record in the place of that of the tree.
+func (t *tree) replace(record *statepb.PoolTree, pools pooltree.Tree) {
+	t.bytes = t.bytesOf(record)
+	t.record, t.pools = record, pools
+}
+
+// bytesOf returns what a changed record of the tree takes. Only pools that have changed are looked at.
+func (t *tree) bytesOf(record *statepb.PoolTree) int64 {
+	bytes := t.bytes + int64(proto.Size(record.GetOptions())-proto.Size(t.record.GetOptions()))
+	former := make(map[*statepb.Pool]bool, len(t.record.GetPools()))
+	for _, p := range t.record.GetPools() {
+		former[p] = true
+	}
+	for _, p := range record.GetPools() {
+		if former[p] {
+			delete(former, p)
+			continue
+		}
+		bytes += int64(proto.Size(p))
+	}
+	for p := range former {
+		bytes -= int64(proto.Size(p))
+	}
+	return bytes
 }
 
 // readTree converts the pools of a record to those of package pooltree.

@@ -311,6 +311,8 @@ func (t *tree) verify(name scheduling.TreeName, immediate map[scheduling.PoolNam
 	for _, w := range t.record.GetWaste() {
 		b.when(!t.pools.Has(scheduling.PoolName(w.GetPool())), "waste of pool %q, but that pool is missing", w.GetPool())
 	}
+	taken := restoredTree(t.record, recorded).bytes
+	b.when(taken != t.bytes, "takes %d bytes, counted are %d", taken, t.bytes)
 	return cmp.Or(b.err, verifyWaste(t.record.GetWaste()))
 }
 
