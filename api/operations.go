@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/api/spec"
+	"weir/cluster/identity"
 	"weir/messages/apipb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -36,7 +37,8 @@ func (s operations) Start(ctx context.Context, req *connect.Request[apipb.StartR
 	}
 	result, err := s.propose(ctx, "start operation", &commandpb.StartOperation{
 		OperationId: s.cfg.NewID(), User: userOf(ctx), MutationId: mutation, Spec: described, CountFailures: true,
-		Time: timestamppb.New(s.cfg.Now()),
+		ByOperator: askerOf(ctx).Role == identity.Operator,
+		Time:       timestamppb.New(s.cfg.Now()),
 	})
 	if err != nil {
 		return nil, err

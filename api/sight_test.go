@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -142,4 +143,31 @@ func TestLaggingReplicaAsksAgain(t *testing.T) {
 	if got := <-answered; got.status != http.StatusOK {
 		t.Errorf("%d %s", got.status, got.raw)
 	}
+}
+
+// TestGatewayOwnsNothingOfOperators (T1): a gateway's user with the name of an operator does not own what
+// this one started.
+func TestGatewayOwnsNothingOfOperators(t *testing.T) {
+	s, _ := rightsSite(t)
+	operation := at(t, s.get("OperationService/Start", startBody(1, `, "pool": "ads", "title": "secret"`)), "operation_id").(string)
+	of := fmt.Sprintf(`{"operation": %q}`, operation)
+	as := []string{roleHeader, "gateway/web", apipb.HeaderOnBehalfOf, "oda"}
+	if got := s.post("OperationService/Abort", of, as...); got.status != http.StatusForbidden {
+		t.Errorf("abort: %d %s", got.status, got.raw)
+	}
+	if got := s.post("OperationService/Get", of, as...); got.status != http.StatusOK || strings.Contains(got.raw, "secret") {
+		t.Errorf("get: %d %s", got.status, got.raw)
+	}
+	s.get("OperationService/Abort", of)
+}
+
+// TestGroupsThatOperationsName (T1): a group is removed against the acl of an operation only by force.
+func TestGroupsThatOperationsName(t *testing.T) {
+	s, _ := rightsSite(t)
+	s.get("AccessService/EditGroup", `{"group": "helpers", "add": ["x"]}`)
+	s.get("OperationService/Start", startBody(1, `, "pool": "ads", "acl": {"read": ["group:helpers"]}`), roleHeader, "user/ann")
+	if got := s.post("AccessService/EditGroup", `{"group": "helpers", "delete": true}`); !strings.Contains(got.raw, "--force") {
+		t.Errorf("%d %s", got.status, got.raw)
+	}
+	s.get("AccessService/EditGroup", `{"group": "helpers", "delete": true, "force": true}`)
 }

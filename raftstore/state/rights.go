@@ -73,13 +73,19 @@ func (r Rights) Operation(who access.Who, right access.Right, op *statepb.Operat
 // Gives reports whether who started the operation, or has the right on it or on its pool in one of its
 // trees. It is Operation without the text of a refusal, for lists.
 func (r Rights) Gives(who access.Who, right access.Right, op *statepb.Operation) bool {
-	if who.Operator || who.User != "" && string(who.User) == op.GetUser() || operationRights(op.GetSpec().GetAcl()).Gives(right, who) {
+	if who.Operator || owns(who, op) || operationRights(op.GetSpec().GetAcl()).Gives(right, who) {
 		return true
 	}
 	return slices.ContainsFunc(op.GetTrees(), func(in *statepb.OperationTree) bool {
 		t := r.trees[scheduling.TreeName(in.GetTree())]
 		return t != nil && t.pools.Gives(right, who, scheduling.PoolName(in.GetPool()))
 	})
+}
+
+// owns reports whether who, who is no operator, started the operation. A user does not own what an
+// operator of the same name started. Operations of old do not tell these apart.
+func owns(who access.Who, op *statepb.Operation) bool {
+	return who.User != "" && string(who.User) == op.GetUser() && !op.GetByOperator()
 }
 
 // rightsOf yields the root and the pools of a tree that give rights, in a fixed order.
