@@ -138,7 +138,14 @@ func addEffective(of map[string]any, s pooltree.EffectiveStarvation) {
 // nodeAttributes returns the attributes of a node.
 func (p *path) nodeAttributes(st *state.State, n *statepb.Node) map[string]any {
 	id := scheduling.NodeID(n.GetId())
-	jobs := list(mapped(st.AllocationsOfNode(id), (*statepb.Allocation).GetJobId))
+	seen, hidden, jobs := p.asker.sight(st), 0, []any{}
+	for _, a := range st.AllocationsOfNode(id) {
+		if seen.readsID(a.GetOperationId()) {
+			jobs = append(jobs, a.GetJobId())
+		} else {
+			hidden++
+		}
+	}
 	of := map[string]any{
 		"id":              n.GetId(),
 		"state":           n.GetState(),
@@ -150,7 +157,7 @@ func (p *path) nodeAttributes(st *state.State, n *statepb.Node) map[string]any {
 		"resource_limits": amountsOf(n.GetResources().Amounts()),
 		"resource_usage":  amountsOf(st.NodeUsage(id)),
 		"jobs":            jobs,
-		"job_count":       float64(len(jobs)),
+		"job_count":       float64(len(jobs) + hidden),
 		"draining":        n.GetDrain() != nil,
 		"register_time":   timeOf(n.GetRegisteredTime()),
 	}

@@ -215,20 +215,19 @@ func (f *eventFlow) flush(end bool) error {
 func (f *eventFlow) cut(told []*eventpb.Event) (shown []*eventpb.Event, hidden int32) {
 	readable := make(map[string]bool)
 	f.cfg.Store.View(func(st *state.State) {
-		rights := state.RightsIn(st)
-		who := rights.Who(f.asker.subject())
+		seen := f.asker.sight(st)
 		for _, e := range told {
 			if _, known := readable[e.GetOperation()]; known || e.GetOperation() == "" {
 				continue
 			}
-			var missing error
 			if op, ok := st.Operation(scheduling.OperationID(e.GetOperation())); ok {
-				missing = rights.Operation(who, access.Read, op, "see the events of")
-			} else {
-				// It is not archived any more.
-				missing = rights.Pool(who, access.Read, scheduling.TreeName(e.GetTree()), scheduling.PoolName(e.GetPool()), "see the events")
+				readable[e.GetOperation()] = seen.reads(op)
+				continue
 			}
-			readable[e.GetOperation()] = missing == nil
+			// It is not archived any more, and its tree may be gone too.
+			_, _, known := st.Pools(scheduling.TreeName(e.GetTree()))
+			missing := seen.Pool(seen.who, access.Read, scheduling.TreeName(e.GetTree()), scheduling.PoolName(e.GetPool()), "see the events")
+			readable[e.GetOperation()] = seen.who.Operator || known && missing == nil
 		}
 	})
 	shown = slices.Clone(told)
@@ -237,13 +236,21 @@ func (f *eventFlow) cut(told []*eventpb.Event) (shown []*eventpb.Event, hidden i
 			hidden++
 			shown[i] = &eventpb.Event{
 				Index: e.GetIndex(), Position: e.GetPosition(), Time: e.GetTime(), Kind: e.GetKind(), Operation: e.GetOperation(), Tree: e.GetTree(), Pool: e.GetPool(),
-				Places: e.GetPlaces(), Node: e.GetNode(), Job: e.GetJob(), Resources: e.GetResources(), From: e.GetFrom(), To: e.GetTo(), Reason: e.GetReason(),
-				User: e.GetUser(), Interruption: e.GetInterruption(), Preemption: e.GetPreemption(), PreemptedFor: e.GetPreemptedFor(), RunSeconds: e.GetRunSeconds(),
+				Places: e.GetPlaces(), Node: e.GetNode(), Resources: e.GetResources(), From: e.GetFrom(), To: e.GetTo(), Reason: e.GetReason(),
+				User: e.GetUser(), Interruption: e.GetInterruption(), Preemption: e.GetPreemption(), PreemptedFor: beneficiaryOf(e), RunSeconds: e.GetRunSeconds(),
 				Replica: e.GetReplica(), Term: e.GetTerm(), Epoch: e.GetEpoch(),
 			}
 		}
 	}
 	return shown, hidden
+}
+
+// beneficiaryOf returns for which operation a job is preempted, without the name of its task.
+func beneficiaryOf(e *eventpb.Event) *eventpb.Beneficiary {
+	if e.GetPreemptedFor() == nil {
+		return nil
+	}
+	return &eventpb.Beneficiary{Operation: e.GetPreemptedFor().GetOperation(), Resources: e.GetPreemptedFor().GetResources()}
 }
 
 // eventFilter selects events; an empty field matches all.

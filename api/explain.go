@@ -141,7 +141,18 @@ func (s explanations) operation(ctx context.Context, m *apipb.ExplainRequest) ([
 			tell(x, last)
 		}
 	}
+	s.cutAll(ctx, all, hidden)
 	return all, nil
+}
+
+// cutAll removes from explanations what the caller may not see.
+func (s explanations) cutAll(ctx context.Context, all []*explainpb.Explanation, hidden bool) {
+	s.cfg.Store.View(func(st *state.State) {
+		seen := askerOf(ctx).sight(st)
+		for _, x := range all {
+			seen.cutExplanation(x, hidden)
+		}
+	})
 }
 
 // addScheduler adds the explanations of the leader's schedulers, or the fact that they are

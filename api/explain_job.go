@@ -50,6 +50,7 @@ func (s explanations) job(ctx context.Context, m *apipb.ExplainRequest) ([]*expl
 			return nil, err
 		}
 	}
+	s.cutAll(ctx, all, false)
 	return all, nil
 }
 

@@ -36,7 +36,7 @@ func (s nodes) List(ctx context.Context, req *connect.Request[apipb.ListNodesReq
 	return answer(out, err)
 }
 
-// Get shows one node and its jobs.
+// Get shows one node, and those of its jobs whose operations the caller may read.
 func (s nodes) Get(ctx context.Context, req *connect.Request[apipb.GetNodeRequest]) (*connect.Response[apipb.GetNodeResponse], error) {
 	id := scheduling.NodeID(req.Msg.GetNode())
 	out := &apipb.GetNodeResponse{}
@@ -46,9 +46,14 @@ func (s nodes) Get(ctx context.Context, req *connect.Request[apipb.GetNodeReques
 			return fail(connect.CodeNotFound, state.CodeUnknownNode, "get node: node %q not found: never registered, or removed: see weir node list", id)
 		}
 		out.Node = nodeOf(st, n)
+		seen := askerOf(ctx).sight(st)
 		for _, a := range st.AllocationsOfNode(id) {
 			op, _ := st.Operation(scheduling.OperationID(a.GetOperationId()))
-			out.Jobs = append(out.Jobs, jobs(s).running(st, op, a))
+			if seen.reads(op) {
+				out.Jobs = append(out.Jobs, jobs(s).running(st, op, a))
+			} else {
+				out.Hidden++
+			}
 			out.Node.MemoryLimits += describedTask(op, a.GetTask()).GetMemoryLimit()
 		}
 		return nil

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/api/spec"
+	"weir/cluster/identity"
 	"weir/messages/apipb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -36,7 +37,8 @@ func (s operations) Start(ctx context.Context, req *connect.Request[apipb.StartR
 	}
 	result, err := s.propose(ctx, "start operation", &commandpb.StartOperation{
 		OperationId: s.cfg.NewID(), User: userOf(ctx), MutationId: mutation, Spec: described, CountFailures: true,
-		Time: timestamppb.New(s.cfg.Now()),
+		ByOperator: askerOf(ctx).Role == identity.Operator,
+		Time:       timestamppb.New(s.cfg.Now()),
 	})
 	if err != nil {
 		return nil, err
@@ -109,47 +111,65 @@ func (s operations) List(ctx context.Context, req *connect.Request[apipb.ListOpe
 		return nil, invalid("list operations: %v", err)
 	}
 	out := &apipb.ListOperationsResponse{}
+	var latestFirst []scheduling.OperationID
 	err = s.read(ctx, "list operations", func(st *state.State) error {
-		past := m.GetAfter() == ""
-		rights := state.RightsIn(st)
-		who := rights.Who(askerOf(ctx).subject())
-		for _, op := range slices.Backward(slices.Collect(st.Operations())) {
-			if !past {
-				past = op.GetId() == m.GetAfter()
-				continue
-			}
-			hidden := rights.Operation(who, access.Read, op, "see all of")
-			if !selects(m, op, hidden == nil) {
-				continue
-			}
-			if len(out.Operations) == limit {
-				out.Incomplete = true
-				break
-			}
-			shown, err := operationOf(op, false)
-			if err != nil {
-				return err
-			}
-			if hidden != nil {
-				shown = cut(shown, hidden)
-			}
-			out.Operations = append(out.Operations, shown)
-		}
-		if !past {
-			return fail(connect.CodeNotFound, state.CodeUnknownOperation,
-				"list operations: no operation %q to continue after: start again without it", m.GetAfter())
+		for op := range st.Operations() {
+			latestFirst = append(latestFirst, scheduling.OperationID(op.GetId()))
 		}
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	slices.Reverse(latestFirst)
+	if m.GetAfter() != "" {
+		at := slices.Index(latestFirst, scheduling.OperationID(m.GetAfter()))
+		if at < 0 {
+			return nil, fail(connect.CodeNotFound, state.CodeUnknownOperation,
+				"list operations: no operation %q to continue after: start again without it", m.GetAfter())
+		}
+		latestFirst = latestFirst[at+1:]
+	}
+	// View blocks changes to the state, and rights of operations may be long.
+	for some := range slices.Chunk(latestFirst, operationsSearched) {
+		s.cfg.Store.View(func(st *state.State) { err = listed(st, askerOf(ctx).sight(st), some, m, limit, out) })
+		if err != nil || out.GetIncomplete() {
+			break
+		}
+	}
 	if err == nil {
 		s.addShares(ctx, out.Operations...)
 	}
 	return answer(out, err)
 }
 
+// listed adds those of some operations that a list request selects, as the caller may see them. It
+// sets Incomplete if there are more than the limit.
+func listed(st *state.State, seen sight, some []scheduling.OperationID, m *apipb.ListOperationsRequest, limit int, out *apipb.ListOperationsResponse) error {
+	for _, id := range some {
+		op, ok := st.Operation(id)
+		if !ok || !selects(m, op, seen) {
+			continue
+		}
+		if len(out.Operations) == limit {
+			out.Incomplete = true
+			return nil
+		}
+		shown, err := operationOf(op, false)
+		if err != nil {
+			return err
+		}
+		if hidden := seen.Operation(seen.who, access.Read, op, "see all of"); hidden != nil {
+			shown = cut(shown, hidden)
+		}
+		out.Operations = append(out.Operations, shown)
+	}
+	return nil
+}
+
 // selects reports whether an operation matches the filters of a list request. Of an operation that
 // the caller may not read, the text of the filter is compared with the id only.
-func selects(m *apipb.ListOperationsRequest, op *statepb.Operation, readable bool) bool {
+func selects(m *apipb.ListOperationsRequest, op *statepb.Operation, seen sight) bool {
 	now, err := lifecycle.ParseState(op.GetState())
 	switch {
 	case m.GetState() != "" && m.GetState() != op.GetState(),
@@ -161,7 +181,7 @@ func selects(m *apipb.ListOperationsRequest, op *statepb.Operation, readable boo
 		return true
 	default:
 		return strings.Contains(op.GetId(), m.GetFilter()) ||
-			readable && (strings.Contains(op.GetSpec().GetTitle(), m.GetFilter()) || strings.Contains(op.GetSpec().GetAlias(), m.GetFilter()))
+			seen.reads(op) && (strings.Contains(op.GetSpec().GetTitle(), m.GetFilter()) || strings.Contains(op.GetSpec().GetAlias(), m.GetFilter()))
 	}
 }
 

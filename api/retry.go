@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/cluster/identity"
 	"weir/messages/apipb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -63,7 +64,8 @@ func (s operations) Retry(ctx context.Context, req *connect.Request[apipb.RetryO
 		}
 		result, err := s.propose(ctx, what, &commandpb.StartOperation{
 			OperationId: s.cfg.NewID(), User: userOf(ctx), MutationId: m.GetMutationId(), Spec: again, RetryOf: out.GetRetryOf(), CountFailures: true,
-			Time: timestamppb.New(s.cfg.Now()),
+			ByOperator: askerOf(ctx).Role == identity.Operator,
+			Time:       timestamppb.New(s.cfg.Now()),
 		})
 		if err != nil {
 			return nil, err

@@ -1,14 +1,19 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"connectrpc.com/connect"
 
 	"weir/messages/apipb"
+	"weir/messages/explainpb"
 	"weir/messages/statepb"
 	"weir/raftstore/state"
+	"weir/scheduling"
 	"weir/scheduling/access"
 )
 
@@ -78,6 +83,57 @@ func (a *asking) read(st *state.State, op *statepb.Operation, verb string) error
 	rights := state.RightsIn(st)
 	a.decided = true
 	return rights.Operation(rights.Who(a.subject()), access.Read, op, verb)
+}
+
+// sight tells which operations a caller may read in a state.
+type sight struct {
+	state.Rights
+	who access.Who
+}
+
+func (a *asking) sight(st *state.State) sight {
+	rights := state.RightsIn(st)
+	return sight{rights, rights.Who(a.subject())}
+}
+
+// reads reports whether the caller may read an operation.
+func (s sight) reads(op *statepb.Operation) bool { return s.Gives(s.who, access.Read, op) }
+
+// readsID reports whether the caller may read an operation by its id. Only operators may read one that
+// is gone.
+func (s sight) readsID(id string) bool {
+	op, ok := s.State.Operation(scheduling.OperationID(id))
+	return s.who.Operator || ok && s.reads(op)
+}
+
+// cutExplanation removes what only those may see who may read an operation: names of its tasks and
+// ids of its jobs. An explanation may also name operations of others.
+func (s sight) cutExplanation(x *explainpb.Explanation, hidden bool) {
+	for _, f := range x.GetFacts() {
+		of := cmp.Or(f.GetOperation(), x.GetId())
+		if !hidden && (of == x.GetId() || s.readsID(of)) {
+			continue
+		}
+		if f.GetTask() != "" {
+			f.Text, f.Task = strings.ReplaceAll(f.GetText(), "task "+f.GetTask(), "a task"), ""
+		}
+		if f.GetJob() != "" {
+			f.Text, f.Job = strings.ReplaceAll(f.GetText(), "job "+f.GetJob(), "a job"), ""
+		}
+	}
+	if facts := x.GetFacts(); len(facts) > 0 {
+		x.Text = facts[0].GetText()
+	}
+	for _, victim := range x.GetLikelyVictims() {
+		if !s.readsID(victim.GetOperation()) {
+			victim.Job = ""
+		}
+	}
+	for i, task := range x.GetTasks() {
+		if hidden {
+			task.Name = fmt.Sprint(i + 1)
+		}
+	}
 }
 
 // seeJob returns an error unless the caller may read the operation of a job. If the call proposes a

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -17,6 +18,7 @@ import (
 	"weir/messages/apipb/apipbconnect"
 	"weir/messages/commandpb"
 	"weir/raftstore/state"
+	"weir/scheduling/access"
 )
 
 // Stats counts the calls at a replica's API.
@@ -98,8 +100,7 @@ func (s *server) recovered(_ context.Context, spec connect.Spec, _ http.Header, 
 // command to which the caller has no right does not even enter the log.
 func (s *server) propose(ctx context.Context, what string, command proto.Message) (*commandpb.Result, error) {
 	by := askerOf(ctx).subject()
-	var missing error
-	s.cfg.Store.View(func(st *state.State) { missing = state.RightsIn(st).Command(by, command) })
+	missing := s.judge(ctx, what, func(st *state.State) error { return state.RightsIn(st).Command(by, command) })
 	if missing = s.overlook(by, command, missing); missing != nil {
 		return nil, denied(missing)
 	}
@@ -120,6 +121,22 @@ func (s *server) read(ctx context.Context, what string, f func(*state.State) err
 	}
 	var err error
 	s.cfg.Store.View(func(st *state.State) { err = f(st) })
+	return err
+}
+
+// judge asks about a right in the state of this replica. It asks again with every write answered before
+// the call before it says no, because this replica may lag behind the one that gave the right.
+func (s *server) judge(ctx context.Context, what string, ask func(*state.State) error) error {
+	var err error
+	s.cfg.Store.View(func(st *state.State) { err = ask(st) })
+	var missing *access.Denied
+	if err == nil || !errors.As(err, &missing) {
+		return err
+	}
+	if err := (operations{s}).barrier(ctx, what); err != nil {
+		return err
+	}
+	s.cfg.Store.View(func(st *state.State) { err = ask(st) })
 	return err
 }
 

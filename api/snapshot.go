@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 
 	"connectrpc.com/connect"
 
@@ -30,7 +31,7 @@ func (s trees) Snapshot(ctx context.Context, req *connect.Request[apipb.Snapshot
 			return err
 		}
 		snapshot(out, st, t, view)
-		hideTitles(askerOf(ctx), st, out)
+		hideTexts(askerOf(ctx).sight(st), out)
 		return nil
 	})
 	return answer(out, err)
@@ -70,11 +71,16 @@ func snapshot(out *apipb.SnapshotResponse, st *state.State, t treeIn, view *acto
 	}
 }
 
-// hideTitles removes the titles of operations that the caller may not read.
-func hideTitles(by *asking, st *state.State, out *apipb.SnapshotResponse) {
+// hideTexts removes the titles of operations that the caller may not read, and the names of their
+// tasks.
+func hideTexts(seen sight, out *apipb.SnapshotResponse) {
 	for _, shown := range out.GetOperations() {
-		if op, _ := st.Operation(scheduling.OperationID(shown.GetId())); by.read(st, op, "see all of") != nil {
-			shown.Title = ""
+		if seen.readsID(shown.GetId()) {
+			continue
+		}
+		shown.Title = ""
+		for i, task := range shown.GetTasks() {
+			task.Name = fmt.Sprint(i + 1)
 		}
 	}
 }

@@ -111,7 +111,7 @@ func groupOf(g *statepb.Group) *apipb.Group {
 func (s whoAndWhat) EditGroup(ctx context.Context, req *connect.Request[apipb.EditGroupRequest]) (*connect.Response[apipb.EditGroupResponse], error) {
 	m := req.Msg
 	_, err := s.propose(ctx, "edit group", &commandpb.EditGroup{
-		Group: m.GetGroup(), Add: m.GetAdd(), Remove: m.GetRemove(), Delete: m.GetDelete(), User: userOf(ctx), Time: timestamppb.New(s.cfg.Now()),
+		Group: m.GetGroup(), Add: m.GetAdd(), Remove: m.GetRemove(), Delete: m.GetDelete(), UnlessInOperations: !m.GetForce(), User: userOf(ctx), Time: timestamppb.New(s.cfg.Now()),
 	})
 	return answer(&apipb.EditGroupResponse{}, err)
 }

@@ -119,7 +119,7 @@ tells the cluster of can be created without users.`,
 		SuggestFor: suggestRemove,
 		Short:      "Remove users from a group; without users, remove the group",
 		Long: `Remove users from a group, and with that the rights that they have through it. Without
-users, remove the group: no pool may give rights to it any more.`,
+users, remove the group: no pool and no operation may give rights to it any more.`,
 		Example: "  weir group remove ads bob\n  weir group remove ads",
 	}, func(args []string) (string, *apipb.EditGroupRequest) {
 		if len(args) == 1 {
@@ -132,8 +132,11 @@ users, remove the group: no pool may give rights to it any more.`,
 // editsGroup makes cmd apply the change of a group that the function edit returns, and print the
 // text `done`.
 func editsGroup(f *clientFlags, cmd *cobra.Command, edit func(args []string) (done string, edit *apipb.EditGroupRequest)) *cobra.Command {
+	force := false
+	cmd.Flags().BoolVar(&force, "force", false, "remove or create the group although operations name it in their acl: whoever is in a group of this name has rights on them")
 	cmd.RunE = f.verb(func(ctx context.Context, s *session, args []string) error {
 		done, request := edit(args)
+		request.Force = force
 		return s.said(s.EditGroup(ctx, request), &apipb.EditGroupResponse{}, "%s", done)
 	})
 	return cmd

@@ -129,15 +129,19 @@ func nodeText(answer *apipb.GetNodeResponse, now time.Time) string {
 	page.add("file cache", when(files != nil, fmt.Sprintf("%s used of %s", size(files.GetBytes()), size(files.GetLimit()))))
 	page.add("registered", moment(n.GetRegisteredTime(), now))
 	page.add("heartbeat", moment(n.GetLastHeartbeat(), now))
+	hidden := ""
+	if n := answer.GetHidden(); n > 0 {
+		hidden = fmt.Sprintf("jobs of others that you may not see: %d (it takes the right read: weir whoami)\n", n)
+	}
 	if len(answer.GetJobs()) == 0 {
-		return page.String() + "\nno jobs\n"
+		return page.String() + "\n" + cmp.Or(hidden, "no jobs\n")
 	}
 	g := newGrid("job", "operation", "task", "cookie>", "state", "age>", "memory>")
 	for _, j := range answer.GetJobs() {
 		g.row(j.GetId(), j.GetOperationId(), j.GetTask(), j.GetCookie(), jobState(j), lasted(j.GetStartTime(), j.GetFinishTime(), now),
 			jobMemory(j))
 	}
-	return page.String() + "\n" + g.String()
+	return page.String() + "\n" + g.String() + hidden
 }
 
 // killedAtOnce is how long jobs have to stop on a node that is removed by force.

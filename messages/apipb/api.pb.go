@@ -8471,9 +8471,12 @@ func (x *GetNodeRequest) GetNode() string {
 }
 
 type GetNodeResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Node          *Node                  `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	Jobs          []*Job                 `protobuf:"bytes,2,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  *Node                  `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// Those of operations that the caller may read.
+	Jobs []*Job `protobuf:"bytes,2,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	// How many jobs of others are not shown.
+	Hidden        int64 `protobuf:"varint,3,opt,name=hidden,proto3" json:"hidden,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8520,6 +8523,13 @@ func (x *GetNodeResponse) GetJobs() []*Job {
 		return x.Jobs
 	}
 	return nil
+}
+
+func (x *GetNodeResponse) GetHidden() int64 {
+	if x != nil {
+		return x.Hidden
+	}
+	return 0
 }
 
 type DrainNodeRequest struct {
@@ -10411,7 +10421,9 @@ type EditGroupRequest struct {
 	Add    []string `protobuf:"bytes,2,rep,name=add,proto3" json:"add,omitempty"`
 	Remove []string `protobuf:"bytes,3,rep,name=remove,proto3" json:"remove,omitempty"`
 	// The group is removed, with all users.
-	Delete        bool `protobuf:"varint,4,opt,name=delete,proto3" json:"delete,omitempty"`
+	Delete bool `protobuf:"varint,4,opt,name=delete,proto3" json:"delete,omitempty"`
+	// It is removed, or made again, although operations give rights to it.
+	Force         bool `protobuf:"varint,5,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -10470,6 +10482,13 @@ func (x *EditGroupRequest) GetRemove() []string {
 func (x *EditGroupRequest) GetDelete() bool {
 	if x != nil {
 		return x.Delete
+	}
+	return false
+}
+
+func (x *EditGroupRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
 	}
 	return false
 }
@@ -11529,10 +11548,11 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x11ListNodesResponse\x12'\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x11.weir.api.v1.NodeR\x05nodes\"$\n" +
 	"\x0eGetNodeRequest\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\tR\x04node\"^\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\"v\n" +
 	"\x0fGetNodeResponse\x12%\n" +
 	"\x04node\x18\x01 \x01(\v2\x11.weir.api.v1.NodeR\x04node\x12$\n" +
-	"\x04jobs\x18\x02 \x03(\v2\x10.weir.api.v1.JobR\x04jobs\"x\n" +
+	"\x04jobs\x18\x02 \x03(\v2\x10.weir.api.v1.JobR\x04jobs\x12\x16\n" +
+	"\x06hidden\x18\x03 \x01(\x03R\x06hidden\"x\n" +
 	"\x10DrainNodeRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x128\n" +
@@ -11645,12 +11665,13 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x05Group\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05users\x18\x02 \x03(\tR\x05users\x12?\n" +
-	"\rmodified_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\"j\n" +
+	"\rmodified_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\"\x80\x01\n" +
 	"\x10EditGroupRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x10\n" +
 	"\x03add\x18\x02 \x03(\tR\x03add\x12\x16\n" +
 	"\x06remove\x18\x03 \x03(\tR\x06remove\x12\x16\n" +
-	"\x06delete\x18\x04 \x01(\bR\x06delete\"\x13\n" +
+	"\x06delete\x18\x04 \x01(\bR\x06delete\x12\x14\n" +
+	"\x05force\x18\x05 \x01(\bR\x05force\"\x13\n" +
 	"\x11EditGroupResponse\"\x14\n" +
 	"\x12RevocationsRequest\"P\n" +
 	"\x13RevocationsResponse\x129\n" +

@@ -494,6 +494,9 @@ type StartOperation struct {
 	RetryOf string `protobuf:"bytes,6,opt,name=retry_of,json=retryOf,proto3" json:"retry_of,omitempty"`
 	// Which of its jobs have failed is kept. Commands of old did not ask for it.
 	CountFailures bool `protobuf:"varint,7,opt,name=count_failures,json=countFailures,proto3" json:"count_failures,omitempty"`
+	// Its user is an operator: a user of the same name does not own it. Commands of old did not say
+	// it.
+	ByOperator    bool `protobuf:"varint,8,opt,name=by_operator,json=byOperator,proto3" json:"by_operator,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -577,6 +580,13 @@ func (x *StartOperation) GetCountFailures() bool {
 	return false
 }
 
+func (x *StartOperation) GetByOperator() bool {
+	if x != nil {
+		return x.ByOperator
+	}
+	return false
+}
+
 // EditGroup changes a group of users, or removes it.
 type EditGroup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -585,11 +595,14 @@ type EditGroup struct {
 	Add    []string `protobuf:"bytes,2,rep,name=add,proto3" json:"add,omitempty"`
 	Remove []string `protobuf:"bytes,3,rep,name=remove,proto3" json:"remove,omitempty"`
 	// The group is removed, with all users.
-	Delete        bool                   `protobuf:"varint,4,opt,name=delete,proto3" json:"delete,omitempty"`
-	Time          *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=time,proto3" json:"time,omitempty"`
-	User          string                 `protobuf:"bytes,6,opt,name=user,proto3" json:"user,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Delete bool                   `protobuf:"varint,4,opt,name=delete,proto3" json:"delete,omitempty"`
+	Time   *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=time,proto3" json:"time,omitempty"`
+	User   string                 `protobuf:"bytes,6,opt,name=user,proto3" json:"user,omitempty"`
+	// A group to which operations give rights is neither removed nor made. Commands of old did not
+	// ask for it.
+	UnlessInOperations bool `protobuf:"varint,7,opt,name=unless_in_operations,json=unlessInOperations,proto3" json:"unless_in_operations,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *EditGroup) Reset() {
@@ -662,6 +675,13 @@ func (x *EditGroup) GetUser() string {
 		return x.User
 	}
 	return ""
+}
+
+func (x *EditGroup) GetUnlessInOperations() bool {
+	if x != nil {
+		return x.UnlessInOperations
+	}
+	return false
 }
 
 // Revoke has certificates no longer accepted, or accepted again.
@@ -4248,7 +4268,7 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x04 \x01(\tR\tclusterId\x12-\n" +
-	"\x06limits\x18\x05 \x01(\v2\x15.weir.state.v1.LimitsR\x06limits\"\x8c\x02\n" +
+	"\x06limits\x18\x05 \x01(\v2\x15.weir.state.v1.LimitsR\x06limits\"\xad\x02\n" +
 	"\x0eStartOperation\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1f\n" +
@@ -4257,14 +4277,17 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x04spec\x18\x04 \x01(\v2\x1c.weir.state.v1.OperationSpecR\x04spec\x12.\n" +
 	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x19\n" +
 	"\bretry_of\x18\x06 \x01(\tR\aretryOf\x12%\n" +
-	"\x0ecount_failures\x18\a \x01(\bR\rcountFailures\"\xa7\x01\n" +
+	"\x0ecount_failures\x18\a \x01(\bR\rcountFailures\x12\x1f\n" +
+	"\vby_operator\x18\b \x01(\bR\n" +
+	"byOperator\"\xd9\x01\n" +
 	"\tEditGroup\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x10\n" +
 	"\x03add\x18\x02 \x03(\tR\x03add\x12\x16\n" +
 	"\x06remove\x18\x03 \x03(\tR\x06remove\x12\x16\n" +
 	"\x06delete\x18\x04 \x01(\bR\x06delete\x12.\n" +
 	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
-	"\x04user\x18\x06 \x01(\tR\x04user\"\x9b\x01\n" +
+	"\x04user\x18\x06 \x01(\tR\x04user\x120\n" +
+	"\x14unless_in_operations\x18\a \x01(\bR\x12unlessInOperations\"\x9b\x01\n" +
 	"\x06Revoke\x129\n" +
 	"\n" +
 	"revocation\x18\x01 \x01(\v2\x19.weir.state.v1.RevocationR\n" +

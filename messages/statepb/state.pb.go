@@ -2721,7 +2721,10 @@ type Operation struct {
 	CountFailures bool `protobuf:"varint,30,opt,name=count_failures,json=countFailures,proto3" json:"count_failures,omitempty"`
 	// The operation has ended, and its spec is not whole any more: texts are cut, and environments
 	// are gone.
-	SpecCut       bool `protobuf:"varint,31,opt,name=spec_cut,json=specCut,proto3" json:"spec_cut,omitempty"`
+	SpecCut bool `protobuf:"varint,31,opt,name=spec_cut,json=specCut,proto3" json:"spec_cut,omitempty"`
+	// An operator started it, so that no user owns it who has the same name. Operations of old
+	// belong to the name alone.
+	ByOperator    bool `protobuf:"varint,32,opt,name=by_operator,json=byOperator,proto3" json:"by_operator,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2955,6 +2958,13 @@ func (x *Operation) GetCountFailures() bool {
 func (x *Operation) GetSpecCut() bool {
 	if x != nil {
 		return x.SpecCut
+	}
+	return false
+}
+
+func (x *Operation) GetByOperator() bool {
+	if x != nil {
+		return x.ByOperator
 	}
 	return false
 }
@@ -6498,7 +6508,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"Assignment\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\xcf\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\xf0\n" +
 	"\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x120\n" +
@@ -6536,7 +6546,9 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\bretry_of\x18\x1c \x01(\tR\aretryOf\x12:\n" +
 	"\x0egiven_up_error\x18\x1d \x01(\v2\x14.weir.state.v1.ErrorR\fgivenUpError\x12%\n" +
 	"\x0ecount_failures\x18\x1e \x01(\bR\rcountFailures\x12\x19\n" +
-	"\bspec_cut\x18\x1f \x01(\bR\aspecCut\x1aB\n" +
+	"\bspec_cut\x18\x1f \x01(\bR\aspecCut\x12\x1f\n" +
+	"\vby_operator\x18  \x01(\bR\n" +
+	"byOperator\x1aB\n" +
 	"\x14PreemptedOthersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01J\x04\b\a\x10\bJ\x04\b\b\x10\t\"\xe5\t\n" +

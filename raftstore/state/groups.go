@@ -40,6 +40,11 @@ func (c accessChange) editGroup(m *commandpb.EditGroup) *refusal {
 	if m.GetDelete() {
 		return c.deleteGroup(what, m)
 	}
+	if known == nil {
+		if refused := c.namedByOperations(what, m); refused != nil {
+			return refused
+		}
+	}
 	if known == nil && len(c.groups) >= MaxGroups {
 		return refuse(CodeTooManyGroups, "%s %q: there are %d groups, the maximum: remove others", what, m.GetGroup(), MaxGroups)
 	}
@@ -66,7 +71,7 @@ func (c accessChange) editGroup(m *commandpb.EditGroup) *refusal {
 	return nil
 }
 
-// deleteGroup removes a group to which no pool gives rights.
+// deleteGroup removes a group to which no pool gives rights; see also namedByOperations.
 func (c accessChange) deleteGroup(what string, m *commandpb.EditGroup) *refusal {
 	if len(m.GetAdd()) > 0 || len(m.GetRemove()) > 0 {
 		return refuse(CodeInvalidCommand, "%s %q: it cannot be removed and changed at once", what, m.GetGroup())
@@ -79,8 +84,35 @@ func (c accessChange) deleteGroup(what string, m *commandpb.EditGroup) *refusal 
 			}
 		}
 	}
+	if refused := c.namedByOperations(what, m); refused != nil {
+		return refused
+	}
 	delete(c.groups, m.GetGroup())
 	return nil
+}
+
+// namedByOperations refuses to remove a group to which operations give rights, and to make one that
+// was removed while they did: whoever is in a later group of that name would have these rights.
+func (c accessChange) namedByOperations(what string, m *commandpb.EditGroup) *refusal {
+	if !m.GetUnlessInOperations() {
+		return nil
+	}
+	name, first, n := "group:"+m.GetGroup(), "", 0
+	for op := range c.Operations() {
+		rights := op.GetSpec().GetAcl()
+		if !slices.Contains(rights.GetRead(), name) && !slices.Contains(rights.GetManage(), name) {
+			continue
+		}
+		if n == 0 {
+			first = op.GetId()
+		}
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	return refuse(CodeGroupInUse, "%s %q: the acl of %d operations names it, first %s: whoever is in a group of this name has rights on them: "+
+		"choose another name, wait until they are no longer archived, or accept it (--force)", what, m.GetGroup(), n, first)
 }
 
 func unknownGroup(what, name string) *refusal {

@@ -52,8 +52,7 @@ func (r Rights) Pool(who access.Who, right access.Right, tree scheduling.TreeNam
 // right on it or on its pool in one of its trees. The parameter `verb` says what who wants to do with
 // the operation.
 func (r Rights) Operation(who access.Who, right access.Right, op *statepb.Operation, verb string) error {
-	own := operationRights(op.GetSpec().GetAcl())
-	if who.Operator || who.User != "" && string(who.User) == op.GetUser() || own.Gives(right, who) {
+	if r.Gives(who, right, op) {
 		return nil
 	}
 	denied := &access.Denied{User: who.User, What: fmt.Sprintf("%s operation %s of user %q", verb, op.GetId(), op.GetUser()), Right: right}
@@ -62,17 +61,31 @@ func (r Rights) Operation(who access.Who, right access.Right, op *statepb.Operat
 		if t == nil {
 			continue
 		}
-		if pool := scheduling.PoolName(in.GetPool()); !t.pools.Gives(right, who, pool) {
-			denied.Tree, denied.Pool = scheduling.TreeName(in.GetTree()), pool
-			denied.Holders = append(denied.Holders, t.pools.Holders(right, pool)...)
-			continue
-		}
-		return nil
+		denied.Tree, denied.Pool = scheduling.TreeName(in.GetTree()), scheduling.PoolName(in.GetPool())
+		denied.Holders = append(denied.Holders, t.pools.Holders(right, denied.Pool)...)
 	}
-	denied.Holders = append(denied.Holders, own.Subjects(right)...)
+	denied.Holders = append(denied.Holders, operationRights(op.GetSpec().GetAcl()).Subjects(right)...)
 	slices.Sort(denied.Holders)
 	denied.Holders = slices.Compact(denied.Holders)
 	return denied
+}
+
+// Gives reports whether who started the operation, or has the right on it or on its pool in one of its
+// trees. It is Operation without the text of a refusal, for lists.
+func (r Rights) Gives(who access.Who, right access.Right, op *statepb.Operation) bool {
+	if who.Operator || owns(who, op) || operationRights(op.GetSpec().GetAcl()).Gives(right, who) {
+		return true
+	}
+	return slices.ContainsFunc(op.GetTrees(), func(in *statepb.OperationTree) bool {
+		t := r.trees[scheduling.TreeName(in.GetTree())]
+		return t != nil && t.pools.Gives(right, who, scheduling.PoolName(in.GetPool()))
+	})
+}
+
+// owns reports whether who, who is no operator, started the operation. A user does not own what an
+// operator of the same name started. Operations of old do not tell these apart.
+func owns(who access.Who, op *statepb.Operation) bool {
+	return who.User != "" && string(who.User) == op.GetUser() && !op.GetByOperator()
 }
 
 // rightsOf yields the root and the pools of a tree that give rights, in a fixed order.

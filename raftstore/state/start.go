@@ -41,6 +41,7 @@ func (c operationChange) startOperation(m *commandpb.StartOperation) *refusal {
 			AcceptedIndex: c.index,
 			RetryOf:       m.GetRetryOf(),
 			CountFailures: m.GetCountFailures(),
+			ByOperator:    m.GetByOperator(),
 		},
 		given: given,
 	})

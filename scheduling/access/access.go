@@ -106,7 +106,7 @@ func UserSubject(user scheduling.User) Subject { return userPrefix + Subject(use
 // everyone.
 type Who struct {
 	User scheduling.User
-	// Groups are all groups of the user.
+	// Groups are all groups of the user, sorted.
 	Groups []string
 	// Operator says that the user may do everything.
 	Operator bool
@@ -115,7 +115,8 @@ type Who struct {
 // Is reports whether the subject stands for who.
 func (w Who) Is(subject Subject) bool {
 	if group, ok := subject.Group(); ok {
-		return slices.Contains(w.Groups, group)
+		_, is := slices.BinarySearch(w.Groups, group)
+		return is
 	}
 	return subject == Everyone || w.User != "" && subject == UserSubject(w.User)
 }

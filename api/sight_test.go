@@ -1,0 +1,173 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"weir/cluster/identity"
+	"weir/messages/actorpb"
+	"weir/messages/apipb"
+	"weir/messages/commandpb"
+	"weir/messages/eventpb"
+	"weir/messages/explainpb"
+	"weir/messages/statepb"
+)
+
+// TestJobsOfOthers (T1): jobs of operations that one may not read are counted, wherever lists show
+// jobs; their ids, tasks and titles are not shown.
+func TestJobsOfOthers(t *testing.T) {
+	s, operation := rightsSite(t)
+	for _, subject := range subjectsOfTest {
+		reads := slices.Contains([]string{"user/ann", "user/reader", "user/member", "operator/oda"}, subject)
+		node := s.get("NodeService/Get", `{"node": "n1"}`, roleHeader, subject)
+		jobs, _ := node["jobs"].([]any)
+		if hidden := node["hidden"] == "1"; (len(jobs) == 1) != reads || hidden == reads {
+			t.Errorf("as %s: %v", subject, node)
+		}
+		want(t, node, "1", "node", "jobs")
+		of := at(t, s.get("AttributeService/Get", `{"path": "scheduler/pool_trees/default/nodes/n1"}`, roleHeader, subject), "value")
+		want(t, of, 1.0, "job_count")
+		if shown := len(at(t, of, "jobs").([]any)); (shown == 1) != reads {
+			t.Errorf("as %s the attributes of the node show %d jobs", subject, shown)
+		}
+		// The name of the task is what its owner wrote.
+		snapshot := at(t, s.get("TreeService/Snapshot", `{}`, roleHeader, subject), "operations", 0)
+		want(t, snapshot, map[bool]string{true: "t", false: "1"}[reads], "tasks", 0, "name")
+		events := s.answered("EventService/Read", `{"kinds": ["job_*"]}`, subject)
+		if !strings.Contains(events, operation) || strings.Contains(events, `"j1"`) != reads {
+			t.Errorf("as %s events are %s", subject, events)
+		}
+	}
+}
+
+// TestExplanationsOfOthers (T1): who may not read an operation is told why it waits, and no names of its
+// tasks or jobs.
+func TestExplanationsOfOthers(t *testing.T) {
+	s, operation := rightsSite(t)
+	s.view.Store(&actorpb.SchedulerView{Explanations: []*explainpb.Explanation{{
+		Tree: "default", Subject: "operation", Id: operation,
+		Facts: []*explainpb.Fact{{Code: "likely_victims", Task: "hush", Job: "j1", Operation: operation, Text: "job j1 leaves for task hush"}},
+		Tasks: []*explainpb.Task{{Name: "hush", Pending: 1}}, LikelyVictims: []*explainpb.Victim{{Job: "j1", Operation: operation, Node: "n1"}},
+	}}})
+	for subject, shows := range map[string]bool{"user/ann": true, "user/reader": true, "user/manager": false, "user/stranger": false} {
+		got := s.get("ExplainService/Explain", `{"operation": "op-1"}`, roleHeader, subject)
+		x := at(t, got, "explanations", 0)
+		if !shows {
+			want(t, x, "a job leaves for a task", "facts", 0, "text")
+			want(t, x, "1", "tasks", 0, "name")
+			want(t, x, "n1", "likely_victims", 0, "node")
+		}
+		raw := s.post("ExplainService/Explain", `{"operation": "op-1"}`, roleHeader, subject).raw
+		if strings.Contains(raw, "hush") != shows || strings.Contains(raw, "j1") != shows {
+			t.Errorf("as %s: %s", subject, raw)
+		}
+	}
+}
+
+// TestEventsOfWhatIsGone (T1): an operation and its tree may be gone, and its events are still those of
+// an operation that one may not read.
+func TestEventsOfWhatIsGone(t *testing.T) {
+	s, _ := rightsSite(t)
+	gone := []*eventpb.Event{{Kind: "operation_ended", Operation: "op-0", Tree: "removed", Pool: "ads", Message: "secret"}}
+	for user, want := range map[string]bool{"stranger": false, "reader": false, "oda": true} {
+		role := identity.User
+		if want {
+			role = identity.Operator
+		}
+		f := &eventFlow{server: s.handler.server, asker: &asking{caller: caller{Identity: identity.Identity{Cluster: "c1", Role: role, Name: user}}}}
+		_, hidden := f.cut(gone)
+		if (hidden == 0) != want {
+			t.Errorf("%s sees all: %t, want %t", user, hidden == 0, want)
+		}
+	}
+}
+
+// TestRevokedRightEndsStream (T1): a right that is taken away ends an open stream with the refusal,
+// without waiting for news.
+func TestRevokedRightEndsStream(t *testing.T) {
+	s, operation := rightsSite(t)
+	s.see(draining("1", false))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	req := connect.NewRequest(&apipb.WatchInstancesRequest{Operation: operation})
+	req.Header().Set(roleHeader, "user/reader")
+	stream, err := watcher(s).WatchInstances(ctx, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	if !stream.Receive() {
+		t.Fatal(stream.Err())
+	}
+	s.must(&commandpb.EditTree{Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Set{Set: &statepb.Pool{Name: "ads", Parent: "<Root>"}}}}})
+	if stream.Receive() {
+		t.Errorf("after the revocation it says %v", stream.Msg())
+	}
+	if err := stream.Err(); connect.CodeOf(err) != connect.CodePermissionDenied || !strings.Contains(err.Error(), "needs the right read") {
+		t.Errorf("the stream ends with %v", err)
+	}
+}
+
+// TestLaggingReplicaAsksAgain (T1): a right that was given at another replica counts at one that has not
+// heard of it yet.
+func TestLaggingReplicaAsksAgain(t *testing.T) {
+	s, _ := rightsSite(t)
+	behind := make(chan struct{})
+	s.hold.Store(&behind)
+	answered := make(chan reply, 1)
+	go func() {
+		answered <- s.post("OperationService/Start", startBody(1, `, "pool": "ads"`), roleHeader, "user/stranger")
+	}()
+	deadline := time.After(patience)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for s.held.Load() == 0 {
+		select {
+		case got := <-answered:
+			t.Fatalf("answered without a look at the other replicas: %d %s", got.status, got.raw)
+		case <-deadline:
+			t.Fatal("the call does not arrive")
+		case <-tick.C:
+		}
+	}
+	s.must(&commandpb.EditGroup{Group: "crew", Add: []string{"stranger"}})
+	s.hold.Store(nil)
+	close(behind)
+	if got := <-answered; got.status != http.StatusOK {
+		t.Errorf("%d %s", got.status, got.raw)
+	}
+}
+
+// TestGatewayOwnsNothingOfOperators (T1): a gateway's user with the name of an operator does not own what
+// this one started.
+func TestGatewayOwnsNothingOfOperators(t *testing.T) {
+	s, _ := rightsSite(t)
+	operation := at(t, s.get("OperationService/Start", startBody(1, `, "pool": "ads", "title": "secret"`)), "operation_id").(string)
+	of := fmt.Sprintf(`{"operation": %q}`, operation)
+	as := []string{roleHeader, "gateway/web", apipb.HeaderOnBehalfOf, "oda"}
+	if got := s.post("OperationService/Abort", of, as...); got.status != http.StatusForbidden {
+		t.Errorf("abort: %d %s", got.status, got.raw)
+	}
+	if got := s.post("OperationService/Get", of, as...); got.status != http.StatusOK || strings.Contains(got.raw, "secret") {
+		t.Errorf("get: %d %s", got.status, got.raw)
+	}
+	s.get("OperationService/Abort", of)
+}
+
+// TestGroupsThatOperationsName (T1): a group is removed against the acl of an operation only by force.
+func TestGroupsThatOperationsName(t *testing.T) {
+	s, _ := rightsSite(t)
+	s.get("AccessService/EditGroup", `{"group": "helpers", "add": ["x"]}`)
+	s.get("OperationService/Start", startBody(1, `, "pool": "ads", "acl": {"read": ["group:helpers"]}`), roleHeader, "user/ann")
+	if got := s.post("AccessService/EditGroup", `{"group": "helpers", "delete": true}`); !strings.Contains(got.raw, "--force") {
+		t.Errorf("%d %s", got.status, got.raw)
+	}
+	s.get("AccessService/EditGroup", `{"group": "helpers", "delete": true, "force": true}`)
+}
