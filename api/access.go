@@ -206,6 +206,8 @@ type asking struct {
 	need need
 	// request is the id of the call.
 	request string
+	// turn is the right of the call to compute.
+	turn *turn
 	// decided says that the right of the caller to see the answer has been checked.
 	decided bool
 }
@@ -225,7 +227,7 @@ func userOf(ctx context.Context) string { return askerOf(ctx).Name }
 
 // Handler serves the public API of a replica. It admits a call if its caller has the
 // permission and its subject has a place for one more. It rejects other calls before it
-// reads their bodies, so that they cost little.
+// reads their bodies, so that they cost little; and requests that are too large before it decodes them.
 type Handler struct {
 	server *server
 	next   http.Handler
@@ -261,9 +263,38 @@ func (h *Handler) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
+	call.turn = &turn{at: h.door.turns, of: subjectOf(call.Identity)}
+	w.turn = call.turn
+	defer call.turn.rest()
 	r = r.WithContext(context.WithValue(r.Context(), askingKey{}, call))
-	r.Body = w.body(r.Body, began)
+	done, refused := h.receive(w, r, call, began)
+	if refused != nil {
+		h.turnAway(w, r, began, refused)
+		return
+	}
+	defer done()
 	h.next.ServeHTTP(w, r)
+}
+
+// Beside lets requests in to a handler of metrics or health, a few at once.
+func (h *Handler) Beside(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, err := h.server.cfg.IdentityOf(r)
+		if err != nil {
+			http.Error(w, "unauthenticated: "+err.Error(), http.StatusUnauthorized)
+			return
+		}
+		of := subjectOf(who)
+		t := h.door.probes.enter(r.Context(), of)
+		if t == nil {
+			http.Error(w, h.door.crowded(h.door.probes, of), http.StatusTooManyRequests)
+			return
+		}
+		defer h.door.probes.leave(t)
+		to := newHurried(w, h.server.cfg.Limits.Stall)
+		defer to.finish(r)
+		next.ServeHTTP(to, r)
+	})
 }
 
 // admit finds out who makes a call, and returns an error if the role may not make it.

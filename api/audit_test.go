@@ -109,7 +109,7 @@ func TestAudited(t *testing.T) {
 			}
 			before := len(s.audited.taken(0))
 			headers := append([]string{roleHeader, test.subject, apipb.HeaderRequest, "my-request"}, test.headers...)
-			if knownProcedures()["/weir.api.v1."+test.procedure] {
+			if knownProcedures()["/weir.api.v1."+test.procedure].streams {
 				s.answered(test.procedure, test.body, test.subject)
 			} else if got := s.post(test.procedure, test.body, headers...); got.header.Get(apipb.HeaderRequest) != "my-request" {
 				t.Errorf("request %q", got.header.Get(apipb.HeaderRequest))

@@ -46,6 +46,7 @@ func (b bounds) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		if err := withinBounds(req.Spec().Procedure, req.Any()); err != nil {
 			return nil, err
 		}
+		restIfSlow(ctx, req.Spec().Procedure)
 		if answer, err = next(ctx, req); err != nil {
 			return nil, err
 		}
@@ -68,13 +69,34 @@ func (b bounds) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.
 		defer cancel()
 		defer context.AfterFunc(b.server.closing, cancel)()
 		b.server.hint(conn.ResponseHeader().Set)
-		return next(ctx, boundedConn{conn})
+		restIfSlow(ctx, conn.Spec().Procedure)
+		return next(ctx, boundedConn{conn, ctx})
 	}
 }
 
-// boundedConn is a stream whose request is within its bounds.
+// restIfSlow gives the turn of a call back if it is for operators or replicas only: these are few, and wait for
+// raft or read files.
+func restIfSlow(ctx context.Context, procedure string) {
+	if needs[procedure] == operatorsOnly || needs[procedure] == replicasOnly {
+		askerOf(ctx).turn.rest()
+	}
+}
+
+// boundedConn is a stream whose request is within its bounds, and whose answers are made in turns.
 type boundedConn struct {
 	connect.StreamingHandlerConn
+	ctx context.Context
+}
+
+// Send implements connect.StreamingHandlerConn.
+func (c boundedConn) Send(message any) error {
+	mine := askerOf(c.ctx).turn
+	mine.take(c.ctx)
+	err := c.StreamingHandlerConn.Send(message) // At rest when the first byte is sent.
+	if needs[c.Spec().Procedure] != operatorsOnly {
+		mine.take(c.ctx)
+	}
+	return err
 }
 
 // Receive implements connect.StreamingHandlerConn.

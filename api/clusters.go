@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 
 	"weir/messages/apipb"
+	"weir/raftstore"
 	"weir/raftstore/state"
 	"weir/scheduling"
 	"weir/scheduling/lifecycle"
@@ -61,8 +63,10 @@ func (s clusters) members(leader string) ([]*apipb.Member, error) {
 // Status answers from this replica alone.
 func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusRequest]) (*connect.Response[apipb.StatusResponse], error) {
 	asking, cancel := context.WithTimeout(ctx, quorumPatience)
-	quorum := s.cfg.Log.ReadBarrier(asking) == nil
+	reached := s.cfg.Log.ReadBarrier(asking)
 	cancel()
+	// A user with too many requests of its own does not see a cluster without a quorum.
+	quorum := reached == nil || errors.Is(reached, raftstore.ErrOverloaded)
 	// Read once, or the answer could name two leaders.
 	current, _ := s.cfg.Store.Leadership()
 	out := &apipb.StatusResponse{

@@ -11,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -72,14 +73,23 @@ type Limits struct {
 	Calls int
 	// Watches is how many calls may wait for an operation to change. Default 4096.
 	Watches int
-	// Outputs is how many calls may read output. Default 256: each holds up to 1 MiB.
+	// Outputs is how many calls may read output. Default 256: each holds up to 128 KiB.
 	Outputs int
 	// QueueTime is how long a call waits for a place before it is rejected. Default 500 ms: a
 	// client that waits costs less than one that comes again, but may give up after 1 s.
 	QueueTime time.Duration
-	// MessageBytes is the largest request. Default 2 MiB: a spec of the largest
-	// size with its envelope.
+	// MessageBytes is the largest request that starts an operation. Default 2 MiB: a spec of the
+	// largest size with its envelope. Other requests have bounds of their own.
 	MessageBytes int
+	// LargeRequests is how many calls may send more than 64 KiB at once. Default 8: each may need
+	// 20 MiB until it has ended.
+	LargeRequests int
+	// AtLeader is how many calls may wait for the leader at once. Default 64: it carries out many
+	// together, and what waits there cannot be shared among users any more.
+	AtLeader int
+	// Computing is how many calls may compute at once. Default: half of the processors, at least one,
+	// so that the others are left for the log, the scheduler and the connections.
+	Computing int
 	// Patience bounds every call that does not wait, also one with a later deadline or
 	// none. Default 10 s: longer than an election.
 	Patience time.Duration
@@ -99,7 +109,8 @@ type Limits struct {
 // DefaultLimits returns the default of every limit.
 func DefaultLimits() Limits {
 	return Limits{
-		Calls: 1024, Watches: 4096, Outputs: 256, QueueTime: 500 * time.Millisecond, MessageBytes: 2 << 20, Patience: 10 * time.Second, MaxWait: 10 * time.Minute,
+		Calls: 1024, Watches: 4096, Outputs: 256, QueueTime: 500 * time.Millisecond, MessageBytes: 2 << 20,
+		LargeRequests: 8, AtLeader: 64, Computing: max(1, runtime.GOMAXPROCS(0)/2), Patience: 10 * time.Second, MaxWait: 10 * time.Minute,
 		KeepAlive: 5 * time.Second, Stall: 10 * time.Second, RetryAfter: 200 * time.Millisecond,
 	}
 }
@@ -111,6 +122,7 @@ func (l Limits) Validate() error {
 		ok   bool
 	}{
 		{"calls", l.Calls > 0}, {"watches", l.Watches > 0}, {"outputs", l.Outputs > 0}, {"queue_time", l.QueueTime > 0}, {"message_bytes", l.MessageBytes > 0},
+		{"large_requests", l.LargeRequests > 0}, {"at_leader", l.AtLeader > 0}, {"computing", l.Computing > 0},
 		{"patience", l.Patience > 0}, {"max_wait", l.MaxWait > 0}, {"keep_alive", l.KeepAlive > 0}, {"stall", l.Stall > 0}, {"retry_after", l.RetryAfter > 0},
 	} {
 		if !limit.ok {

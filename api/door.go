@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -8,25 +9,39 @@ import (
 
 	"weir/cluster/identity"
 	"weir/messages/apipb/apipbconnect"
+	"weir/raftstore"
 )
 
-// door lets calls in by kind, each kind with places of its own.
+// door lets calls in by kind, each kind with places of its own. A call that is inside has one place
+// more for each thing that few may do at once: to send a large request, to wait for the leader, and
+// to compute.
 type door struct {
 	replica                       string
 	calls, watches, outputs, join *entrance
+	probes, large, leader, turns  *entrance
 	refused                       refusedSubjects
 }
 
-// joinPlaces is how many calls of replicas may be in flight: each makes one at a time.
-const joinPlaces = 64
+const (
+	// joinPlaces is how many calls of replicas may be in flight: each makes one at a time.
+	joinPlaces = 64
+	// probePlaces is how many requests for metrics and health may be in flight.
+	probePlaces = 16
+)
 
 func newDoor(replica string, limits Limits) *door {
+	// Whoever waits further inside has a place already, so these queues need no bound of their own.
+	inside := limits.Calls + limits.Watches + limits.Outputs + joinPlaces
 	return &door{
 		replica: replica,
-		calls:   newEntrance("calls", limits.Calls, limits.QueueTime),
-		watches: newEntrance("calls waiting for operations", limits.Watches, limits.QueueTime),
-		outputs: newEntrance("reads of output", limits.Outputs, limits.QueueTime),
-		join:    newEntrance("calls", joinPlaces, limits.QueueTime),
+		calls:   newEntrance("calls", limits.Calls, limits.Calls, limits.QueueTime),
+		watches: newEntrance("calls waiting for operations", limits.Watches, limits.Watches, limits.QueueTime),
+		outputs: newEntrance("reads of output", limits.Outputs, limits.Outputs, limits.QueueTime),
+		join:    newEntrance("calls", joinPlaces, joinPlaces, limits.QueueTime),
+		probes:  newEntrance("requests for metrics and health", probePlaces, probePlaces, limits.QueueTime),
+		large:   newEntrance("large requests", limits.LargeRequests, inside, limits.Patience),
+		leader:  newEntrance("requests to the leader", limits.AtLeader, inside, limits.Patience),
+		turns:   newEntrance("calls that compute", limits.Computing, inside, limits.Patience),
 	}
 }
 
@@ -52,20 +67,26 @@ func (d *door) enter(ctx context.Context, who identity.Identity, procedure strin
 	if t != nil {
 		return func() { e.leave(t) }, ""
 	}
+	return nil, d.crowded(e, of)
+}
+
+// crowded counts a refusal, and says how many places of an entrance the subject has.
+func (d *door) crowded(e *entrance, of subject) string {
 	d.refused.add(of, time.Now())
 	held, share, limit := e.holds(of)
-	return nil, fmt.Sprintf("%d %s of %s in flight on replica %s, with a limit of %d for each of the present users (%d in all): retry later, or use another replica",
+	return fmt.Sprintf("%d %s of %s in flight on replica %s, with a limit of %d for each of the present users (%d in all): retry later, or use another replica",
 		held, e.kind, of, d.replica, share, limit)
 }
 
 func (d *door) stats(now time.Time) Stats {
 	s := Stats{CallsLimit: d.calls.places.limit, WatchesLimit: d.watches.places.limit, OutputsLimit: d.outputs.places.limit}
-	var calls, watches, outputs, join int
-	s.Calls, calls = d.calls.count()
-	s.Watches, watches = d.watches.count()
-	s.Outputs, outputs = d.outputs.count()
-	_, join = d.join.count()
-	s.Queued = calls + watches + outputs + join
+	s.Calls, _ = d.calls.count()
+	s.Watches, _ = d.watches.count()
+	s.Outputs, _ = d.outputs.count()
+	for _, e := range []*entrance{d.calls, d.watches, d.outputs, d.join, d.probes, d.large, d.leader, d.turns} {
+		_, waiting := e.count()
+		s.Queued += waiting
+	}
 	s.Refused, s.RefusedSubjects = d.refused.count(now)
 	return s
 }
@@ -81,8 +102,8 @@ type entrance struct {
 	admitted map[*ticket]chan struct{}
 }
 
-func newEntrance(kind string, limit int, patience time.Duration) *entrance {
-	return &entrance{kind: kind, patience: patience, places: newPlaces(limit), admitted: map[*ticket]chan struct{}{}}
+func newEntrance(kind string, limit, queue int, patience time.Duration) *entrance {
+	return &entrance{kind: kind, patience: patience, places: newPlaces(limit, queue), admitted: map[*ticket]chan struct{}{}}
 }
 
 // enter returns the ticket of a call that has a place, or nil.
@@ -152,6 +173,62 @@ func (e *entrance) count() (taken, waiting int) {
 	return e.places.taken, e.places.waiting
 }
 
+// turn is the right of a call to compute: to decode its request, to read the state, to encode its
+// answer. Few calls have it at once, and users get it in turns. Whatever else a call does, waiting for
+// the leader, for a change or for its client, it does at rest. A nil turn is without effect.
+type turn struct {
+	at *entrance
+	of subject
+
+	mu   sync.Mutex
+	held *ticket
+}
+
+// take waits until the call may compute. It returns false if ctx was done before.
+func (t *turn) take(ctx context.Context) bool {
+	if t == nil {
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.held == nil {
+		t.held = t.at.enter(ctx, t.of)
+	}
+	return t.held != nil
+}
+
+// rest lets other calls compute.
+func (t *turn) rest() {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.held != nil {
+		t.at.leave(t.held)
+		t.held = nil
+	}
+}
+
+// resting lets other calls compute until `done` is called.
+func resting(ctx context.Context) (done func()) {
+	mine := askerOf(ctx).turn
+	mine.rest()
+	return func() { mine.take(ctx) }
+}
+
+// away makes a request of the call of ctx to the leader. Meanwhile other calls compute.
+func away[T any](ctx context.Context, d *door, request func() (T, error)) (answer T, err error) {
+	defer resting(ctx)()
+	of := subjectOf(askerOf(ctx).Identity)
+	t := d.leader.enter(ctx, of)
+	if t == nil {
+		return answer, fmt.Errorf("%w: %s", raftstore.ErrOverloaded, d.crowded(d.leader, of))
+	}
+	defer d.leader.leave(t)
+	return request()
+}
+
 // refusedSubjects counts refused calls, and the subjects that were refused in the last minute. The zero
 // value is ready to use.
 type refusedSubjects struct {
@@ -179,4 +256,128 @@ func (r *refusedSubjects) count(now time.Time) (calls uint64, subjects int) {
 		}
 	}
 	return r.calls, len(r.last)
+}
+
+// subject is who makes calls, and has a share of the places for them.
+type subject struct {
+	role identity.Role
+	name string
+}
+
+func subjectOf(who identity.Identity) subject { return subject{who.Role, who.Name} }
+
+// String names the subject in errors: user ann, operator oda.
+func (s subject) String() string {
+	if s.role == identity.User {
+		return "user " + s.name
+	}
+	return s.role.String() + " " + s.name
+}
+
+// places shares places for calls among subjects. It knows no clock, and is not safe for concurrent use.
+//
+// The fair share of a subject is 1/(n+1) of the places when n subjects have calls: the last part is for the
+// subject that comes next. A call of a subject that holds its fair share waits. A place that
+// comes free goes to the subject that holds fewest of those with a call that waits; of equals, to the
+// one that has waited longest since it got a place or came.
+type places struct {
+	limit int
+	// queue bounds the calls of one subject that wait.
+	queue    int
+	taken    int
+	waiting  int
+	subjects map[subject]*holding
+	// now grows with each subject that comes and each place that is given.
+	now uint64
+}
+
+// holding is what a subject has. It is dropped when that is nothing.
+type holding struct {
+	of      subject
+	held    int
+	waiting []*ticket // oldest first
+	// since is when the subject came or last got a place, as a number that grows.
+	since uint64
+}
+
+// ticket is a call that waits.
+type ticket struct{ of *holding }
+
+func newPlaces(limit, queue int) *places {
+	return &places{limit: limit, queue: queue, subjects: map[subject]*holding{}}
+}
+
+// share returns the fair share of a subject, at least 1.
+func (p *places) share() int { return max(1, p.limit/(len(p.subjects)+1)) }
+
+// enter asks for a place. It returns the ticket of the call, which admit may return, or nil if
+// too many calls of the subject wait already.
+func (p *places) enter(of subject) *ticket {
+	h := p.subjects[of]
+	if h == nil {
+		p.now++
+		h = &holding{of: of, since: p.now}
+		p.subjects[of] = h
+	}
+	if len(h.waiting) >= p.queue {
+		return nil
+	}
+	t := &ticket{of: h}
+	h.waiting = append(h.waiting, t)
+	p.waiting++
+	return t
+}
+
+// admit gives a place to the call that is next, and returns its ticket; nil if no call can have one. Call
+// it after each change until it returns nil.
+func (p *places) admit() *ticket {
+	if p.taken >= p.limit || p.waiting == 0 {
+		return nil
+	}
+	var next *holding
+	for _, h := range p.subjects {
+		if len(h.waiting) > 0 && h.held < p.share() && (next == nil || h.before(next)) {
+			next = h
+		}
+	}
+	if next == nil {
+		return nil
+	}
+	first := next.waiting[0]
+	next.waiting = next.waiting[1:]
+	p.waiting--
+	p.now++
+	next.held, next.since = next.held+1, p.now
+	p.taken++
+	return first
+}
+
+// before reports whether the next place is for h rather than for other.
+func (h *holding) before(other *holding) bool {
+	return cmp.Or(cmp.Compare(h.held, other.held), cmp.Compare(h.since, other.since)) < 0
+}
+
+// leave gives back the place of an admitted call.
+func (p *places) leave(t *ticket) {
+	t.of.held--
+	p.taken--
+	p.drop(t.of)
+}
+
+// abandon takes back a ticket that admit has not returned.
+func (p *places) abandon(t *ticket) {
+	for i, waits := range t.of.waiting {
+		if waits == t {
+			t.of.waiting = append(t.of.waiting[:i:i], t.of.waiting[i+1:]...)
+			p.waiting--
+			break
+		}
+	}
+	p.drop(t.of)
+}
+
+func (p *places) drop(h *holding) {
+	if h.held == 0 && len(h.waiting) == 0 {
+		delete(p.subjects, h.of)
+	}
 }

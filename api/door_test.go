@@ -2,8 +2,11 @@ package api
 
 import (
 	"context"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -90,7 +93,7 @@ func TestWatchesAndOutputsAreShared(t *testing.T) {
 
 // TestCallsWaitForAPlace lets a call in when another one of the user ends, and drops one whose client has gone.
 func TestCallsWaitForAPlace(t *testing.T) {
-	e := newEntrance("calls", 2, patience)
+	e := newEntrance("calls", 2, 2, patience)
 	first := e.enter(t.Context(), aUser("ann"))
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -109,4 +112,44 @@ func TestCallsWaitForAPlace(t *testing.T) {
 	if taken, waiting := e.count(); taken != 0 || waiting != 0 || len(e.places.subjects) != 0 {
 		t.Errorf("%d taken, %d wait, %d users", taken, waiting, len(e.places.subjects))
 	}
+}
+
+// TestProbesAreShared (T5): requests for metrics and health are bounded by user, like calls.
+func TestProbesAreShared(t *testing.T) {
+	s := newSite(t, func(l *Limits) { l.QueueTime = 10 * time.Millisecond })
+	started, hold := make(chan struct{}, probePlaces), make(chan struct{})
+	server := httptest.NewServer(s.handler.Beside(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			started <- struct{}{}
+			<-hold
+		}
+	})))
+	defer server.Close()
+	ask := func(path, who string) (int, string) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set(roleHeader, who)
+		res, err := server.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		said, _ := io.ReadAll(res.Body)
+		return res.StatusCode, string(said)
+	}
+	var slow sync.WaitGroup
+	for range probePlaces / 2 {
+		slow.Go(func() { ask("/slow", "client/mallory") })
+		<-started
+	}
+	if status, said := ask("/", "client/mallory"); status != http.StatusTooManyRequests || !strings.Contains(said, "8 requests for metrics and health of user mallory in flight") {
+		t.Errorf("one too many: %d %s", status, said)
+	}
+	if status, said := ask("/", "client/ann"); status != http.StatusOK {
+		t.Errorf("another user: %d %s", status, said)
+	}
+	close(hold)
+	slow.Wait()
 }

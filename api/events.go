@@ -177,10 +177,13 @@ func (f *eventFlow) wait(ctx context.Context, more <-chan struct{}) error {
 	}
 	quiet := time.NewTimer(max(f.cfg.Limits.KeepAlive-time.Since(f.sent), 0))
 	defer quiet.Stop()
+	done := resting(ctx)
 	select {
 	case <-more:
+		done()
 		return nil
 	case <-quiet.C:
+		done()
 		return f.flush(false)
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -63,6 +63,8 @@ func newSite(t testing.TB, change ...func(*Limits)) *site {
 	s := &site{replicaFake: newReplica(t), limits: DefaultLimits()}
 	// Nothing is told but what has happened, however slow the machine is.
 	s.limits.KeepAlive = time.Hour
+	// A call that waits and does not rest holds up all others.
+	s.limits.Computing = 1
 	for _, c := range change {
 		c(&s.limits)
 	}
@@ -87,6 +89,11 @@ func newSite(t testing.TB, change ...func(*Limits)) *site {
 		s.client.CloseIdleConnections()
 		server.Close()
 		directory.Close()
+		for _, e := range []*entrance{handler.door.large, handler.door.leader, handler.door.turns} {
+			if taken, waiting := e.count(); taken+waiting > 0 {
+				t.Errorf("%d places for %s are taken and %d calls wait though all have ended", taken, e.kind, waiting)
+			}
+		}
 	})
 	return s
 }

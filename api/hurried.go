@@ -13,10 +13,12 @@ type hurried struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	stall   time.Duration
+	// turn is given back while the client reads.
+	turn *turn
 }
 
 func newHurried(w http.ResponseWriter, stall time.Duration) *hurried {
-	return &hurried{w, http.NewResponseController(w), stall}
+	return &hurried{ResponseWriter: w, control: http.NewResponseController(w), stall: stall}
 }
 
 // Unwrap lets an http.ResponseController find the writer.
@@ -45,7 +47,10 @@ func (h *hurried) FlushError() error {
 	return errors.Join(h.control.Flush(), h.end())
 }
 
-func (h *hurried) begin() error { return able(h.control.SetWriteDeadline(time.Now().Add(h.stall))) }
+func (h *hurried) begin() error {
+	h.turn.rest()
+	return able(h.control.SetWriteDeadline(time.Now().Add(h.stall)))
+}
 
 func (h *hurried) end() error { return able(h.control.SetWriteDeadline(time.Time{})) }
 
@@ -67,7 +72,7 @@ func able(err error) error {
 }
 
 // body wraps a request body so that reading it fails once stall has passed since began.
-func (h *hurried) body(of io.ReadCloser, began time.Time) io.ReadCloser {
+func (h *hurried) body(of io.ReadCloser, began time.Time) *hurriedBody {
 	return &hurriedBody{of, h.control, began.Add(h.stall)}
 }
 

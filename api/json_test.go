@@ -25,7 +25,7 @@ func TestBadRequests(t *testing.T) {
 		"wrong type":           {"OperationService/List", `{"limit": "many"}`, 400, "", "limit"},
 		"no JSON":              {"OperationService/List", `limit=3`, 400, "", "ListOperationsRequest"},
 		"empty body":           {"OperationService/List", ` `, 400, "", "the body is empty: send at least {}"},
-		"too large":            {"OperationService/Start", `{"mutation_id": "` + strings.Repeat("x", 4<<10) + `"}`, 429, "", "larger than configured max"},
+		"too large":            {"OperationService/Start", `{"mutation_id": "` + strings.Repeat("x", 4<<10) + `"}`, 429, "invalid_argument", "Start: the request has more than 4096 bytes, the limit of this call (4 KiB)"},
 		"no spec":              {"OperationService/Start", `{}`, 400, "invalid_spec", "a spec is needed"},
 		"unknown option": {"OperationService/Start", `{"spec": {"tasks": {"t": {"job_count": 1, "comand": ["x"], "command": ["x"]}}}}`, 400, "invalid_spec",
 			`tasks.t.comand: unknown option; did you mean command?`},

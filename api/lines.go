@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -30,18 +29,15 @@ const (
 // soon as it arrives. An error before the first line is answered as in any call; a later one is
 // the last line, {"error": {...}}.
 type lines struct {
-	next http.Handler
-	// streams holds all procedures, true for those that answer with a stream.
-	streams map[string]bool
-	errors  *connect.ErrorWriter
-	// limit is the largest message that the API accepts, in bytes.
-	limit int
+	next       http.Handler
+	procedures map[string]procedure
+	errors     *connect.ErrorWriter
 }
 
 // ServeHTTP implements http.Handler.
 func (l lines) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || kind != "application/json" || r.Method != http.MethodPost || !l.streams[r.URL.Path] {
+	if err != nil || kind != "application/json" || r.Method != http.MethodPost || !l.procedures[r.URL.Path].streams {
 		l.next.ServeHTTP(&advised{ResponseWriter: w, request: r}, r)
 		return
 	}
@@ -54,7 +50,6 @@ func (l lines) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	part := make([]byte, partHead, partHead+len(message))
 	binary.BigEndian.PutUint32(part[1:], uint32(len(message)))
 	asked := r.Clone(r.Context())
-	asked.Header.Del("Content-Encoding")
 	asked.Header.Del("Connect-Accept-Encoding")
 	asked.Header.Set("Content-Type", "application/connect+json")
 	asked.Body = io.NopCloser(bytes.NewReader(append(part, message...)))
@@ -62,22 +57,12 @@ func (l lines) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.next.ServeHTTP(&lineWriter{to: w, request: r, errors: l.errors, header: http.Header{}}, asked)
 }
 
-// read returns the message of a request. It reads up to one byte more than the limit, so that
-// the next handler rejects a message that is too long.
+// read returns the message of a request, which receive has unpacked.
 func (l lines) read(r *http.Request) ([]byte, error) {
-	body := io.Reader(r.Body)
-	switch encoding := r.Header.Get("Content-Encoding"); encoding {
-	case "", "identity":
-	case "gzip":
-		unpacked, err := gzip.NewReader(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		body = unpacked
-	default:
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return nil, fmt.Errorf("Content-Encoding %q: use gzip or none", encoding)
 	}
-	message, err := io.ReadAll(io.LimitReader(body, int64(l.limit)+1))
+	message, err := io.ReadAll(r.Body)
 	if err == nil && len(bytes.TrimSpace(message)) == 0 {
 		err = errors.New("the body is empty: send at least {}")
 	}
@@ -178,10 +163,6 @@ type advised struct {
 	said    bool
 }
 
-// maxDrained bounds how many bytes of a rejected request are read and discarded: a client may
-// not look at the answer before it has sent its whole request.
-const maxDrained = 64 << 10
-
 // WriteHeader implements http.ResponseWriter.
 func (a *advised) WriteHeader(status int) {
 	if status != http.StatusUnsupportedMediaType && status != http.StatusMethodNotAllowed || a.said {
@@ -189,7 +170,6 @@ func (a *advised) WriteHeader(status int) {
 		return
 	}
 	a.said = true
-	_, _ = io.CopyN(io.Discard, a.request.Body, maxDrained)
 	why := fmt.Sprintf("Content-Type %q is not supported", a.request.Header.Get("Content-Type"))
 	if status == http.StatusMethodNotAllowed {
 		why = "the method is " + a.request.Method

@@ -25,16 +25,23 @@ func (s *server) observe(procedure string, err error, began time.Time) {
 	s.cfg.Observe(procedure, code, time.Since(began))
 }
 
-// knownProcedures returns the procedures of all services: true for those that answer with a
-// stream.
-func knownProcedures() map[string]bool {
-	all := map[string]bool{}
+// procedure is what is known of a call.
+type procedure struct {
+	// streams says that it answers with a stream.
+	streams bool
+	input   protoreflect.MessageDescriptor
+}
+
+// knownProcedures returns the procedures of all services.
+func knownProcedures() map[string]procedure {
+	all := map[string]procedure{}
 	for _, file := range []protoreflect.FileDescriptor{apipb.File_apipb_api_proto, apipb.File_apipb_events_proto, apipb.File_apipb_explain_proto} {
 		services := file.Services()
 		for i := range services.Len() {
 			methods := services.Get(i).Methods()
 			for j := range methods.Len() {
-				all["/"+string(services.Get(i).FullName())+"/"+string(methods.Get(j).Name())] = methods.Get(j).IsStreamingServer()
+				method := methods.Get(j)
+				all["/"+string(services.Get(i).FullName())+"/"+string(method.Name())] = procedure{method.IsStreamingServer(), method.Input()}
 			}
 		}
 	}

@@ -350,6 +350,7 @@ func (s operations) follow(ctx context.Context, name string, show func(op *apipb
 func (s operations) pause(ctx context.Context, happened <-chan struct{}, longest time.Duration) error {
 	timer := time.NewTimer(longest)
 	defer timer.Stop()
+	defer resting(ctx)()
 	select {
 	case <-happened:
 	case <-timer.C:

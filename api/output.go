@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,19 +17,17 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// The default and the largest size of one part of a job's output.
 const (
-	defaultOutputBytes = 256 << 10
-	maxOutputBytes     = 1 << 20
+	// outputBytes bounds the output in one answer, so that sending is shared among readers.
+	outputBytes = 128 << 10
+	// maxOutputBytes is the largest part that may be asked for.
+	maxOutputBytes = 1 << 20
 )
 
 // Output reads a part of a job's stdout or stderr from its node.
 func (s jobs) Output(ctx context.Context, req *connect.Request[apipb.JobOutputRequest]) (*connect.Response[apipb.JobOutputResponse], error) {
 	m := req.Msg
-	limit := m.GetLimit()
-	if limit == 0 {
-		limit = defaultOutputBytes
-	}
+	limit := cmp.Or(m.GetLimit(), outputBytes)
 	switch {
 	case m.GetStream() != "stdout" && m.GetStream() != "stderr":
 		return nil, invalid("job output: stream %q: must be stdout or stderr", m.GetStream())
@@ -40,7 +39,7 @@ func (s jobs) Output(ctx context.Context, req *connect.Request[apipb.JobOutputRe
 		return nil, err
 	}
 	part, err := s.cfg.Leader.ReadOutput(ctx, &actorpb.ReadOutput{
-		JobId: job.GetId(), Node: job.GetNode(), Stream: m.GetStream(), Offset: m.GetOffset(), Limit: limit,
+		JobId: job.GetId(), Node: job.GetNode(), Stream: m.GetStream(), Offset: m.GetOffset(), Limit: min(limit, outputBytes),
 	})
 	var absent *actorpb.Refused
 	switch {

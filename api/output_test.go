@@ -100,3 +100,15 @@ func TestWhyThereIsNoOutput(t *testing.T) {
 		})
 	}
 }
+
+// TestOutputComesInParts (T5) asks for a large part of output: an answer has no more than its share, and says where to go on.
+func TestOutputComesInParts(t *testing.T) {
+	s := newSite(t)
+	s.run(1, "j1")
+	s.output = func(m *actorpb.ReadOutput) (*actorpb.OutputPart, error) {
+		return &actorpb.OutputPart{Data: make([]byte, m.GetLimit()), NextOffset: m.GetOffset() + m.GetLimit()}, nil
+	}
+	for limit, wantNext := range map[string]string{"1048576": "131072", "0": "131072", "1000": "1000"} {
+		want(t, s.get("JobService/Output", `{"job_id": "j1", "stream": "stdout", "limit": "`+limit+`"}`), wantNext, "next_offset")
+	}
+}

@@ -19,7 +19,7 @@ type hall struct {
 }
 
 func newHall(limit int) *hall {
-	return &hall{newPlaces(limit), map[string][]*ticket{}, map[string][]*ticket{}}
+	return &hall{newPlaces(limit, limit), map[string][]*ticket{}, map[string][]*ticket{}}
 }
 
 // settle admits whoever can have a place.

@@ -37,7 +37,7 @@ func rightsSite(t *testing.T) (s *site, operation string) {
 
 // answered returns the answer of a call; of a stream the first line.
 func (s *site) answered(procedure, body, subject string) string {
-	if !knownProcedures()["/weir.api.v1."+procedure] {
+	if !knownProcedures()["/weir.api.v1."+procedure].streams {
 		return s.post(procedure, body, roleHeader, subject).raw
 	}
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)

@@ -47,8 +47,7 @@ type server struct {
 	// removed holds the ids of replicas that were removed through this one: removing
 	// one of them again is not an error.
 	removed sync.Map
-	// procedures holds all procedures, true for those that answer with a stream.
-	procedures map[string]bool
+	procedures map[string]procedure
 }
 
 // NewHandler returns the handler that serves the public API of a replica.
@@ -59,13 +58,15 @@ func NewHandler(cfg Config) (*Handler, error) {
 	if missing := unlisted(); len(missing) > 0 {
 		return nil, fmt.Errorf("api: who may call %s is not in the table of access", strings.Join(missing, ", "))
 	}
+	d := newDoor(cfg.Replica, cfg.Limits)
+	cfg.Log, cfg.Leader, cfg.Signals = sharedLog{cfg.Log, d}, sharedLeader{cfg.Leader, d}, patientSignals{cfg.Signals}
 	s := &server{cfg: cfg, changes: newChanges(), procedures: knownProcedures()}
 	var cancel context.CancelFunc
 	s.closing, cancel = context.WithCancel(context.Background())
 	go s.changes.read(s.closing, cfg.Store, cfg.Store.Applied()+1)
 	options := []connect.HandlerOption{
 		connect.WithInterceptors(bounds{s}, audits{s}, decisions{}),
-		connect.WithReadMaxBytes(cfg.Limits.MessageBytes),
+		connect.WithReadMaxBytes(max(cfg.Limits.MessageBytes, editBytes)),
 		connect.WithCodec(strictJSON{jsonName}),
 		connect.WithCodec(strictJSON{jsonCharsetName}),
 		connect.WithRecover(s.recovered),
@@ -83,11 +84,60 @@ func NewHandler(cfg Config) (*Handler, error) {
 	routes.Handle(apipbconnect.NewAuditServiceHandler(auditLog{s}, options...))
 	routes.Handle(apipbconnect.NewExplainServiceHandler(explanations{s}, options...))
 	routes.Handle(apipbconnect.NewAccessServiceHandler(whoAndWhat{s}, options...))
-	byLine := lines{next: routes, streams: s.procedures, errors: connect.NewErrorWriter(options...), limit: cfg.Limits.MessageBytes}
-	return &Handler{
-		server: s, next: byLine, errors: connect.NewErrorWriter(options...), close: cancel,
-		door: newDoor(cfg.Replica, cfg.Limits),
-	}, nil
+	byLine := lines{next: routes, procedures: s.procedures, errors: connect.NewErrorWriter(options...)}
+	return &Handler{server: s, next: byLine, errors: connect.NewErrorWriter(options...), close: cancel, door: d}, nil
+}
+
+// sharedLog is a Log at which each user has a share of the requests.
+type sharedLog struct {
+	Log
+	door *door
+}
+
+// ProposeBy implements Log.
+func (l sharedLog) ProposeBy(ctx context.Context, by *commandpb.Subject, command proto.Message) (*commandpb.Result, error) {
+	return away(ctx, l.door, func() (*commandpb.Result, error) { return l.Log.ProposeBy(ctx, by, command) })
+}
+
+// ReadBarrier implements Log.
+func (l sharedLog) ReadBarrier(ctx context.Context) error {
+	_, err := away(ctx, l.door, func() (none struct{}, err error) { return none, l.Log.ReadBarrier(ctx) })
+	return err
+}
+
+// sharedLeader is a Leader at which each user has a share of the requests.
+type sharedLeader struct {
+	to   Leader
+	door *door
+}
+
+// SchedulerView implements Leader.
+func (l sharedLeader) SchedulerView(ctx context.Context, m *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error) {
+	return away(ctx, l.door, func() (*actorpb.SchedulerView, error) { return l.to.SchedulerView(ctx, m) })
+}
+
+// PoolHistory implements Leader.
+func (l sharedLeader) PoolHistory(ctx context.Context, m *actorpb.PoolHistoryRequest) (*actorpb.PoolHistory, error) {
+	return away(ctx, l.door, func() (*actorpb.PoolHistory, error) { return l.to.PoolHistory(ctx, m) })
+}
+
+// JobLive implements Leader.
+func (l sharedLeader) JobLive(ctx context.Context, jobs []string) (*actorpb.JobLive, error) {
+	return away(ctx, l.door, func() (*actorpb.JobLive, error) { return l.to.JobLive(ctx, jobs) })
+}
+
+// ReadOutput implements Leader.
+func (l sharedLeader) ReadOutput(ctx context.Context, m *actorpb.ReadOutput) (*actorpb.OutputPart, error) {
+	return away(ctx, l.door, func() (*actorpb.OutputPart, error) { return l.to.ReadOutput(ctx, m) })
+}
+
+// patientSignals are Signals at which other calls compute while one waits.
+type patientSignals struct{ Signals }
+
+// Instances implements Signals.
+func (p patientSignals) Instances(ctx context.Context, operation, version string) *actorpb.Instances {
+	defer resting(ctx)()
+	return p.Signals.Instances(ctx, operation, version)
 }
 
 // recovered turns a panic into an error of that call, so that other calls go on.

@@ -154,7 +154,7 @@ func TestOutput(t *testing.T) {
 	s.run(1, "j1")
 	s.output = func(m *actorpb.ReadOutput) (*actorpb.OutputPart, error) {
 		switch {
-		case m.GetNode() != "n1" || m.GetLimit() != 256<<10:
+		case m.GetNode() != "n1" || m.GetLimit() != outputBytes:
 			return nil, errors.New("asked for the wrong thing")
 		case m.GetStream() == "stdout":
 			return &actorpb.OutputPart{Data: []byte("hallo\n")[m.GetOffset():], NextOffset: 6, End: true}, nil

@@ -267,13 +267,13 @@ func newAPIHandler(s *server) (routes *http.ServeMux, stop func(), err error) {
 	}
 	routes = http.NewServeMux()
 	routes.Handle("/", handler)
-	routes.Handle("GET /metrics", wire.ForRoles(metrics.NewReplica(metrics.ReplicaConfig{
+	routes.Handle("GET /metrics", wire.ForRoles(handler.Beside(metrics.NewReplica(metrics.ReplicaConfig{
 		Version: version, Store: s.store, Actors: s.replica, Gossip: s.gossip, API: handler, Port: s.mux, Audit: s.audit, Calls: calls, Expires: s.protection.expires(),
-	}), watchers...))
-	routes.Handle("GET /healthz", wire.ForRoles(health.Alive(), watchers...))
-	routes.Handle("GET /readyz", wire.ForRoles(health.Ready(
+	})), watchers...))
+	routes.Handle("GET /healthz", wire.ForRoles(handler.Beside(health.Alive()), watchers...))
+	routes.Handle("GET /readyz", wire.ForRoles(handler.Beside(health.Ready(
 		health.Check{Name: "leader", Ask: s.knowsLeader}, health.Check{Name: "log", Ask: s.replica.ReadBarrier},
-	), watchers...))
+	)), watchers...))
 	return routes, handler.Close, nil
 }
 

@@ -4807,7 +4807,7 @@ type JobOutputRequest struct {
 	// stdout or stderr.
 	Stream string `protobuf:"bytes,2,opt,name=stream,proto3" json:"stream,omitempty"`
 	Offset int64  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
-	// Not set: 256 KiB. At most 1 MiB.
+	// Not set: 128 KiB. At most 1 MiB; an answer has 128 KiB at most.
 	Limit         int64 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
