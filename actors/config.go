@@ -16,6 +16,7 @@ import (
 	"weir/cluster/gossip"
 	"weir/cluster/identity"
 	"weir/cluster/storage"
+	"weir/cluster/vault"
 	"weir/messages/statepb"
 	"weir/raftstore"
 	"weir/scheduling/engine"
@@ -106,6 +107,8 @@ type Config struct {
 	Limits *statepb.Limits
 	// Storage provides the input of map operations and accepts their output.
 	Storage Storage
+	// Vault opens the secrets of operations; nil if this replica has no key.
+	Vault   *vault.Vault
 	Engine  engine.Config
 	Gateway gateway.Limits
 	Timing  Timing

@@ -18,6 +18,7 @@ import (
 
 	"weir/cluster"
 	"weir/cluster/identity"
+	"weir/cluster/vault"
 	"weir/messages/actorpb"
 	"weir/messages/commandpb"
 	"weir/raftstore"
@@ -145,6 +146,8 @@ type Config struct {
 	Directory                 *cluster.Directory
 	// IdentityOf returns the identity of the client that sent a request.
 	IdentityOf func(*http.Request) (identity.Identity, error)
+	// Vault seals the secrets of operations; nil if this replica has no key.
+	Vault *vault.Vault
 	// NewID returns a new id for an operation: unique, and greater than earlier ones.
 	NewID func() string
 	// Observe, if set, is called when a call ends, with its procedure, the code of

@@ -13,6 +13,7 @@ import (
 
 	"weir/cluster"
 	"weir/cluster/identity"
+	"weir/cluster/vault"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
@@ -32,6 +33,7 @@ type site struct {
 	health atomic.Pointer[Health]
 	// ended counts calls by procedure and code.
 	ended endedCalls
+	vault *vault.Vault
 	// audited are the lines of the audit log.
 	audited auditFake
 }
@@ -73,10 +75,15 @@ func newSite(t testing.TB, change ...func(*Limits)) *site {
 		peers = append(peers, cluster.Peer{ID: scheduling.ReplicaID(id), Address: id + ".example:7701"})
 	}
 	directory := cluster.NewDirectory(peers, s.replicaFake)
+	sealer, err := vault.New(make([]byte, vault.KeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.vault = sealer
 	var ids atomic.Int64
 	handler, err := NewHandler(Config{
 		Replica: "r1", Cluster: "c1", Version: "v2", Store: s.replicaFake, Log: s.replicaFake, Leader: s.replicaFake, Signals: s.replicaFake, Events: s.events, Audit: &s.audited,
-		Directory: directory, IdentityOf: identityOf, NewID: func() string { return fmt.Sprintf("op-%d", ids.Add(1)) },
+		Directory: directory, IdentityOf: identityOf, Vault: sealer, NewID: func() string { return fmt.Sprintf("op-%d", ids.Add(1)) },
 		Now: time.Now, Observe: s.ended.observe, Health: s.healthNow, Limits: s.limits, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

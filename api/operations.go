@@ -28,15 +28,19 @@ type operations struct{ *server }
 
 // Start submits an operation.
 func (s operations) Start(ctx context.Context, req *connect.Request[apipb.StartRequest]) (*connect.Response[apipb.StartResponse], error) {
-	described, mutation, err := s.described(req.Msg)
+	described, secrets, mutation, err := s.described(req.Msg)
 	if err != nil {
 		return nil, fail(connect.CodeInvalidArgument, state.CodeInvalidSpec, "start operation: %v", err)
+	}
+	id := s.cfg.NewID()
+	if err := s.seal("start operation", id, described, secrets); err != nil {
+		return nil, err
 	}
 	if err := s.room(ctx, "start operation", mutation, described); err != nil {
 		return nil, err
 	}
 	result, err := s.propose(ctx, "start operation", &commandpb.StartOperation{
-		OperationId: s.cfg.NewID(), User: userOf(ctx), MutationId: mutation, Spec: described, CountFailures: true,
+		OperationId: id, User: userOf(ctx), MutationId: mutation, Spec: described, CountFailures: true,
 		ByOperator: askerOf(ctx).Role == identity.Operator,
 		Time:       timestamppb.New(s.cfg.Now()),
 	})
@@ -70,26 +74,26 @@ func (s operations) room(ctx context.Context, what, mutation string, described *
 	return s.read(ctx, what, check)
 }
 
-// described returns the checked spec of a request, and its mutation id.
-func (s operations) described(m *apipb.StartRequest) (described *statepb.OperationSpec, mutation string, err error) {
+// described returns the checked spec of a request, the secrets that it names, and its mutation id.
+func (s operations) described(m *apipb.StartRequest) (described *statepb.OperationSpec, secrets map[string]string, mutation string, err error) {
 	if m.GetSpec() == nil {
-		return nil, "", errors.New("a spec is needed")
+		return nil, nil, "", errors.New("a spec is needed")
 	}
 	document, err := spec.FromStruct(m.GetSpec())
 	if err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
 	described, mutation, err = document.Check()
 	switch {
 	case err != nil:
-		return nil, "", err
+		return nil, nil, "", err
 	case m.GetMutationId() == "":
 	case mutation != "" && mutation != m.GetMutationId():
-		return nil, "", fmt.Errorf("mutation_id %q differs from the spec's, %q: give only one", m.GetMutationId(), mutation)
+		return nil, nil, "", fmt.Errorf("mutation_id %q differs from the spec's, %q: give only one", m.GetMutationId(), mutation)
 	default:
 		mutation = m.GetMutationId()
 	}
-	return described, mutation, checkMutationID(mutation)
+	return described, document.Secrets(), mutation, checkMutationID(mutation)
 }
 
 // checkMutationID returns an error for a mutation id that is too long to be stored.

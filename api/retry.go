@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/api/spec"
 	"weir/cluster/identity"
 	"weir/messages/apipb"
 	"weir/messages/commandpb"
@@ -59,11 +60,18 @@ func (s operations) Retry(ctx context.Context, req *connect.Request[apipb.RetryO
 		return nil, err
 	}
 	if !out.GetRepeated() {
+		id := s.cfg.NewID()
+		if err := spec.CheckSecrets(again.GetVault().GetNames(), m.GetSecureVault()); err != nil {
+			return nil, fail(connect.CodeFailedPrecondition, apipb.CodeSecretsGone, "%s %s: %v", what, out.GetRetryOf(), err)
+		}
+		if err := s.seal(what, id, again, m.GetSecureVault()); err != nil {
+			return nil, err
+		}
 		if err := s.room(ctx, what, m.GetMutationId(), again); err != nil {
 			return nil, err
 		}
 		result, err := s.propose(ctx, what, &commandpb.StartOperation{
-			OperationId: s.cfg.NewID(), User: userOf(ctx), MutationId: m.GetMutationId(), Spec: again, RetryOf: out.GetRetryOf(), CountFailures: true,
+			OperationId: id, User: userOf(ctx), MutationId: m.GetMutationId(), Spec: again, RetryOf: out.GetRetryOf(), CountFailures: true,
 			ByOperator: askerOf(ctx).Role == identity.Operator,
 			Time:       timestamppb.New(s.cfg.Now()),
 		})

@@ -56,6 +56,7 @@ func (j *Job) Spec(lease time.Duration, cfg *Config) runner.JobSpec {
 		Argv:               j.spec.GetArgv(),
 		Shell:              j.spec.GetShell(),
 		Environment:        environment,
+		Secrets:            j.spec.GetSecrets(),
 		Isolation:          j.spec.GetIsolation(),
 		CPULimit:           float64(j.spec.GetCpuLimitHundredths()) / 100,
 		CPUEnforcement:     j.spec.GetCpuEnforcement(),

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/actors/reconcile"
+	"weir/cluster/vault"
 	"weir/messages/actorpb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -44,6 +46,8 @@ type Config struct {
 	Signals Signals
 	// Storage provides the input of map operations, and accepts their output.
 	Storage Storage
+	// Vault opens the secrets of operations; nil if this replica has no key.
+	Vault *vault.Vault
 	// MaxJobs is how many jobs an operation may have.
 	MaxJobs func() int
 	// Addresses returns the addresses of the cluster, for jobs.
@@ -241,7 +245,14 @@ func (a *controllerActor) spec(m *actorpb.JobSpecRequest, reply func(proto.Messa
 		return
 	}
 	spec, err := Spec(op, allocation, a.cfg.Addresses())
+	if err == nil {
+		spec.Secrets, err = Secrets(op, a.cfg.Vault)
+	}
 	switch {
+	case errors.Is(err, ErrVault):
+		// The job waits until an operator has given this replica the key.
+		a.cfg.Logger.Error("job waits for secrets", "operation", a.cfg.Operation, "job", m.GetJobId(), "error", err)
+		reply(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: err.Error(), RetryMillis: 5000})
 	case err != nil:
 		reply(&actorpb.Refused{Code: actorpb.CodeNotFound, Reason: err.Error()})
 	case reads(op):

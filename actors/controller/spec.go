@@ -1,11 +1,13 @@
 package controller
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
 	"strings"
 
+	"weir/cluster/vault"
 	"weir/messages/actorpb"
 	"weir/messages/statepb"
 )
@@ -50,6 +52,23 @@ func Spec(op *statepb.Operation, allocation *statepb.Allocation, addresses []str
 		Outputs:        keptFiles(task, allocation),
 		Readiness:      task.GetReadiness(),
 	}, nil
+}
+
+// ErrVault is returned if this replica cannot open the secrets of an operation.
+var ErrVault = errors.New("secrets not opened")
+
+// Secrets returns the secrets of an operation, by name; nil if it has none. Only the spec of a job
+// may contain them.
+func Secrets(op *statepb.Operation, v *vault.Vault) (map[string]string, error) {
+	sealed := op.GetSpec().GetVault().GetSealed()
+	if len(sealed) == 0 {
+		return nil, nil
+	}
+	secrets, err := v.Open(vault.OfOperation(op.GetId()), sealed)
+	if err != nil {
+		return nil, fmt.Errorf("%w: operation %s: %w", ErrVault, op.GetId(), err)
+	}
+	return secrets, nil
 }
 
 // reserveOf returns how the memory of a job is divided between its processes and its proxy. An

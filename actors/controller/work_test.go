@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"weir/cluster/vault"
 	"weir/messages/actorpb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -205,5 +207,34 @@ func TestEnds(t *testing.T) {
 	want := "again:a first:b! first:gone"
 	if got := strings.Join(said, " "); got != want {
 		t.Errorf("answers %q, want %q", got, want)
+	}
+}
+
+// TestSecretsOfJobs (T3) opens the secrets of an operation, which is an error that the agent tries again
+// where the key is missing.
+func TestSecretsOfJobs(t *testing.T) {
+	key, err := vault.New(vault.NewKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets := map[string]string{"TOKEN": "hunter2"}
+	sealed, err := key.Seal(vault.OfOperation("op-1"), secrets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	op := sortOperation("running")
+	if got, err := Secrets(op, nil); err != nil || got != nil {
+		t.Errorf("without a vault: %v, %v", got, err)
+	}
+	op.Spec.Vault = &statepb.Vault{Names: []string{"TOKEN"}, Sealed: sealed}
+	if got, err := Secrets(op, key); err != nil || got["TOKEN"] != "hunter2" {
+		t.Errorf("opened %v, %v", got, err)
+	}
+	if _, err := Secrets(op, nil); !errors.Is(err, ErrVault) || !strings.Contains(err.Error(), "vault.key") {
+		t.Errorf("without a key: %v", err)
+	}
+	op.Id = "op-2"
+	if _, err := Secrets(op, key); !errors.Is(err, ErrVault) {
+		t.Errorf("in another operation: %v", err)
 	}
 }

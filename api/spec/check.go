@@ -157,6 +157,7 @@ func (c *checker) operation(o *Operation) *statepb.OperationSpec {
 	}
 	option.Complete(o)
 	pack(op, o)
+	op.Vault = vaultOf(o.Vault)
 	return op
 }
 

@@ -147,6 +147,9 @@ func operationOf(op *statepb.OperationSpec) (*Operation, error) {
 	if annotations != nil {
 		o.Annotations = option.Of(annotations)
 	}
+	if names := op.GetVault().GetNames(); len(names) > 0 {
+		o.Vault = ptr(secrets(names))
+	}
 	if err := option.Read(&o.OperationOptions, op.GetOptions().AsMap()); err != nil {
 		return nil, fmt.Errorf("read options: %w", err)
 	}

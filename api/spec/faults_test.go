@@ -45,7 +45,7 @@ func TestParseFaults(t *testing.T) {
 			[]string{`line 4, column 5: tasks.sort.comand: unknown option; did you mean command?`},
 		},
 		"unknown field at the top": {root("piority: 3"),
-			[]string{`line 1, column 1: piority: unknown option: use one of type, pool, title, alias, annotations, time_limit, max_failed_job_count, mutation_id, is_gang, pool_trees, scheduling_options_per_pool_tree, no_memory_profile, job_proxy_memory_digest, acl, weight, max_share_ratio, resource_limits, apply_specified_resource_limits_to_demand, scheduling_tag_filter, fair_share_starvation_timeout, min_share_preemption_timeout, fair_share_starvation_tolerance, non_preemptible_resource_usage_threshold, max_unpreemptable_running_job_count, allocation_preemption_timeout, allocation_graceful_preemption_timeout, min_run_time, preemption_mode, packing, tasks`}},
+			[]string{`line 1, column 1: piority: unknown option: use one of type, pool, title, alias, annotations, time_limit, max_failed_job_count, mutation_id, is_gang, pool_trees, scheduling_options_per_pool_tree, no_memory_profile, job_proxy_memory_digest, acl, secure_vault, weight, max_share_ratio, resource_limits, apply_specified_resource_limits_to_demand, scheduling_tag_filter, fair_share_starvation_timeout, min_share_preemption_timeout, fair_share_starvation_tolerance, non_preemptible_resource_usage_threshold, max_unpreemptable_running_job_count, allocation_preemption_timeout, allocation_graceful_preemption_timeout, min_run_time, preemption_mode, packing, tasks`}},
 		"the same option in two ways": {root("time-limit: 1h", "time_limit: 2h"),
 			[]string{`line 2, column 1: time_limit: is the same option as time-limit, which is also set`}},
 		"all faults at once, by place": {

@@ -43,6 +43,8 @@ type Operation struct {
 
 	ACL *rights `option:"acl" rule:"T1" help:"who may do what with this operation, beside its owner and those to whom its pools give rights"`
 
+	Vault *secrets `option:"secure_vault" kind:"texts by name" max:"64" unit:"secrets, 64 KiB together" rule:"T3" help:"secrets that its jobs find as WEIR_SECURE_VAULT_NAME in their environment; kept encrypted, shown as (hidden), removed when the operation ends"`
+
 	pooltree.OperationOptions
 }
 

@@ -18,6 +18,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"weir/cluster/vault"
 )
 
 // Names of the files in the folder of an authority and in a credentials folder.
@@ -27,6 +29,7 @@ const (
 	certFile          = "tls.crt"
 	keyFile           = "tls.key"
 	gossipKeyFile     = "gossip.key"
+	vaultKeyFile      = "vault.key"
 )
 
 const (
@@ -56,6 +59,8 @@ type Authority struct {
 	certPEM   []byte
 	key       *ecdsa.PrivateKey
 	gossipKey []byte
+	// vaultKey is nil if the cluster has none: it is of a version without secrets.
+	vaultKey []byte
 }
 
 // CreateAuthority makes the authority of a new cluster in dir, which is created if missing. An
@@ -87,7 +92,8 @@ func CreateAuthority(dir, clusterID string) (*Authority, error) {
 	gossipKey := make([]byte, gossipKeySize)
 	_, _ = rand.Read(gossipKey) // Never fails, by the contract of crypto/rand.
 	// The certificate is written last: a folder without it does not count as an authority.
-	err = writeFolder(dir, newFile{authorityKeyFile, keyPEM, 0o600}, newFile{gossipKeyFile, gossipKey, 0o600}, newFile{authorityCertFile, certPEM, 0o644})
+	err = writeFolder(dir, newFile{authorityKeyFile, keyPEM, 0o600}, newFile{gossipKeyFile, gossipKey, 0o600},
+		newFile{vaultKeyFile, vault.NewKey(), 0o600}, newFile{authorityCertFile, certPEM, 0o644})
 	if err != nil {
 		return nil, fmt.Errorf("create authority: %w", err)
 	}
@@ -136,7 +142,11 @@ func OpenAuthority(dir string) (*Authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open authority: %w", err)
 	}
-	return &Authority{cluster: cluster, cert: cert, certPEM: certPEM, key: key, gossipKey: gossipKey}, nil
+	vaultKey, err := readVaultKey(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open authority: %w", err)
+	}
+	return &Authority{cluster: cluster, cert: cert, certPEM: certPEM, key: key, gossipKey: gossipKey, vaultKey: vaultKey}, nil
 }
 
 // Cluster returns the id of the cluster that the authority belongs to.
@@ -164,6 +174,9 @@ func (a *Authority) Issue(dir string, id Identity, hosts []string, validity time
 	files := []newFile{{authorityCertFile, a.certPEM, 0o644}, {keyFile, keyPEM, 0o600}}
 	if id.Role == Replica {
 		files = append(files, newFile{gossipKeyFile, a.gossipKey, 0o600})
+		if a.vaultKey != nil {
+			files = append(files, newFile{vaultKeyFile, a.vaultKey, 0o600})
+		}
 	}
 	if err := writeFolder(dir, append(files, newFile{certFile, certPEM, 0o644})...); err != nil {
 		return fmt.Errorf("issue certificate %s: %w", id, err)

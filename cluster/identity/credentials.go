@@ -25,6 +25,7 @@ type Credentials struct {
 	dir       string
 	self      Identity
 	gossipKey []byte
+	vaultKey  []byte
 	current   atomic.Pointer[material]
 	guard     guard
 }
@@ -48,6 +49,9 @@ func LoadCredentials(dir string) (*Credentials, error) {
 		if c.gossipKey, err = readGossipKey(dir); err != nil {
 			return nil, fmt.Errorf("load credentials: %w", err)
 		}
+		if c.vaultKey, err = readVaultKey(dir); err != nil {
+			return nil, fmt.Errorf("load credentials: %w", err)
+		}
 	}
 	c.current.Store(loaded)
 	return c, nil
@@ -59,6 +63,10 @@ func (c *Credentials) Identity() Identity { return c.self }
 // GossipKey returns the key that encrypts gossip, nil unless the role is
 // Replica.
 func (c *Credentials) GossipKey() []byte { return bytes.Clone(c.gossipKey) }
+
+// VaultKey returns the key that seals secrets, nil if the folder has none or the
+// role is not Replica.
+func (c *Credentials) VaultKey() []byte { return bytes.Clone(c.vaultKey) }
 
 // Expires returns when the certificate expires. Other processes reject it after that time.
 func (c *Credentials) Expires() time.Time { return c.current.Load().cert.Leaf.NotAfter }

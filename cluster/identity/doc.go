@@ -12,7 +12,8 @@
 //	tls.crt     the process's certificate
 //	tls.key     its private key, readable by the owner only
 //	gossip.key  replicas only: the 32-byte key that encrypts gossip
+//	vault.key   replicas only: the 32-byte key that seals secrets; see GiveVaultKey
 //
-// The authority's own folder holds ca.crt, ca.key and gossip.key. It is needed
+// The authority's own folder holds ca.crt, ca.key, gossip.key and vault.key. It is needed
 // only to issue certificates, so it can be kept off-line.
 package identity

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -84,7 +85,7 @@ func startCommand(spec *proxyproto.Spec, start func(*syscall.SysProcAttr, func()
 		var err error
 		started.pid, _, err = syscall.StartProcess(path, argv, &syscall.ProcAttr{
 			Dir:   spec.Workspace,
-			Env:   spec.Environment,
+			Env:   slices.Concat(spec.Environment, spec.Secrets),
 			Files: standard,
 			Sys:   attributes,
 		})

@@ -66,6 +66,10 @@ func startInside(folder string) (pid, handle int, err error) {
 	if err != nil {
 		return 0, -1, err
 	}
+	if err := readSecrets(spec); err != nil {
+		return 0, -1, err
+	}
+	defer forgetSecrets(spec)
 	root := rootfs{spec: spec, folder: folder}
 	if err = root.build(); err == nil {
 		err = dropRights(spec)

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"os"
@@ -56,6 +57,9 @@ func run(folder string) error {
 	if err != nil {
 		return err
 	}
+	if err := readSecrets(spec); err != nil {
+		return err
+	}
 	listener, err := inheritedListener()
 	if err != nil {
 		return err
@@ -97,6 +101,39 @@ func readSpec(folder string) (*proxyproto.Spec, error) {
 		return nil, fmt.Errorf("read job spec: %w", err)
 	}
 	return proxyproto.ParseSpec(data)
+}
+
+// readSecrets reads the secrets that the agent or the proxy has put into memory. Their descriptor
+// stays open; see forgetSecrets.
+func readSecrets(spec *proxyproto.Spec) error {
+	if !spec.HasSecrets {
+		return nil
+	}
+	var stat unix.Stat_t
+	if err := unix.Fstat(proxyproto.SecretsDescriptor, &stat); err != nil {
+		return fmt.Errorf("read secrets: %w", err)
+	}
+	content := make([]byte, stat.Size)
+	// The offset is shared with the other processes that have the descriptor.
+	n, err := again(func() (int, error) { return unix.Pread(proxyproto.SecretsDescriptor, content, 0) })
+	if err == nil && n < len(content) {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return fmt.Errorf("read secrets: %w", err)
+	}
+	unix.CloseOnExec(proxyproto.SecretsDescriptor)
+	spec.Secrets = proxyproto.SplitSecrets(string(content))
+	clear(content)
+	return nil
+}
+
+// forgetSecrets drops the secrets of a job whose command has been started, or never will be.
+func forgetSecrets(spec *proxyproto.Spec) {
+	if spec.HasSecrets && spec.Secrets != nil {
+		spec.Secrets = nil
+		_ = unix.Close(proxyproto.SecretsDescriptor) // it was only read
+	}
 }
 
 // inheritedListener returns the listener on the socket that the agent opened.

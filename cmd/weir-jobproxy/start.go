@@ -12,6 +12,7 @@ import (
 
 // start starts the command; a failure is the job's result.
 func (s *supervisor) start() {
+	defer forgetSecrets(s.spec)
 	s.startTime = time.Now()
 	s.meter.begin(s.startTime)
 	err := s.inside.create()

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -49,6 +50,10 @@ func startWithInit(spec *proxyproto.Spec, folder string, inside enclosure, stand
 	if started.reports, err = reportsFrom(ends[0]); err != nil {
 		return child{}, fmt.Errorf("start init: %w", err)
 	}
+	files := slices.Concat(standard[:3], []uintptr{far.Fd()})
+	if spec.HasSecrets {
+		files = append(files, proxyproto.SecretsDescriptor)
+	}
 	attributes := &syscall.SysProcAttr{Setsid: true, Cloneflags: uintptr(namespaces(spec))}
 	err = inside.Start(attributes, func() error {
 		var err error
@@ -56,7 +61,7 @@ func startWithInit(spec *proxyproto.Spec, folder string, inside enclosure, stand
 			Dir: "/",
 			// The variable marks the init as a process of the job.
 			Env:   []string{proxyproto.TreeVariable + "=" + folder},
-			Files: append(standard[:3:3], far.Fd()),
+			Files: files,
 			Sys:   attributes,
 		})
 		return err

@@ -8,11 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/api/spec"
 	"weir/messages/apipb"
 )
 
 func newOpRetryCommand(f *clientFlags) *cobra.Command {
 	var failed, unfinished, wait, quiet bool
+	var secrets string
 	cmd := &cobra.Command{
 		Use:   "retry OPERATION --failed",
 		Short: "Run the failed jobs of an operation again",
@@ -23,6 +25,9 @@ OPERATION, an id or alias, must have ended. The new operation has the same spec,
 only the selected jobs: with --failed those that failed and have not completed
 since, with --unfinished all that have not completed, including those that never ran or were
 aborted. They keep their cookies, so names that contain the cookie stay the same.
+
+Secrets of the operation (secure_vault) were removed when it ended: give all of them again
+with --secure-vault.
 
 Jobs of gangs, services and map operations cannot be run
 again one by one: start the operation again.`,
@@ -43,11 +48,19 @@ again one by one: start the operation again.`,
 		if unfinished {
 			req.Jobs = "unfinished"
 		}
+		if secrets != "" {
+			vault, err := readAs("secrets", secrets, cmd.InOrStdin(), spec.ReadSecrets)
+			if err != nil {
+				return err
+			}
+			req.SecureVault = vault
+		}
 		return retryOperation(ctx, s, req, wait, quiet)
 	})
 	flags := cmd.Flags()
 	flags.BoolVar(&failed, "failed", false, "run all jobs that failed and have not completed since")
 	flags.BoolVar(&unfinished, "unfinished", false, "run all jobs that have not completed")
+	flags.StringVar(&secrets, "secure-vault", "", "file with the operation's secure_vault, such as the spec that started it; - for standard input")
 	flags.BoolVar(&wait, "wait", false, "wait until the new operation has ended, and show progress")
 	flags.BoolVarP(&quiet, "quiet", "q", false, "with --wait: do not show progress")
 	return cmd

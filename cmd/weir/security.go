@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/cluster/identity"
+	"weir/cluster/vault"
 	"weir/cluster/wire"
 	"weir/messages/statepb"
 	"weir/raftstore/state"
@@ -39,6 +40,8 @@ type protection struct {
 	security  wire.Security
 	cluster   string
 	gossipKey []byte
+	// vault seals secrets; nil without a key.
+	vault *vault.Vault
 	// dir is the credentials folder; empty without certificates.
 	dir string
 }
@@ -66,9 +69,10 @@ func (s *security) load(role identity.Role, name string, log *slog.Logger) (prot
 	if id := credentials.Identity(); id.Role != role || id.Name != name {
 		return protection{}, &exitError{exitUsage, fmt.Errorf("credentials %s are for %s %q, not for %s %q: use the right folder or name", s.credentials, id.Role, id.Name, role, name)}
 	}
+	sealer, err := vault.New(credentials.VaultKey())
 	return protection{
-		security: wire.Mutual{Credentials: credentials}, cluster: credentials.Identity().Cluster, gossipKey: credentials.GossipKey(), dir: s.credentials,
-	}, nil
+		security: wire.Mutual{Credentials: credentials}, cluster: credentials.Identity().Cluster, gossipKey: credentials.GossipKey(), vault: sealer, dir: s.credentials,
+	}, err
 }
 
 func newTLSCommand() *cobra.Command {
@@ -80,7 +84,7 @@ func newTLSCommand() *cobra.Command {
 Every process of a cluster has a folder with its certificate, issued by the
 cluster's own authority. The certificate says what the process is: a replica, an
 agent, a user, an operator or a gateway. Every port requires one.`,
-	}, newTLSInitCommand(), newTLSIssueCommand(), newTLSRevokeCommand(), &cobra.Command{
+	}, newTLSInitCommand(), newTLSIssueCommand(), newTLSRevokeCommand(), newTLSVaultKeyCommand(), &cobra.Command{
 		Use:     "show FOLDER",
 		Short:   "Show the identity and expiry of a credentials folder",
 		Example: `  weir tls show certs/agent-n1`,
@@ -169,6 +173,40 @@ func newTLSIssueCommand() *cobra.Command {
 	flags.StringVar(&name, "name", "", "name of the replica, node or user")
 	flags.StringSliceVar(&hosts, "hosts", []string{"localhost", "127.0.0.1"}, "DNS names and addresses in the certificate, for clients that verify them, such as curl: those of the replica, or of the agent's machine if the agent serves metrics")
 	flags.DurationVar(&validity, "validity", identity.DefaultValidity, "how long the certificate is valid")
+	return cmd
+}
+
+func newTLSVaultKeyCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "vault-key [FOLDER...]",
+		Short: "Give replicas of an older cluster the key that seals secrets",
+		Long: `Give replicas the key that seals secrets (secure_vault): vault.key in their credentials
+folders. The authority of an older cluster has no such key: it gets one. Replicas that weir
+tls init and weir tls issue make have it already.
+
+Restart a replica afterwards. Keep the key with the backups, which cannot be restored with
+their secrets without it.`,
+		Example: `  weir tls vault-key --dir certs certs/replica-r1 certs/replica-r2 certs/replica-r3`,
+		RunE: func(cmd *cobra.Command, folders []string) error {
+			authority, made, err := identity.MakeVaultKey(filepath.Join(dir, "authority"))
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "authority of cluster %s %s vault.key: keep it safe\n", authority.Cluster(), when(made, "has a new")+when(!made, "has a"))
+			for _, folder := range folders {
+				given, err := authority.GiveVaultKey(folder)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", folder, when(given, "has the key now: restart its replica")+when(!given, "has the key already"))
+			}
+			return nil
+		},
+		// The groups of verbs take no arguments.
+		Args: cobra.ArbitraryArgs,
+	}
+	cmd.Flags().StringVar(&dir, "dir", "certs", "folder with the authority's folder")
 	return cmd
 }
 

@@ -330,7 +330,7 @@ func (s *server) act(context.Context) (err error) {
 		ID: s.flags.id, Cluster: s.protection.cluster, Incarnation: s.incarnation, Version: version,
 		Store: s.store, Directory: s.directory, Gossip: s.gossip, Dialer: s.dialer, IdentityOf: wire.IdentityOfRequest, Clock: s.clock,
 		Limits: limits, Engine: engine.Default(), Gateway: gateway.DefaultLimits(), Timing: s.flags.actorTiming(),
-		Storage: storage.New(storage.Config{Roots: s.flags.dataRoots}), NewID: newID, Logger: s.log,
+		Storage: storage.New(storage.Config{Roots: s.flags.dataRoots}), Vault: s.protection.vault, NewID: newID, Logger: s.log,
 	})
 	if err != nil {
 		return err

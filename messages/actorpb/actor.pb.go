@@ -1217,7 +1217,9 @@ type JobSpec struct {
 	Feed     *JobFeed `protobuf:"bytes,26,opt,name=feed,proto3" json:"feed,omitempty"`
 	GpuLimit int64    `protobuf:"varint,27,opt,name=gpu_limit,json=gpuLimit,proto3" json:"gpu_limit,omitempty"`
 	// As in weir.state.v1.TaskSpec.
-	Readiness     *statepb.Readiness `protobuf:"bytes,30,opt,name=readiness,proto3" json:"readiness,omitempty"`
+	Readiness *statepb.Readiness `protobuf:"bytes,30,opt,name=readiness,proto3" json:"readiness,omitempty"`
+	// Secrets of the operation, by name. They are in no file of the agent, and in no log.
+	Secrets       map[string]string `protobuf:"bytes,32,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1444,6 +1446,13 @@ func (x *JobSpec) GetGpuLimit() int64 {
 func (x *JobSpec) GetReadiness() *statepb.Readiness {
 	if x != nil {
 		return x.Readiness
+	}
+	return nil
+}
+
+func (x *JobSpec) GetSecrets() map[string]string {
+	if x != nil {
+		return x.Secrets
 	}
 	return nil
 }
@@ -4165,7 +4174,8 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x15\n" +
 	"\x06job_id\x18\x03 \x01(\tR\x05jobId\x12\x1f\n" +
 	"\vgrant_index\x18\x04 \x01(\x04R\n" +
-	"grantIndex\"\x97\t\n" +
+	"grantIndex\"\x92\n" +
+	"\n" +
 	"\aJobSpec\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x12\n" +
@@ -4197,8 +4207,12 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\aoutputs\x18\x19 \x03(\v2\x17.weir.state.v1.KeptFileR\aoutputs\x12*\n" +
 	"\x04feed\x18\x1a \x01(\v2\x16.weir.actor.v1.JobFeedR\x04feed\x12\x1b\n" +
 	"\tgpu_limit\x18\x1b \x01(\x03R\bgpuLimit\x126\n" +
-	"\treadiness\x18\x1e \x01(\v2\x18.weir.state.v1.ReadinessR\treadiness\x1a>\n" +
+	"\treadiness\x18\x1e \x01(\v2\x18.weir.state.v1.ReadinessR\treadiness\x12=\n" +
+	"\asecrets\x18  \x03(\v2#.weir.actor.v1.JobSpec.SecretsEntryR\asecrets\x1a>\n" +
 	"\x10EnvironmentEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
+	"\fSecretsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x14\n" +
 	"\x12_restart_exit_code\"U\n" +
@@ -4438,7 +4452,7 @@ func file_actorpb_actor_proto_rawDescGZIP() []byte {
 	return file_actorpb_actor_proto_rawDescData
 }
 
-var file_actorpb_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_actorpb_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_actorpb_actor_proto_goTypes = []any{
 	(*Token)(nil),                 // 0: weir.actor.v1.Token
 	(*Replica)(nil),               // 1: weir.actor.v1.Replica
@@ -4490,31 +4504,32 @@ var file_actorpb_actor_proto_goTypes = []any{
 	(*NodeWord)(nil),              // 47: weir.actor.v1.NodeWord
 	(*NodeWords)(nil),             // 48: weir.actor.v1.NodeWords
 	nil,                           // 49: weir.actor.v1.JobSpec.EnvironmentEntry
-	(*statepb.Resources)(nil),     // 50: weir.state.v1.Resources
-	(*timestamppb.Timestamp)(nil), // 51: google.protobuf.Timestamp
-	(*statepb.Beneficiary)(nil),   // 52: weir.state.v1.Beneficiary
-	(*statepb.Tmpfs)(nil),         // 53: weir.state.v1.Tmpfs
-	(*statepb.KeptFile)(nil),      // 54: weir.state.v1.KeptFile
-	(*statepb.Readiness)(nil),     // 55: weir.state.v1.Readiness
-	(*statepb.Slice)(nil),         // 56: weir.state.v1.Slice
-	(*statepb.InputFile)(nil),     // 57: weir.state.v1.InputFile
-	(*statepb.FinishedJob)(nil),   // 58: weir.state.v1.FinishedJob
-	(*commandpb.Command)(nil),     // 59: weir.command.v1.Command
-	(*commandpb.Result)(nil),      // 60: weir.command.v1.Result
-	(*explainpb.Explanation)(nil), // 61: weir.explain.v1.Explanation
-	(*structpb.Struct)(nil),       // 62: google.protobuf.Struct
-	(*statepb.PoolVolume)(nil),    // 63: weir.state.v1.PoolVolume
+	nil,                           // 50: weir.actor.v1.JobSpec.SecretsEntry
+	(*statepb.Resources)(nil),     // 51: weir.state.v1.Resources
+	(*timestamppb.Timestamp)(nil), // 52: google.protobuf.Timestamp
+	(*statepb.Beneficiary)(nil),   // 53: weir.state.v1.Beneficiary
+	(*statepb.Tmpfs)(nil),         // 54: weir.state.v1.Tmpfs
+	(*statepb.KeptFile)(nil),      // 55: weir.state.v1.KeptFile
+	(*statepb.Readiness)(nil),     // 56: weir.state.v1.Readiness
+	(*statepb.Slice)(nil),         // 57: weir.state.v1.Slice
+	(*statepb.InputFile)(nil),     // 58: weir.state.v1.InputFile
+	(*statepb.FinishedJob)(nil),   // 59: weir.state.v1.FinishedJob
+	(*commandpb.Command)(nil),     // 60: weir.command.v1.Command
+	(*commandpb.Result)(nil),      // 61: weir.command.v1.Result
+	(*explainpb.Explanation)(nil), // 62: weir.explain.v1.Explanation
+	(*structpb.Struct)(nil),       // 63: google.protobuf.Struct
+	(*statepb.PoolVolume)(nil),    // 64: weir.state.v1.PoolVolume
 }
 var file_actorpb_actor_proto_depIdxs = []int32{
-	50, // 0: weir.actor.v1.RegisterAgent.resources:type_name -> weir.state.v1.Resources
+	51, // 0: weir.actor.v1.RegisterAgent.resources:type_name -> weir.state.v1.Resources
 	0,  // 1: weir.actor.v1.RegisterAgent.token:type_name -> weir.actor.v1.Token
 	3,  // 2: weir.actor.v1.RegisterAgent.jobs:type_name -> weir.actor.v1.HeldJob
-	51, // 3: weir.actor.v1.HeldJob.start_time:type_name -> google.protobuf.Timestamp
-	51, // 4: weir.actor.v1.HeldJob.deadline:type_name -> google.protobuf.Timestamp
+	52, // 3: weir.actor.v1.HeldJob.start_time:type_name -> google.protobuf.Timestamp
+	52, // 4: weir.actor.v1.HeldJob.deadline:type_name -> google.protobuf.Timestamp
 	1,  // 5: weir.actor.v1.AgentRegistered.replicas:type_name -> weir.actor.v1.Replica
 	1,  // 6: weir.actor.v1.Redirect.leader:type_name -> weir.actor.v1.Replica
 	1,  // 7: weir.actor.v1.Redirect.replicas:type_name -> weir.actor.v1.Replica
-	50, // 8: weir.actor.v1.Heartbeat.resources:type_name -> weir.state.v1.Resources
+	51, // 8: weir.actor.v1.Heartbeat.resources:type_name -> weir.state.v1.Resources
 	3,  // 9: weir.actor.v1.Heartbeat.jobs:type_name -> weir.actor.v1.HeldJob
 	8,  // 10: weir.actor.v1.Heartbeat.files:type_name -> weir.actor.v1.FileCache
 	1,  // 11: weir.actor.v1.HeartbeatAck.replicas:type_name -> weir.actor.v1.Replica
@@ -4522,57 +4537,58 @@ var file_actorpb_actor_proto_depIdxs = []int32{
 	11, // 13: weir.actor.v1.NodePlan.start:type_name -> weir.actor.v1.StartJob
 	12, // 14: weir.actor.v1.NodePlan.abort:type_name -> weir.actor.v1.AbortJob
 	0,  // 15: weir.actor.v1.StartJob.token:type_name -> weir.actor.v1.Token
-	50, // 16: weir.actor.v1.StartJob.resources:type_name -> weir.state.v1.Resources
+	51, // 16: weir.actor.v1.StartJob.resources:type_name -> weir.state.v1.Resources
 	1,  // 17: weir.actor.v1.StartJob.controller:type_name -> weir.actor.v1.Replica
-	52, // 18: weir.actor.v1.AbortJob.preempted_for:type_name -> weir.state.v1.Beneficiary
+	53, // 18: weir.actor.v1.AbortJob.preempted_for:type_name -> weir.state.v1.Beneficiary
 	49, // 19: weir.actor.v1.JobSpec.environment:type_name -> weir.actor.v1.JobSpec.EnvironmentEntry
-	53, // 20: weir.actor.v1.JobSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
+	54, // 20: weir.actor.v1.JobSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
 	15, // 21: weir.actor.v1.JobSpec.files:type_name -> weir.actor.v1.JobFile
-	54, // 22: weir.actor.v1.JobSpec.outputs:type_name -> weir.state.v1.KeptFile
+	55, // 22: weir.actor.v1.JobSpec.outputs:type_name -> weir.state.v1.KeptFile
 	16, // 23: weir.actor.v1.JobSpec.feed:type_name -> weir.actor.v1.JobFeed
-	55, // 24: weir.actor.v1.JobSpec.readiness:type_name -> weir.state.v1.Readiness
-	17, // 25: weir.actor.v1.JobFeed.parts:type_name -> weir.actor.v1.FeedPart
-	56, // 26: weir.actor.v1.FeedPart.slice:type_name -> weir.state.v1.Slice
-	57, // 27: weir.actor.v1.FeedPart.file:type_name -> weir.state.v1.InputFile
-	58, // 28: weir.actor.v1.JobEnded.job:type_name -> weir.state.v1.FinishedJob
-	1,  // 29: weir.actor.v1.ControllerFound.controller:type_name -> weir.actor.v1.Replica
-	24, // 30: weir.actor.v1.Instances.instances:type_name -> weir.actor.v1.Instance
-	51, // 31: weir.actor.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	51, // 32: weir.actor.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
-	45, // 33: weir.actor.v1.TellWord.word:type_name -> weir.actor.v1.InstanceWord
-	59, // 34: weir.actor.v1.Propose.commands:type_name -> weir.command.v1.Command
-	60, // 35: weir.actor.v1.Proposed.results:type_name -> weir.command.v1.Result
-	51, // 36: weir.actor.v1.SchedulerView.time:type_name -> google.protobuf.Timestamp
-	35, // 37: weir.actor.v1.SchedulerView.elements:type_name -> weir.actor.v1.ElementView
-	36, // 38: weir.actor.v1.SchedulerView.nodes:type_name -> weir.actor.v1.NodeView
-	50, // 39: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
-	51, // 40: weir.actor.v1.SchedulerView.updated:type_name -> google.protobuf.Timestamp
-	61, // 41: weir.actor.v1.SchedulerView.explanations:type_name -> weir.explain.v1.Explanation
-	50, // 42: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
-	50, // 43: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
-	62, // 44: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
-	63, // 45: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
-	50, // 46: weir.actor.v1.ElementView.claimed:type_name -> weir.state.v1.Resources
-	50, // 47: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
-	50, // 48: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
-	51, // 49: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
-	8,  // 50: weir.actor.v1.NodeView.files:type_name -> weir.actor.v1.FileCache
-	39, // 51: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
-	40, // 52: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
-	40, // 53: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
-	3,  // 54: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
-	51, // 55: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
-	51, // 56: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
-	51, // 57: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
-	43, // 58: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
-	45, // 59: weir.actor.v1.InstanceWords.words:type_name -> weir.actor.v1.InstanceWord
-	51, // 60: weir.actor.v1.NodeWord.time:type_name -> google.protobuf.Timestamp
-	47, // 61: weir.actor.v1.NodeWords.words:type_name -> weir.actor.v1.NodeWord
-	62, // [62:62] is the sub-list for method output_type
-	62, // [62:62] is the sub-list for method input_type
-	62, // [62:62] is the sub-list for extension type_name
-	62, // [62:62] is the sub-list for extension extendee
-	0,  // [0:62] is the sub-list for field type_name
+	56, // 24: weir.actor.v1.JobSpec.readiness:type_name -> weir.state.v1.Readiness
+	50, // 25: weir.actor.v1.JobSpec.secrets:type_name -> weir.actor.v1.JobSpec.SecretsEntry
+	17, // 26: weir.actor.v1.JobFeed.parts:type_name -> weir.actor.v1.FeedPart
+	57, // 27: weir.actor.v1.FeedPart.slice:type_name -> weir.state.v1.Slice
+	58, // 28: weir.actor.v1.FeedPart.file:type_name -> weir.state.v1.InputFile
+	59, // 29: weir.actor.v1.JobEnded.job:type_name -> weir.state.v1.FinishedJob
+	1,  // 30: weir.actor.v1.ControllerFound.controller:type_name -> weir.actor.v1.Replica
+	24, // 31: weir.actor.v1.Instances.instances:type_name -> weir.actor.v1.Instance
+	52, // 32: weir.actor.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	52, // 33: weir.actor.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	45, // 34: weir.actor.v1.TellWord.word:type_name -> weir.actor.v1.InstanceWord
+	60, // 35: weir.actor.v1.Propose.commands:type_name -> weir.command.v1.Command
+	61, // 36: weir.actor.v1.Proposed.results:type_name -> weir.command.v1.Result
+	52, // 37: weir.actor.v1.SchedulerView.time:type_name -> google.protobuf.Timestamp
+	35, // 38: weir.actor.v1.SchedulerView.elements:type_name -> weir.actor.v1.ElementView
+	36, // 39: weir.actor.v1.SchedulerView.nodes:type_name -> weir.actor.v1.NodeView
+	51, // 40: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
+	52, // 41: weir.actor.v1.SchedulerView.updated:type_name -> google.protobuf.Timestamp
+	62, // 42: weir.actor.v1.SchedulerView.explanations:type_name -> weir.explain.v1.Explanation
+	51, // 43: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
+	51, // 44: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
+	63, // 45: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
+	64, // 46: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
+	51, // 47: weir.actor.v1.ElementView.claimed:type_name -> weir.state.v1.Resources
+	51, // 48: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
+	51, // 49: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
+	52, // 50: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
+	8,  // 51: weir.actor.v1.NodeView.files:type_name -> weir.actor.v1.FileCache
+	39, // 52: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
+	40, // 53: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
+	40, // 54: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
+	3,  // 55: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
+	52, // 56: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
+	52, // 57: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
+	52, // 58: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
+	43, // 59: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
+	45, // 60: weir.actor.v1.InstanceWords.words:type_name -> weir.actor.v1.InstanceWord
+	52, // 61: weir.actor.v1.NodeWord.time:type_name -> google.protobuf.Timestamp
+	47, // 62: weir.actor.v1.NodeWords.words:type_name -> weir.actor.v1.NodeWord
+	63, // [63:63] is the sub-list for method output_type
+	63, // [63:63] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_actorpb_actor_proto_init() }
@@ -4587,7 +4603,7 @@ func file_actorpb_actor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actorpb_actor_proto_rawDesc), len(file_actorpb_actor_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   50,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -702,7 +702,9 @@ type RetryOperationRequest struct {
 	// that have not completed.
 	Jobs string `protobuf:"bytes,2,opt,name=jobs,proto3" json:"jobs,omitempty"`
 	// Chosen by the client, the same for every retry. Empty: none.
-	MutationId    string `protobuf:"bytes,3,opt,name=mutation_id,json=mutationId,proto3" json:"mutation_id,omitempty"`
+	MutationId string `protobuf:"bytes,3,opt,name=mutation_id,json=mutationId,proto3" json:"mutation_id,omitempty"`
+	// The secrets of the operation, which were removed when it ended: all of them again, by name.
+	SecureVault   map[string]string `protobuf:"bytes,4,rep,name=secure_vault,json=secureVault,proto3" json:"secure_vault,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -756,6 +758,13 @@ func (x *RetryOperationRequest) GetMutationId() string {
 		return x.MutationId
 	}
 	return ""
+}
+
+func (x *RetryOperationRequest) GetSecureVault() map[string]string {
+	if x != nil {
+		return x.SecureVault
+	}
+	return nil
 }
 
 type RetryOperationResponse struct {
@@ -10897,12 +10906,16 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\rStartResponse\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x1a\n" +
 	"\brepeated\x18\x02 \x01(\bR\brepeated\x12\x1a\n" +
-	"\bwarnings\x18\x03 \x03(\tR\bwarnings\"j\n" +
+	"\bwarnings\x18\x03 \x03(\tR\bwarnings\"\x82\x02\n" +
 	"\x15RetryOperationRequest\x12\x1c\n" +
 	"\toperation\x18\x01 \x01(\tR\toperation\x12\x12\n" +
 	"\x04jobs\x18\x02 \x01(\tR\x04jobs\x12\x1f\n" +
 	"\vmutation_id\x18\x03 \x01(\tR\n" +
-	"mutationId\"\xab\x01\n" +
+	"mutationId\x12V\n" +
+	"\fsecure_vault\x18\x04 \x03(\v23.weir.api.v1.RetryOperationRequest.SecureVaultEntryR\vsecureVault\x1a>\n" +
+	"\x10SecureVaultEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xab\x01\n" +
 	"\x16RetryOperationResponse\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x1a\n" +
 	"\brepeated\x18\x02 \x01(\bR\brepeated\x12\x1a\n" +
@@ -11777,7 +11790,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 166)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 167)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                    // 0: weir.api.v1.Resources
 	(*Error)(nil),                        // 1: weir.api.v1.Error
@@ -11941,259 +11954,261 @@ var file_apipb_api_proto_goTypes = []any{
 	(*RevokeRequest)(nil),                // 159: weir.api.v1.RevokeRequest
 	(*RevokeResponse)(nil),               // 160: weir.api.v1.RevokeResponse
 	nil,                                  // 161: weir.api.v1.Error.AttributesEntry
-	nil,                                  // 162: weir.api.v1.Operation.PreemptedOthersEntry
-	nil,                                  // 163: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                                  // 164: weir.api.v1.OperationEvent.AttributesEntry
-	nil,                                  // 165: weir.api.v1.JobStatistics.ValuesEntry
-	(*structpb.Struct)(nil),              // 166: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),        // 167: google.protobuf.Timestamp
-	(*structpb.Value)(nil),               // 168: google.protobuf.Value
+	nil,                                  // 162: weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	nil,                                  // 163: weir.api.v1.Operation.PreemptedOthersEntry
+	nil,                                  // 164: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                                  // 165: weir.api.v1.OperationEvent.AttributesEntry
+	nil,                                  // 166: weir.api.v1.JobStatistics.ValuesEntry
+	(*structpb.Struct)(nil),              // 167: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),        // 168: google.protobuf.Timestamp
+	(*structpb.Value)(nil),               // 169: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
 	161, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
 	4,   // 2: weir.api.v1.OperationStatisticsResponse.statistics:type_name -> weir.api.v1.Statistic
 	5,   // 3: weir.api.v1.OperationStatisticsResponse.advice:type_name -> weir.api.v1.MemoryAdvice
-	166, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	167, // 5: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	167, // 6: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
-	16,  // 7: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
-	16,  // 8: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
-	1,   // 9: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	166, // 10: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	166, // 11: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
-	15,  // 12: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
-	14,  // 13: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
-	76,  // 14: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
-	162, // 15: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
-	11,  // 16: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
-	12,  // 17: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
-	13,  // 18: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
-	167, // 19: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
-	166, // 20: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	163, // 21: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
-	0,   // 22: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
-	18,  // 23: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
-	20,  // 24: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
-	22,  // 25: weir.api.v1.TaskProgress.gang:type_name -> weir.api.v1.GangProgress
-	17,  // 26: weir.api.v1.TaskProgress.given_up_cookies:type_name -> weir.api.v1.CookieRange
-	19,  // 27: weir.api.v1.TaskMemory.reserve:type_name -> weir.api.v1.JobReserve
-	21,  // 28: weir.api.v1.InputProgress.skipped:type_name -> weir.api.v1.SkippedRecord
-	10,  // 29: weir.api.v1.ListOperationsResponse.operations:type_name -> weir.api.v1.Operation
-	10,  // 30: weir.api.v1.GetOperationResponse.operation:type_name -> weir.api.v1.Operation
-	10,  // 31: weir.api.v1.WaitOperationResponse.operation:type_name -> weir.api.v1.Operation
-	10,  // 32: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
-	37,  // 33: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
-	37,  // 34: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	167, // 35: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	167, // 36: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
-	45,  // 37: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	166, // 38: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	167, // 39: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	164, // 40: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
-	48,  // 41: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
-	52,  // 42: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
-	1,   // 43: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	167, // 44: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	167, // 45: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
-	0,   // 46: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
-	58,  // 47: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
-	57,  // 48: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
-	19,  // 49: weir.api.v1.Job.reserve:type_name -> weir.api.v1.JobReserve
-	54,  // 50: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
-	56,  // 51: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
-	55,  // 52: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
-	167, // 53: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	167, // 54: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	167, // 55: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
-	165, // 56: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
-	53,  // 57: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
-	53,  // 58: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	167, // 59: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
-	71,  // 60: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
-	167, // 61: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
-	76,  // 62: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	167, // 63: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	167, // 64: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
-	79,  // 65: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	167, // 66: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
-	0,   // 67: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
-	0,   // 68: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	166, // 69: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	166, // 70: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
-	0,   // 71: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
-	80,  // 72: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	166, // 73: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
-	80,  // 74: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
-	86,  // 75: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	166, // 76: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
-	80,  // 77: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
-	87,  // 78: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
-	88,  // 79: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	166, // 80: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	166, // 81: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	166, // 82: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
-	0,   // 83: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	167, // 84: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
-	90,  // 85: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
-	90,  // 86: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	166, // 87: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	166, // 88: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	167, // 89: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	166, // 90: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
-	105, // 91: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
-	107, // 92: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
-	109, // 93: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	166, // 94: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
-	106, // 95: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	166, // 96: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
-	0,   // 97: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
-	108, // 98: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	167, // 99: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
-	0,   // 100: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
-	0,   // 101: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	168, // 102: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	167, // 103: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	0,   // 104: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
-	0,   // 105: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	167, // 106: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	167, // 107: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
-	112, // 108: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
-	114, // 109: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
-	113, // 110: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	113, // 111: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	53,  // 112: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	125, // 113: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	125, // 114: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 115: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 116: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	113, // 117: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	125, // 118: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	146, // 119: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
-	150, // 120: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
-	153, // 121: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	167, // 122: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	158, // 123: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
-	167, // 124: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	167, // 125: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	158, // 126: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
-	6,   // 127: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 128: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 129: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	25,  // 130: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	27,  // 131: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	29,  // 132: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	31,  // 133: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	38,  // 134: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	40,  // 135: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	42,  // 136: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	47,  // 137: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	44,  // 138: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	33,  // 139: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	35,  // 140: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	2,   // 141: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	59,  // 142: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	61,  // 143: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	63,  // 144: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	65,  // 145: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	67,  // 146: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	50,  // 147: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	69,  // 148: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	72,  // 149: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	81,  // 150: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	83,  // 151: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	85,  // 152: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	77,  // 153: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	74,  // 154: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	91,  // 155: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	93,  // 156: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	95,  // 157: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	97,  // 158: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	99,  // 159: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	101, // 160: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	103, // 161: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	110, // 162: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	115, // 163: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	117, // 164: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	119, // 165: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	121, // 166: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	123, // 167: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	126, // 168: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	128, // 169: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	130, // 170: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	132, // 171: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	134, // 172: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	136, // 173: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	138, // 174: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	140, // 175: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	142, // 176: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	144, // 177: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	147, // 178: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	151, // 179: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	154, // 180: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	156, // 181: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
-	159, // 182: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
-	7,   // 183: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 184: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 185: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	26,  // 186: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	28,  // 187: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	30,  // 188: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	32,  // 189: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	39,  // 190: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	41,  // 191: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	43,  // 192: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	49,  // 193: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	46,  // 194: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	34,  // 195: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	36,  // 196: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	3,   // 197: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	60,  // 198: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	62,  // 199: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	64,  // 200: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	66,  // 201: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	68,  // 202: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	51,  // 203: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	70,  // 204: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	73,  // 205: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	82,  // 206: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	84,  // 207: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	89,  // 208: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	78,  // 209: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	75,  // 210: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	92,  // 211: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	94,  // 212: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	96,  // 213: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	98,  // 214: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	100, // 215: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	102, // 216: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	104, // 217: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	111, // 218: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	116, // 219: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	118, // 220: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	120, // 221: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	122, // 222: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	124, // 223: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	127, // 224: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	129, // 225: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	131, // 226: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	133, // 227: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	135, // 228: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	137, // 229: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	139, // 230: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	141, // 231: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	143, // 232: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	145, // 233: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	148, // 234: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	152, // 235: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	155, // 236: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	157, // 237: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
-	160, // 238: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
-	183, // [183:239] is the sub-list for method output_type
-	127, // [127:183] is the sub-list for method input_type
-	127, // [127:127] is the sub-list for extension type_name
-	127, // [127:127] is the sub-list for extension extendee
-	0,   // [0:127] is the sub-list for field type_name
+	167, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	162, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	168, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	168, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	16,  // 8: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
+	16,  // 9: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
+	1,   // 10: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
+	167, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	167, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	15,  // 13: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
+	14,  // 14: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
+	76,  // 15: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
+	163, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
+	11,  // 17: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
+	12,  // 18: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
+	13,  // 19: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
+	168, // 20: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
+	167, // 21: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	164, // 22: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	0,   // 23: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
+	18,  // 24: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
+	20,  // 25: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
+	22,  // 26: weir.api.v1.TaskProgress.gang:type_name -> weir.api.v1.GangProgress
+	17,  // 27: weir.api.v1.TaskProgress.given_up_cookies:type_name -> weir.api.v1.CookieRange
+	19,  // 28: weir.api.v1.TaskMemory.reserve:type_name -> weir.api.v1.JobReserve
+	21,  // 29: weir.api.v1.InputProgress.skipped:type_name -> weir.api.v1.SkippedRecord
+	10,  // 30: weir.api.v1.ListOperationsResponse.operations:type_name -> weir.api.v1.Operation
+	10,  // 31: weir.api.v1.GetOperationResponse.operation:type_name -> weir.api.v1.Operation
+	10,  // 32: weir.api.v1.WaitOperationResponse.operation:type_name -> weir.api.v1.Operation
+	10,  // 33: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
+	37,  // 34: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
+	37,  // 35: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
+	168, // 36: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	168, // 37: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	45,  // 38: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
+	167, // 39: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	168, // 40: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	165, // 41: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	48,  // 42: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
+	52,  // 43: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
+	1,   // 44: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
+	168, // 45: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	168, // 46: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	0,   // 47: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
+	58,  // 48: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
+	57,  // 49: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
+	19,  // 50: weir.api.v1.Job.reserve:type_name -> weir.api.v1.JobReserve
+	54,  // 51: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
+	56,  // 52: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
+	55,  // 53: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
+	168, // 54: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	168, // 55: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	168, // 56: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
+	166, // 57: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
+	53,  // 58: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
+	53,  // 59: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
+	168, // 60: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	71,  // 61: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
+	168, // 62: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	76,  // 63: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
+	168, // 64: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	168, // 65: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	79,  // 66: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
+	168, // 67: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	0,   // 68: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
+	0,   // 69: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
+	167, // 70: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	167, // 71: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	0,   // 72: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
+	80,  // 73: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
+	167, // 74: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	80,  // 75: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
+	86,  // 76: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
+	167, // 77: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	80,  // 78: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
+	87,  // 79: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
+	88,  // 80: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
+	167, // 81: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	167, // 82: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	167, // 83: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	0,   // 84: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
+	168, // 85: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	90,  // 86: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
+	90,  // 87: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
+	167, // 88: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	167, // 89: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	168, // 90: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	167, // 91: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	105, // 92: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
+	107, // 93: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
+	109, // 94: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
+	167, // 95: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	106, // 96: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
+	167, // 97: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	0,   // 98: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
+	108, // 99: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
+	168, // 100: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	0,   // 101: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
+	0,   // 102: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
+	169, // 103: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	168, // 104: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	0,   // 105: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
+	0,   // 106: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
+	168, // 107: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	168, // 108: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	112, // 109: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
+	114, // 110: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
+	113, // 111: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
+	113, // 112: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	53,  // 113: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	125, // 114: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	125, // 115: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 116: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 117: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	113, // 118: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	125, // 119: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	146, // 120: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
+	150, // 121: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
+	153, // 122: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
+	168, // 123: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	158, // 124: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	168, // 125: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	168, // 126: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	158, // 127: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 128: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 129: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 130: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	25,  // 131: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	27,  // 132: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	29,  // 133: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	31,  // 134: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	38,  // 135: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	40,  // 136: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	42,  // 137: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	47,  // 138: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	44,  // 139: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	33,  // 140: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	35,  // 141: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	2,   // 142: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	59,  // 143: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	61,  // 144: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	63,  // 145: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	65,  // 146: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	67,  // 147: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	50,  // 148: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	69,  // 149: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	72,  // 150: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	81,  // 151: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	83,  // 152: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	85,  // 153: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	77,  // 154: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	74,  // 155: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	91,  // 156: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	93,  // 157: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	95,  // 158: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	97,  // 159: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	99,  // 160: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	101, // 161: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	103, // 162: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	110, // 163: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	115, // 164: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	117, // 165: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	119, // 166: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	121, // 167: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	123, // 168: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	126, // 169: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	128, // 170: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	130, // 171: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	132, // 172: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	134, // 173: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	136, // 174: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	138, // 175: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	140, // 176: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	142, // 177: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	144, // 178: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	147, // 179: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	151, // 180: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	154, // 181: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	156, // 182: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	159, // 183: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	7,   // 184: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 185: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 186: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	26,  // 187: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	28,  // 188: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	30,  // 189: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	32,  // 190: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	39,  // 191: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	41,  // 192: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	43,  // 193: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	49,  // 194: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	46,  // 195: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	34,  // 196: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	36,  // 197: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	3,   // 198: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	60,  // 199: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	62,  // 200: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	64,  // 201: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	66,  // 202: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	68,  // 203: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	51,  // 204: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	70,  // 205: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	73,  // 206: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	82,  // 207: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	84,  // 208: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	89,  // 209: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	78,  // 210: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	75,  // 211: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	92,  // 212: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	94,  // 213: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	96,  // 214: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	98,  // 215: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	100, // 216: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	102, // 217: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	104, // 218: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	111, // 219: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	116, // 220: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	118, // 221: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	120, // 222: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	122, // 223: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	124, // 224: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	127, // 225: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	129, // 226: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	131, // 227: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	133, // 228: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	135, // 229: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	137, // 230: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	139, // 231: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	141, // 232: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	143, // 233: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	145, // 234: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	148, // 235: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	152, // 236: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	155, // 237: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	157, // 238: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	160, // 239: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	184, // [184:240] is the sub-list for method output_type
+	128, // [128:184] is the sub-list for method input_type
+	128, // [128:128] is the sub-list for extension type_name
+	128, // [128:128] is the sub-list for extension extendee
+	0,   // [0:128] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -12221,7 +12236,7 @@ func file_apipb_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   166,
+			NumMessages:   167,
 			NumExtensions: 0,
 			NumServices:   9,
 		},

@@ -45,6 +45,10 @@ const (
 	CodeEventsMissing = "events_missing"
 	// CodeNothingToRetry: no job of the operation can be run again by itself.
 	CodeNothingToRetry = "nothing_to_retry"
+	// CodeNoVaultKey: the replica has no key with which it could seal secrets.
+	CodeNoVaultKey = "no_vault_key"
+	// CodeSecretsGone: the operation has ended, and its secrets have to be given again.
+	CodeSecretsGone = "secrets_gone"
 	// CodeUnknownPath: there is no attribute at the path.
 	CodeUnknownPath = "unknown_path"
 )

@@ -40,7 +40,15 @@ const (
 	Spec = 1 << 20
 	// Tags bounds the tags of a node together.
 	Tags = 16 << 10
+	// Secret bounds one secret of an operation, SecretName its name, Secrets all of one operation with
+	// their names.
+	Secret     = 16 << 10
+	SecretName = 128
+	Secrets    = 64 << 10
 )
+
+// MaxSecrets is how many secrets an operation may have.
+const MaxSecrets = 64
 
 // byName has the bound of each field that is not a name. A string that is not here has the bound
 // Name. The parts of a list of strings are bounded one by one, except those of a total; objects and

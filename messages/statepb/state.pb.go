@@ -138,6 +138,7 @@ type OperationSpec struct {
 	NoMemoryProfile bool `protobuf:"varint,15,opt,name=no_memory_profile,json=noMemoryProfile,proto3" json:"no_memory_profile,omitempty"`
 	// Rights on this operation, beside those of its pools.
 	Acl           *OperationRights `protobuf:"bytes,16,opt,name=acl,proto3" json:"acl,omitempty"`
+	Vault         *Vault           `protobuf:"bytes,17,opt,name=vault,proto3" json:"vault,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -277,6 +278,68 @@ func (x *OperationSpec) GetAcl() *OperationRights {
 	return nil
 }
 
+func (x *OperationSpec) GetVault() *Vault {
+	if x != nil {
+		return x.Vault
+	}
+	return nil
+}
+
+// Vault holds the secrets of an operation, sealed with the cluster's vault key: see package vault.
+type Vault struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Ascending.
+	Names []string `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
+	// Empty: the operation has ended.
+	Sealed        []byte `protobuf:"bytes,2,opt,name=sealed,proto3" json:"sealed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Vault) Reset() {
+	*x = Vault{}
+	mi := &file_statepb_state_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Vault) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Vault) ProtoMessage() {}
+
+func (x *Vault) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Vault.ProtoReflect.Descriptor instead.
+func (*Vault) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Vault) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *Vault) GetSealed() []byte {
+	if x != nil {
+		return x.Sealed
+	}
+	return nil
+}
+
 // OperationRights are subjects who have a right on one operation.
 type OperationRights struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -288,7 +351,7 @@ type OperationRights struct {
 
 func (x *OperationRights) Reset() {
 	*x = OperationRights{}
-	mi := &file_statepb_state_proto_msgTypes[2]
+	mi := &file_statepb_state_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -300,7 +363,7 @@ func (x *OperationRights) String() string {
 func (*OperationRights) ProtoMessage() {}
 
 func (x *OperationRights) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[2]
+	mi := &file_statepb_state_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -313,7 +376,7 @@ func (x *OperationRights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationRights.ProtoReflect.Descriptor instead.
 func (*OperationRights) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{2}
+	return file_statepb_state_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *OperationRights) GetRead() []string {
@@ -399,7 +462,7 @@ type TaskSpec struct {
 
 func (x *TaskSpec) Reset() {
 	*x = TaskSpec{}
-	mi := &file_statepb_state_proto_msgTypes[3]
+	mi := &file_statepb_state_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -411,7 +474,7 @@ func (x *TaskSpec) String() string {
 func (*TaskSpec) ProtoMessage() {}
 
 func (x *TaskSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[3]
+	mi := &file_statepb_state_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -424,7 +487,7 @@ func (x *TaskSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskSpec.ProtoReflect.Descriptor instead.
 func (*TaskSpec) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{3}
+	return file_statepb_state_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *TaskSpec) GetName() string {
@@ -683,7 +746,7 @@ type Readiness struct {
 
 func (x *Readiness) Reset() {
 	*x = Readiness{}
-	mi := &file_statepb_state_proto_msgTypes[4]
+	mi := &file_statepb_state_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -695,7 +758,7 @@ func (x *Readiness) String() string {
 func (*Readiness) ProtoMessage() {}
 
 func (x *Readiness) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[4]
+	mi := &file_statepb_state_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -708,7 +771,7 @@ func (x *Readiness) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Readiness.ProtoReflect.Descriptor instead.
 func (*Readiness) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{4}
+	return file_statepb_state_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Readiness) GetHttpPath() string {
@@ -792,7 +855,7 @@ type MapSpec struct {
 
 func (x *MapSpec) Reset() {
 	*x = MapSpec{}
-	mi := &file_statepb_state_proto_msgTypes[5]
+	mi := &file_statepb_state_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -804,7 +867,7 @@ func (x *MapSpec) String() string {
 func (*MapSpec) ProtoMessage() {}
 
 func (x *MapSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[5]
+	mi := &file_statepb_state_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -817,7 +880,7 @@ func (x *MapSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapSpec.ProtoReflect.Descriptor instead.
 func (*MapSpec) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{5}
+	return file_statepb_state_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *MapSpec) GetInputPaths() []string {
@@ -892,7 +955,7 @@ type MemorySpec struct {
 
 func (x *MemorySpec) Reset() {
 	*x = MemorySpec{}
-	mi := &file_statepb_state_proto_msgTypes[6]
+	mi := &file_statepb_state_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -904,7 +967,7 @@ func (x *MemorySpec) String() string {
 func (*MemorySpec) ProtoMessage() {}
 
 func (x *MemorySpec) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[6]
+	mi := &file_statepb_state_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -917,7 +980,7 @@ func (x *MemorySpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemorySpec.ProtoReflect.Descriptor instead.
 func (*MemorySpec) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{6}
+	return file_statepb_state_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *MemorySpec) GetDigestDefaultValue() float64 {
@@ -988,7 +1051,7 @@ type Tmpfs struct {
 
 func (x *Tmpfs) Reset() {
 	*x = Tmpfs{}
-	mi := &file_statepb_state_proto_msgTypes[7]
+	mi := &file_statepb_state_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1000,7 +1063,7 @@ func (x *Tmpfs) String() string {
 func (*Tmpfs) ProtoMessage() {}
 
 func (x *Tmpfs) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[7]
+	mi := &file_statepb_state_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1013,7 +1076,7 @@ func (x *Tmpfs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tmpfs.ProtoReflect.Descriptor instead.
 func (*Tmpfs) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{7}
+	return file_statepb_state_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Tmpfs) GetPath() string {
@@ -1044,7 +1107,7 @@ type FileSpec struct {
 
 func (x *FileSpec) Reset() {
 	*x = FileSpec{}
-	mi := &file_statepb_state_proto_msgTypes[8]
+	mi := &file_statepb_state_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1056,7 +1119,7 @@ func (x *FileSpec) String() string {
 func (*FileSpec) ProtoMessage() {}
 
 func (x *FileSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[8]
+	mi := &file_statepb_state_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1069,7 +1132,7 @@ func (x *FileSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileSpec.ProtoReflect.Descriptor instead.
 func (*FileSpec) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{8}
+	return file_statepb_state_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *FileSpec) GetSource() string {
@@ -1108,7 +1171,7 @@ type KeptFile struct {
 
 func (x *KeptFile) Reset() {
 	*x = KeptFile{}
-	mi := &file_statepb_state_proto_msgTypes[9]
+	mi := &file_statepb_state_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1120,7 +1183,7 @@ func (x *KeptFile) String() string {
 func (*KeptFile) ProtoMessage() {}
 
 func (x *KeptFile) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[9]
+	mi := &file_statepb_state_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1133,7 +1196,7 @@ func (x *KeptFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptFile.ProtoReflect.Descriptor instead.
 func (*KeptFile) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{9}
+	return file_statepb_state_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *KeptFile) GetPath() string {
@@ -1161,7 +1224,7 @@ type GangSpec struct {
 
 func (x *GangSpec) Reset() {
 	*x = GangSpec{}
-	mi := &file_statepb_state_proto_msgTypes[10]
+	mi := &file_statepb_state_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1173,7 +1236,7 @@ func (x *GangSpec) String() string {
 func (*GangSpec) ProtoMessage() {}
 
 func (x *GangSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[10]
+	mi := &file_statepb_state_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1186,7 +1249,7 @@ func (x *GangSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GangSpec.ProtoReflect.Descriptor instead.
 func (*GangSpec) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{10}
+	return file_statepb_state_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GangSpec) GetSize() int32 {
@@ -1206,7 +1269,7 @@ type Slices struct {
 
 func (x *Slices) Reset() {
 	*x = Slices{}
-	mi := &file_statepb_state_proto_msgTypes[11]
+	mi := &file_statepb_state_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1218,7 +1281,7 @@ func (x *Slices) String() string {
 func (*Slices) ProtoMessage() {}
 
 func (x *Slices) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[11]
+	mi := &file_statepb_state_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1231,7 +1294,7 @@ func (x *Slices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Slices.ProtoReflect.Descriptor instead.
 func (*Slices) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{11}
+	return file_statepb_state_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Slices) GetSlices() []*Slice {
@@ -1254,7 +1317,7 @@ type Slice struct {
 
 func (x *Slice) Reset() {
 	*x = Slice{}
-	mi := &file_statepb_state_proto_msgTypes[12]
+	mi := &file_statepb_state_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1266,7 +1329,7 @@ func (x *Slice) String() string {
 func (*Slice) ProtoMessage() {}
 
 func (x *Slice) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[12]
+	mi := &file_statepb_state_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1279,7 +1342,7 @@ func (x *Slice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Slice.ProtoReflect.Descriptor instead.
 func (*Slice) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{12}
+	return file_statepb_state_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Slice) GetFile() int32 {
@@ -1318,7 +1381,7 @@ type InputFile struct {
 
 func (x *InputFile) Reset() {
 	*x = InputFile{}
-	mi := &file_statepb_state_proto_msgTypes[13]
+	mi := &file_statepb_state_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1330,7 +1393,7 @@ func (x *InputFile) String() string {
 func (*InputFile) ProtoMessage() {}
 
 func (x *InputFile) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[13]
+	mi := &file_statepb_state_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1343,7 +1406,7 @@ func (x *InputFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputFile.ProtoReflect.Descriptor instead.
 func (*InputFile) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{13}
+	return file_statepb_state_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *InputFile) GetPath() string {
@@ -1385,7 +1448,7 @@ type Input struct {
 
 func (x *Input) Reset() {
 	*x = Input{}
-	mi := &file_statepb_state_proto_msgTypes[14]
+	mi := &file_statepb_state_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1397,7 +1460,7 @@ func (x *Input) String() string {
 func (*Input) ProtoMessage() {}
 
 func (x *Input) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[14]
+	mi := &file_statepb_state_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1410,7 +1473,7 @@ func (x *Input) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Input.ProtoReflect.Descriptor instead.
 func (*Input) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{14}
+	return file_statepb_state_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Input) GetFiles() []*InputFile {
@@ -1440,7 +1503,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_statepb_state_proto_msgTypes[15]
+	mi := &file_statepb_state_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1452,7 +1515,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[15]
+	mi := &file_statepb_state_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1465,7 +1528,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{15}
+	return file_statepb_state_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Output) GetPath() string {
@@ -1513,7 +1576,7 @@ type JobInput struct {
 
 func (x *JobInput) Reset() {
 	*x = JobInput{}
-	mi := &file_statepb_state_proto_msgTypes[16]
+	mi := &file_statepb_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1525,7 +1588,7 @@ func (x *JobInput) String() string {
 func (*JobInput) ProtoMessage() {}
 
 func (x *JobInput) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[16]
+	mi := &file_statepb_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1538,7 +1601,7 @@ func (x *JobInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobInput.ProtoReflect.Descriptor instead.
 func (*JobInput) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{16}
+	return file_statepb_state_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *JobInput) GetProcessed() []*Slice {
@@ -1589,7 +1652,7 @@ type JobOutput struct {
 
 func (x *JobOutput) Reset() {
 	*x = JobOutput{}
-	mi := &file_statepb_state_proto_msgTypes[17]
+	mi := &file_statepb_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1601,7 +1664,7 @@ func (x *JobOutput) String() string {
 func (*JobOutput) ProtoMessage() {}
 
 func (x *JobOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[17]
+	mi := &file_statepb_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1614,7 +1677,7 @@ func (x *JobOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOutput.ProtoReflect.Descriptor instead.
 func (*JobOutput) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{17}
+	return file_statepb_state_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *JobOutput) GetPart() string {
@@ -1654,7 +1717,7 @@ type SkippedRecord struct {
 
 func (x *SkippedRecord) Reset() {
 	*x = SkippedRecord{}
-	mi := &file_statepb_state_proto_msgTypes[18]
+	mi := &file_statepb_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1666,7 +1729,7 @@ func (x *SkippedRecord) String() string {
 func (*SkippedRecord) ProtoMessage() {}
 
 func (x *SkippedRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[18]
+	mi := &file_statepb_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1679,7 +1742,7 @@ func (x *SkippedRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkippedRecord.ProtoReflect.Descriptor instead.
 func (*SkippedRecord) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{18}
+	return file_statepb_state_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SkippedRecord) GetFile() int32 {
@@ -1735,7 +1798,7 @@ type JobReserve struct {
 
 func (x *JobReserve) Reset() {
 	*x = JobReserve{}
-	mi := &file_statepb_state_proto_msgTypes[19]
+	mi := &file_statepb_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1747,7 +1810,7 @@ func (x *JobReserve) String() string {
 func (*JobReserve) ProtoMessage() {}
 
 func (x *JobReserve) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[19]
+	mi := &file_statepb_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1760,7 +1823,7 @@ func (x *JobReserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobReserve.ProtoReflect.Descriptor instead.
 func (*JobReserve) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{19}
+	return file_statepb_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *JobReserve) GetUser() int64 {
@@ -1817,7 +1880,7 @@ type MemorySample struct {
 
 func (x *MemorySample) Reset() {
 	*x = MemorySample{}
-	mi := &file_statepb_state_proto_msgTypes[20]
+	mi := &file_statepb_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1829,7 +1892,7 @@ func (x *MemorySample) String() string {
 func (*MemorySample) ProtoMessage() {}
 
 func (x *MemorySample) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[20]
+	mi := &file_statepb_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1842,7 +1905,7 @@ func (x *MemorySample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemorySample.ProtoReflect.Descriptor instead.
 func (*MemorySample) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{20}
+	return file_statepb_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *MemorySample) GetUser() float64 {
@@ -1883,7 +1946,7 @@ type TaskMemory struct {
 
 func (x *TaskMemory) Reset() {
 	*x = TaskMemory{}
-	mi := &file_statepb_state_proto_msgTypes[21]
+	mi := &file_statepb_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1895,7 +1958,7 @@ func (x *TaskMemory) String() string {
 func (*TaskMemory) ProtoMessage() {}
 
 func (x *TaskMemory) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[21]
+	mi := &file_statepb_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1908,7 +1971,7 @@ func (x *TaskMemory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskMemory.ProtoReflect.Descriptor instead.
 func (*TaskMemory) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{21}
+	return file_statepb_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TaskMemory) GetUserDigest() []byte {
@@ -1981,7 +2044,7 @@ type CookieReserve struct {
 
 func (x *CookieReserve) Reset() {
 	*x = CookieReserve{}
-	mi := &file_statepb_state_proto_msgTypes[22]
+	mi := &file_statepb_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1993,7 +2056,7 @@ func (x *CookieReserve) String() string {
 func (*CookieReserve) ProtoMessage() {}
 
 func (x *CookieReserve) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[22]
+	mi := &file_statepb_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2006,7 +2069,7 @@ func (x *CookieReserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CookieReserve.ProtoReflect.Descriptor instead.
 func (*CookieReserve) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{22}
+	return file_statepb_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CookieReserve) GetReserve() *JobReserve {
@@ -2052,7 +2115,7 @@ type MemoryProfile struct {
 
 func (x *MemoryProfile) Reset() {
 	*x = MemoryProfile{}
-	mi := &file_statepb_state_proto_msgTypes[23]
+	mi := &file_statepb_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2064,7 +2127,7 @@ func (x *MemoryProfile) String() string {
 func (*MemoryProfile) ProtoMessage() {}
 
 func (x *MemoryProfile) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[23]
+	mi := &file_statepb_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2077,7 +2140,7 @@ func (x *MemoryProfile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryProfile.ProtoReflect.Descriptor instead.
 func (*MemoryProfile) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{23}
+	return file_statepb_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *MemoryProfile) GetKey() string {
@@ -2176,7 +2239,7 @@ type Aggregate struct {
 
 func (x *Aggregate) Reset() {
 	*x = Aggregate{}
-	mi := &file_statepb_state_proto_msgTypes[24]
+	mi := &file_statepb_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2188,7 +2251,7 @@ func (x *Aggregate) String() string {
 func (*Aggregate) ProtoMessage() {}
 
 func (x *Aggregate) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[24]
+	mi := &file_statepb_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2201,7 +2264,7 @@ func (x *Aggregate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aggregate.ProtoReflect.Descriptor instead.
 func (*Aggregate) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{24}
+	return file_statepb_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Aggregate) GetName() string {
@@ -2275,7 +2338,7 @@ type Gang struct {
 
 func (x *Gang) Reset() {
 	*x = Gang{}
-	mi := &file_statepb_state_proto_msgTypes[25]
+	mi := &file_statepb_state_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2287,7 +2350,7 @@ func (x *Gang) String() string {
 func (*Gang) ProtoMessage() {}
 
 func (x *Gang) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[25]
+	mi := &file_statepb_state_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2300,7 +2363,7 @@ func (x *Gang) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gang.ProtoReflect.Descriptor instead.
 func (*Gang) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{25}
+	return file_statepb_state_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Gang) GetIncarnation() int64 {
@@ -2348,7 +2411,7 @@ type OperationTree struct {
 
 func (x *OperationTree) Reset() {
 	*x = OperationTree{}
-	mi := &file_statepb_state_proto_msgTypes[26]
+	mi := &file_statepb_state_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2360,7 +2423,7 @@ func (x *OperationTree) String() string {
 func (*OperationTree) ProtoMessage() {}
 
 func (x *OperationTree) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[26]
+	mi := &file_statepb_state_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2373,7 +2436,7 @@ func (x *OperationTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationTree.ProtoReflect.Descriptor instead.
 func (*OperationTree) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{26}
+	return file_statepb_state_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *OperationTree) GetTree() string {
@@ -2422,7 +2485,7 @@ type Interval struct {
 
 func (x *Interval) Reset() {
 	*x = Interval{}
-	mi := &file_statepb_state_proto_msgTypes[27]
+	mi := &file_statepb_state_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2434,7 +2497,7 @@ func (x *Interval) String() string {
 func (*Interval) ProtoMessage() {}
 
 func (x *Interval) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[27]
+	mi := &file_statepb_state_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2447,7 +2510,7 @@ func (x *Interval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interval.ProtoReflect.Descriptor instead.
 func (*Interval) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{27}
+	return file_statepb_state_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Interval) GetBegin() int32 {
@@ -2477,7 +2540,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_statepb_state_proto_msgTypes[28]
+	mi := &file_statepb_state_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2489,7 +2552,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[28]
+	mi := &file_statepb_state_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2502,7 +2565,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{28}
+	return file_statepb_state_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Error) GetCode() int32 {
@@ -2549,7 +2612,7 @@ type OperationEvent struct {
 
 func (x *OperationEvent) Reset() {
 	*x = OperationEvent{}
-	mi := &file_statepb_state_proto_msgTypes[29]
+	mi := &file_statepb_state_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2561,7 +2624,7 @@ func (x *OperationEvent) String() string {
 func (*OperationEvent) ProtoMessage() {}
 
 func (x *OperationEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[29]
+	mi := &file_statepb_state_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2574,7 +2637,7 @@ func (x *OperationEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationEvent.ProtoReflect.Descriptor instead.
 func (*OperationEvent) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{29}
+	return file_statepb_state_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *OperationEvent) GetTime() *timestamppb.Timestamp {
@@ -2624,7 +2687,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_statepb_state_proto_msgTypes[30]
+	mi := &file_statepb_state_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2636,7 +2699,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[30]
+	mi := &file_statepb_state_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2649,7 +2712,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{30}
+	return file_statepb_state_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Assignment) GetReplica() string {
@@ -2731,7 +2794,7 @@ type Operation struct {
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_statepb_state_proto_msgTypes[31]
+	mi := &file_statepb_state_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2743,7 +2806,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[31]
+	mi := &file_statepb_state_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2756,7 +2819,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{31}
+	return file_statepb_state_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Operation) GetId() string {
@@ -3010,7 +3073,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_statepb_state_proto_msgTypes[32]
+	mi := &file_statepb_state_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3022,7 +3085,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[32]
+	mi := &file_statepb_state_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3035,7 +3098,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{32}
+	return file_statepb_state_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Task) GetName() string {
@@ -3176,7 +3239,7 @@ type CompletedPart struct {
 
 func (x *CompletedPart) Reset() {
 	*x = CompletedPart{}
-	mi := &file_statepb_state_proto_msgTypes[33]
+	mi := &file_statepb_state_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3188,7 +3251,7 @@ func (x *CompletedPart) String() string {
 func (*CompletedPart) ProtoMessage() {}
 
 func (x *CompletedPart) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[33]
+	mi := &file_statepb_state_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3201,7 +3264,7 @@ func (x *CompletedPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompletedPart.ProtoReflect.Descriptor instead.
 func (*CompletedPart) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{33}
+	return file_statepb_state_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CompletedPart) GetCookie() int32 {
@@ -3239,7 +3302,7 @@ type InputProgress struct {
 
 func (x *InputProgress) Reset() {
 	*x = InputProgress{}
-	mi := &file_statepb_state_proto_msgTypes[34]
+	mi := &file_statepb_state_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3251,7 +3314,7 @@ func (x *InputProgress) String() string {
 func (*InputProgress) ProtoMessage() {}
 
 func (x *InputProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[34]
+	mi := &file_statepb_state_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3264,7 +3327,7 @@ func (x *InputProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputProgress.ProtoReflect.Descriptor instead.
 func (*InputProgress) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{34}
+	return file_statepb_state_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *InputProgress) GetBytesTotal() int64 {
@@ -3325,7 +3388,7 @@ type JobCounters struct {
 
 func (x *JobCounters) Reset() {
 	*x = JobCounters{}
-	mi := &file_statepb_state_proto_msgTypes[35]
+	mi := &file_statepb_state_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3337,7 +3400,7 @@ func (x *JobCounters) String() string {
 func (*JobCounters) ProtoMessage() {}
 
 func (x *JobCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[35]
+	mi := &file_statepb_state_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3350,7 +3413,7 @@ func (x *JobCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobCounters.ProtoReflect.Descriptor instead.
 func (*JobCounters) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{35}
+	return file_statepb_state_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *JobCounters) GetTotal() int64 {
@@ -3428,7 +3491,7 @@ type JobTotals struct {
 
 func (x *JobTotals) Reset() {
 	*x = JobTotals{}
-	mi := &file_statepb_state_proto_msgTypes[36]
+	mi := &file_statepb_state_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3440,7 +3503,7 @@ func (x *JobTotals) String() string {
 func (*JobTotals) ProtoMessage() {}
 
 func (x *JobTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[36]
+	mi := &file_statepb_state_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3453,7 +3516,7 @@ func (x *JobTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobTotals.ProtoReflect.Descriptor instead.
 func (*JobTotals) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{36}
+	return file_statepb_state_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *JobTotals) GetMaxMemory() int64 {
@@ -3515,7 +3578,7 @@ type Allocation struct {
 
 func (x *Allocation) Reset() {
 	*x = Allocation{}
-	mi := &file_statepb_state_proto_msgTypes[37]
+	mi := &file_statepb_state_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3527,7 +3590,7 @@ func (x *Allocation) String() string {
 func (*Allocation) ProtoMessage() {}
 
 func (x *Allocation) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[37]
+	mi := &file_statepb_state_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3540,7 +3603,7 @@ func (x *Allocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Allocation.ProtoReflect.Descriptor instead.
 func (*Allocation) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{37}
+	return file_statepb_state_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Allocation) GetJobId() string {
@@ -3705,7 +3768,7 @@ type StopOrder struct {
 
 func (x *StopOrder) Reset() {
 	*x = StopOrder{}
-	mi := &file_statepb_state_proto_msgTypes[38]
+	mi := &file_statepb_state_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3717,7 +3780,7 @@ func (x *StopOrder) String() string {
 func (*StopOrder) ProtoMessage() {}
 
 func (x *StopOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[38]
+	mi := &file_statepb_state_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3730,7 +3793,7 @@ func (x *StopOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopOrder.ProtoReflect.Descriptor instead.
 func (*StopOrder) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{38}
+	return file_statepb_state_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *StopOrder) GetReason() string {
@@ -3813,7 +3876,7 @@ type Beneficiary struct {
 
 func (x *Beneficiary) Reset() {
 	*x = Beneficiary{}
-	mi := &file_statepb_state_proto_msgTypes[39]
+	mi := &file_statepb_state_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3825,7 +3888,7 @@ func (x *Beneficiary) String() string {
 func (*Beneficiary) ProtoMessage() {}
 
 func (x *Beneficiary) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[39]
+	mi := &file_statepb_state_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3838,7 +3901,7 @@ func (x *Beneficiary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beneficiary.ProtoReflect.Descriptor instead.
 func (*Beneficiary) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{39}
+	return file_statepb_state_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Beneficiary) GetOperationId() string {
@@ -3893,7 +3956,7 @@ type Claim struct {
 
 func (x *Claim) Reset() {
 	*x = Claim{}
-	mi := &file_statepb_state_proto_msgTypes[40]
+	mi := &file_statepb_state_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3905,7 +3968,7 @@ func (x *Claim) String() string {
 func (*Claim) ProtoMessage() {}
 
 func (x *Claim) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[40]
+	mi := &file_statepb_state_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3918,7 +3981,7 @@ func (x *Claim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claim.ProtoReflect.Descriptor instead.
 func (*Claim) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{40}
+	return file_statepb_state_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Claim) GetTree() string {
@@ -3977,7 +4040,7 @@ type PreemptionRate struct {
 
 func (x *PreemptionRate) Reset() {
 	*x = PreemptionRate{}
-	mi := &file_statepb_state_proto_msgTypes[41]
+	mi := &file_statepb_state_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3989,7 +4052,7 @@ func (x *PreemptionRate) String() string {
 func (*PreemptionRate) ProtoMessage() {}
 
 func (x *PreemptionRate) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[41]
+	mi := &file_statepb_state_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4002,7 +4065,7 @@ func (x *PreemptionRate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionRate.ProtoReflect.Descriptor instead.
 func (*PreemptionRate) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{41}
+	return file_statepb_state_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PreemptionRate) GetTree() string {
@@ -4048,7 +4111,7 @@ type Waste struct {
 
 func (x *Waste) Reset() {
 	*x = Waste{}
-	mi := &file_statepb_state_proto_msgTypes[42]
+	mi := &file_statepb_state_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4060,7 +4123,7 @@ func (x *Waste) String() string {
 func (*Waste) ProtoMessage() {}
 
 func (x *Waste) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[42]
+	mi := &file_statepb_state_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4073,7 +4136,7 @@ func (x *Waste) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waste.ProtoReflect.Descriptor instead.
 func (*Waste) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{42}
+	return file_statepb_state_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Waste) GetPool() string {
@@ -4196,7 +4259,7 @@ type FinishedJob struct {
 
 func (x *FinishedJob) Reset() {
 	*x = FinishedJob{}
-	mi := &file_statepb_state_proto_msgTypes[43]
+	mi := &file_statepb_state_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4208,7 +4271,7 @@ func (x *FinishedJob) String() string {
 func (*FinishedJob) ProtoMessage() {}
 
 func (x *FinishedJob) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[43]
+	mi := &file_statepb_state_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4221,7 +4284,7 @@ func (x *FinishedJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishedJob.ProtoReflect.Descriptor instead.
 func (*FinishedJob) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{43}
+	return file_statepb_state_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *FinishedJob) GetJobId() string {
@@ -4466,7 +4529,7 @@ type JobStatistics struct {
 
 func (x *JobStatistics) Reset() {
 	*x = JobStatistics{}
-	mi := &file_statepb_state_proto_msgTypes[44]
+	mi := &file_statepb_state_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4478,7 +4541,7 @@ func (x *JobStatistics) String() string {
 func (*JobStatistics) ProtoMessage() {}
 
 func (x *JobStatistics) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[44]
+	mi := &file_statepb_state_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4491,7 +4554,7 @@ func (x *JobStatistics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatistics.ProtoReflect.Descriptor instead.
 func (*JobStatistics) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{44}
+	return file_statepb_state_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *JobStatistics) GetMaxMemory() int64 {
@@ -4613,7 +4676,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_statepb_state_proto_msgTypes[45]
+	mi := &file_statepb_state_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4625,7 +4688,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[45]
+	mi := &file_statepb_state_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4638,7 +4701,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{45}
+	return file_statepb_state_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Node) GetId() string {
@@ -4772,7 +4835,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_statepb_state_proto_msgTypes[46]
+	mi := &file_statepb_state_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4784,7 +4847,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[46]
+	mi := &file_statepb_state_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4797,7 +4860,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{46}
+	return file_statepb_state_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Drain) GetUser() string {
@@ -4843,7 +4906,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_statepb_state_proto_msgTypes[47]
+	mi := &file_statepb_state_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4855,7 +4918,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[47]
+	mi := &file_statepb_state_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4868,7 +4931,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{47}
+	return file_statepb_state_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Pool) GetName() string {
@@ -4947,7 +5010,7 @@ type PoolTree struct {
 
 func (x *PoolTree) Reset() {
 	*x = PoolTree{}
-	mi := &file_statepb_state_proto_msgTypes[48]
+	mi := &file_statepb_state_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4959,7 +5022,7 @@ func (x *PoolTree) String() string {
 func (*PoolTree) ProtoMessage() {}
 
 func (x *PoolTree) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[48]
+	mi := &file_statepb_state_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4972,7 +5035,7 @@ func (x *PoolTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolTree.ProtoReflect.Descriptor instead.
 func (*PoolTree) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{48}
+	return file_statepb_state_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PoolTree) GetName() string {
@@ -5069,7 +5132,7 @@ type StarvationClock struct {
 
 func (x *StarvationClock) Reset() {
 	*x = StarvationClock{}
-	mi := &file_statepb_state_proto_msgTypes[49]
+	mi := &file_statepb_state_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5081,7 +5144,7 @@ func (x *StarvationClock) String() string {
 func (*StarvationClock) ProtoMessage() {}
 
 func (x *StarvationClock) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[49]
+	mi := &file_statepb_state_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5094,7 +5157,7 @@ func (x *StarvationClock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StarvationClock.ProtoReflect.Descriptor instead.
 func (*StarvationClock) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{49}
+	return file_statepb_state_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *StarvationClock) GetPoolId() uint64 {
@@ -5145,7 +5208,7 @@ type PreemptionAge struct {
 
 func (x *PreemptionAge) Reset() {
 	*x = PreemptionAge{}
-	mi := &file_statepb_state_proto_msgTypes[50]
+	mi := &file_statepb_state_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5157,7 +5220,7 @@ func (x *PreemptionAge) String() string {
 func (*PreemptionAge) ProtoMessage() {}
 
 func (x *PreemptionAge) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[50]
+	mi := &file_statepb_state_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5170,7 +5233,7 @@ func (x *PreemptionAge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionAge.ProtoReflect.Descriptor instead.
 func (*PreemptionAge) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{50}
+	return file_statepb_state_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PreemptionAge) GetDigest() uint64 {
@@ -5203,7 +5266,7 @@ type Taking struct {
 
 func (x *Taking) Reset() {
 	*x = Taking{}
-	mi := &file_statepb_state_proto_msgTypes[51]
+	mi := &file_statepb_state_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5215,7 +5278,7 @@ func (x *Taking) String() string {
 func (*Taking) ProtoMessage() {}
 
 func (x *Taking) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[51]
+	mi := &file_statepb_state_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5228,7 +5291,7 @@ func (x *Taking) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Taking.ProtoReflect.Descriptor instead.
 func (*Taking) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{51}
+	return file_statepb_state_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Taking) GetOperationId() string {
@@ -5281,7 +5344,7 @@ type PoolVolume struct {
 
 func (x *PoolVolume) Reset() {
 	*x = PoolVolume{}
-	mi := &file_statepb_state_proto_msgTypes[52]
+	mi := &file_statepb_state_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5293,7 +5356,7 @@ func (x *PoolVolume) String() string {
 func (*PoolVolume) ProtoMessage() {}
 
 func (x *PoolVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[52]
+	mi := &file_statepb_state_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5306,7 +5369,7 @@ func (x *PoolVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolVolume.ProtoReflect.Descriptor instead.
 func (*PoolVolume) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{52}
+	return file_statepb_state_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PoolVolume) GetPool() string {
@@ -5384,7 +5447,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_statepb_state_proto_msgTypes[53]
+	mi := &file_statepb_state_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5396,7 +5459,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[53]
+	mi := &file_statepb_state_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5409,7 +5472,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{53}
+	return file_statepb_state_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Term) GetTerm() uint64 {
@@ -5454,7 +5517,7 @@ type SnapshotHeader struct {
 
 func (x *SnapshotHeader) Reset() {
 	*x = SnapshotHeader{}
-	mi := &file_statepb_state_proto_msgTypes[54]
+	mi := &file_statepb_state_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5466,7 +5529,7 @@ func (x *SnapshotHeader) String() string {
 func (*SnapshotHeader) ProtoMessage() {}
 
 func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[54]
+	mi := &file_statepb_state_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5479,7 +5542,7 @@ func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotHeader.ProtoReflect.Descriptor instead.
 func (*SnapshotHeader) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{54}
+	return file_statepb_state_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *SnapshotHeader) GetFormat() uint32 {
@@ -5567,7 +5630,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_statepb_state_proto_msgTypes[55]
+	mi := &file_statepb_state_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5579,7 +5642,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[55]
+	mi := &file_statepb_state_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5592,7 +5655,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{55}
+	return file_statepb_state_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Limits) GetArchivedOperations() int32 {
@@ -5718,7 +5781,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_statepb_state_proto_msgTypes[56]
+	mi := &file_statepb_state_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5730,7 +5793,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[56]
+	mi := &file_statepb_state_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5743,7 +5806,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{56}
+	return file_statepb_state_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Record) GetRecord() isRecord_Record {
@@ -5971,7 +6034,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_statepb_state_proto_msgTypes[57]
+	mi := &file_statepb_state_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5983,7 +6046,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[57]
+	mi := &file_statepb_state_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5996,7 +6059,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{57}
+	return file_statepb_state_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Revocation) GetSerial() string {
@@ -6061,7 +6124,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_statepb_state_proto_msgTypes[58]
+	mi := &file_statepb_state_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6073,7 +6136,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[58]
+	mi := &file_statepb_state_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6086,7 +6149,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{58}
+	return file_statepb_state_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Group) GetName() string {
@@ -6122,7 +6185,7 @@ type RecordPiece struct {
 
 func (x *RecordPiece) Reset() {
 	*x = RecordPiece{}
-	mi := &file_statepb_state_proto_msgTypes[59]
+	mi := &file_statepb_state_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6134,7 +6197,7 @@ func (x *RecordPiece) String() string {
 func (*RecordPiece) ProtoMessage() {}
 
 func (x *RecordPiece) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[59]
+	mi := &file_statepb_state_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6147,7 +6210,7 @@ func (x *RecordPiece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordPiece.ProtoReflect.Descriptor instead.
 func (*RecordPiece) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{59}
+	return file_statepb_state_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *RecordPiece) GetData() []byte {
@@ -6173,7 +6236,7 @@ type Archive struct {
 
 func (x *Archive) Reset() {
 	*x = Archive{}
-	mi := &file_statepb_state_proto_msgTypes[60]
+	mi := &file_statepb_state_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6185,7 +6248,7 @@ func (x *Archive) String() string {
 func (*Archive) ProtoMessage() {}
 
 func (x *Archive) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[60]
+	mi := &file_statepb_state_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6198,7 +6261,7 @@ func (x *Archive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Archive.ProtoReflect.Descriptor instead.
 func (*Archive) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{60}
+	return file_statepb_state_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Archive) GetOperationIds() []string {
@@ -6221,7 +6284,7 @@ type SnapshotFooter struct {
 
 func (x *SnapshotFooter) Reset() {
 	*x = SnapshotFooter{}
-	mi := &file_statepb_state_proto_msgTypes[61]
+	mi := &file_statepb_state_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6233,7 +6296,7 @@ func (x *SnapshotFooter) String() string {
 func (*SnapshotFooter) ProtoMessage() {}
 
 func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[61]
+	mi := &file_statepb_state_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6246,7 +6309,7 @@ func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotFooter.ProtoReflect.Descriptor instead.
 func (*SnapshotFooter) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{61}
+	return file_statepb_state_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *SnapshotFooter) GetRecords() uint64 {
@@ -6274,7 +6337,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x0ecpu_hundredths\x18\x02 \x01(\x03R\rcpuHundredths\x12\x10\n" +
 	"\x03gpu\x18\x03 \x01(\x03R\x03gpu\x12\x16\n" +
 	"\x06memory\x18\x04 \x01(\x03R\x06memory\x12\x18\n" +
-	"\anetwork\x18\x05 \x01(\x03R\anetwork\"\xd9\x05\n" +
+	"\anetwork\x18\x05 \x01(\x03R\anetwork\"\x85\x06\n" +
 	"\rOperationSpec\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x14\n" +
@@ -6293,10 +6356,14 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\ais_gang\x18\r \x01(\bR\x06isGang\x12(\n" +
 	"\x03map\x18\x0e \x01(\v2\x16.weir.state.v1.MapSpecR\x03map\x12*\n" +
 	"\x11no_memory_profile\x18\x0f \x01(\bR\x0fnoMemoryProfile\x120\n" +
-	"\x03acl\x18\x10 \x01(\v2\x1e.weir.state.v1.OperationRightsR\x03acl\x1aZ\n" +
+	"\x03acl\x18\x10 \x01(\v2\x1e.weir.state.v1.OperationRightsR\x03acl\x12*\n" +
+	"\x05vault\x18\x11 \x01(\v2\x14.weir.state.v1.VaultR\x05vault\x1aZ\n" +
 	"\x13OptionsPerTreeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
-	"\x05value\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x05value:\x028\x01J\x04\b\x03\x10\x04\"=\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x05value:\x028\x01J\x04\b\x03\x10\x04\"5\n" +
+	"\x05Vault\x12\x14\n" +
+	"\x05names\x18\x01 \x03(\tR\x05names\x12\x16\n" +
+	"\x06sealed\x18\x02 \x01(\fR\x06sealed\"=\n" +
 	"\x0fOperationRights\x12\x12\n" +
 	"\x04read\x18\x01 \x03(\tR\x04read\x12\x16\n" +
 	"\x06manage\x18\x02 \x03(\tR\x06manage\"\x85\v\n" +
@@ -6912,229 +6979,231 @@ func file_statepb_state_proto_rawDescGZIP() []byte {
 	return file_statepb_state_proto_rawDescData
 }
 
-var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 73)
+var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
 var file_statepb_state_proto_goTypes = []any{
 	(*Resources)(nil),             // 0: weir.state.v1.Resources
 	(*OperationSpec)(nil),         // 1: weir.state.v1.OperationSpec
-	(*OperationRights)(nil),       // 2: weir.state.v1.OperationRights
-	(*TaskSpec)(nil),              // 3: weir.state.v1.TaskSpec
-	(*Readiness)(nil),             // 4: weir.state.v1.Readiness
-	(*MapSpec)(nil),               // 5: weir.state.v1.MapSpec
-	(*MemorySpec)(nil),            // 6: weir.state.v1.MemorySpec
-	(*Tmpfs)(nil),                 // 7: weir.state.v1.Tmpfs
-	(*FileSpec)(nil),              // 8: weir.state.v1.FileSpec
-	(*KeptFile)(nil),              // 9: weir.state.v1.KeptFile
-	(*GangSpec)(nil),              // 10: weir.state.v1.GangSpec
-	(*Slices)(nil),                // 11: weir.state.v1.Slices
-	(*Slice)(nil),                 // 12: weir.state.v1.Slice
-	(*InputFile)(nil),             // 13: weir.state.v1.InputFile
-	(*Input)(nil),                 // 14: weir.state.v1.Input
-	(*Output)(nil),                // 15: weir.state.v1.Output
-	(*JobInput)(nil),              // 16: weir.state.v1.JobInput
-	(*JobOutput)(nil),             // 17: weir.state.v1.JobOutput
-	(*SkippedRecord)(nil),         // 18: weir.state.v1.SkippedRecord
-	(*JobReserve)(nil),            // 19: weir.state.v1.JobReserve
-	(*MemorySample)(nil),          // 20: weir.state.v1.MemorySample
-	(*TaskMemory)(nil),            // 21: weir.state.v1.TaskMemory
-	(*CookieReserve)(nil),         // 22: weir.state.v1.CookieReserve
-	(*MemoryProfile)(nil),         // 23: weir.state.v1.MemoryProfile
-	(*Aggregate)(nil),             // 24: weir.state.v1.Aggregate
-	(*Gang)(nil),                  // 25: weir.state.v1.Gang
-	(*OperationTree)(nil),         // 26: weir.state.v1.OperationTree
-	(*Interval)(nil),              // 27: weir.state.v1.Interval
-	(*Error)(nil),                 // 28: weir.state.v1.Error
-	(*OperationEvent)(nil),        // 29: weir.state.v1.OperationEvent
-	(*Assignment)(nil),            // 30: weir.state.v1.Assignment
-	(*Operation)(nil),             // 31: weir.state.v1.Operation
-	(*Task)(nil),                  // 32: weir.state.v1.Task
-	(*CompletedPart)(nil),         // 33: weir.state.v1.CompletedPart
-	(*InputProgress)(nil),         // 34: weir.state.v1.InputProgress
-	(*JobCounters)(nil),           // 35: weir.state.v1.JobCounters
-	(*JobTotals)(nil),             // 36: weir.state.v1.JobTotals
-	(*Allocation)(nil),            // 37: weir.state.v1.Allocation
-	(*StopOrder)(nil),             // 38: weir.state.v1.StopOrder
-	(*Beneficiary)(nil),           // 39: weir.state.v1.Beneficiary
-	(*Claim)(nil),                 // 40: weir.state.v1.Claim
-	(*PreemptionRate)(nil),        // 41: weir.state.v1.PreemptionRate
-	(*Waste)(nil),                 // 42: weir.state.v1.Waste
-	(*FinishedJob)(nil),           // 43: weir.state.v1.FinishedJob
-	(*JobStatistics)(nil),         // 44: weir.state.v1.JobStatistics
-	(*Node)(nil),                  // 45: weir.state.v1.Node
-	(*Drain)(nil),                 // 46: weir.state.v1.Drain
-	(*Pool)(nil),                  // 47: weir.state.v1.Pool
-	(*PoolTree)(nil),              // 48: weir.state.v1.PoolTree
-	(*StarvationClock)(nil),       // 49: weir.state.v1.StarvationClock
-	(*PreemptionAge)(nil),         // 50: weir.state.v1.PreemptionAge
-	(*Taking)(nil),                // 51: weir.state.v1.Taking
-	(*PoolVolume)(nil),            // 52: weir.state.v1.PoolVolume
-	(*Term)(nil),                  // 53: weir.state.v1.Term
-	(*SnapshotHeader)(nil),        // 54: weir.state.v1.SnapshotHeader
-	(*Limits)(nil),                // 55: weir.state.v1.Limits
-	(*Record)(nil),                // 56: weir.state.v1.Record
-	(*Revocation)(nil),            // 57: weir.state.v1.Revocation
-	(*Group)(nil),                 // 58: weir.state.v1.Group
-	(*RecordPiece)(nil),           // 59: weir.state.v1.RecordPiece
-	(*Archive)(nil),               // 60: weir.state.v1.Archive
-	(*SnapshotFooter)(nil),        // 61: weir.state.v1.SnapshotFooter
-	nil,                           // 62: weir.state.v1.OperationSpec.OptionsPerTreeEntry
-	nil,                           // 63: weir.state.v1.TaskSpec.EnvironmentEntry
-	nil,                           // 64: weir.state.v1.Error.AttributesEntry
-	nil,                           // 65: weir.state.v1.OperationEvent.AttributesEntry
-	nil,                           // 66: weir.state.v1.Operation.PreemptedOthersEntry
-	nil,                           // 67: weir.state.v1.Task.AttemptsEntry
-	nil,                           // 68: weir.state.v1.Task.ReservesEntry
-	nil,                           // 69: weir.state.v1.Task.SlicesEntry
-	nil,                           // 70: weir.state.v1.Task.FailuresEntry
-	nil,                           // 71: weir.state.v1.JobCounters.AbortedByReasonEntry
-	nil,                           // 72: weir.state.v1.JobStatistics.ValuesEntry
-	(*durationpb.Duration)(nil),   // 73: google.protobuf.Duration
-	(*structpb.Struct)(nil),       // 74: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 75: google.protobuf.Timestamp
+	(*Vault)(nil),                 // 2: weir.state.v1.Vault
+	(*OperationRights)(nil),       // 3: weir.state.v1.OperationRights
+	(*TaskSpec)(nil),              // 4: weir.state.v1.TaskSpec
+	(*Readiness)(nil),             // 5: weir.state.v1.Readiness
+	(*MapSpec)(nil),               // 6: weir.state.v1.MapSpec
+	(*MemorySpec)(nil),            // 7: weir.state.v1.MemorySpec
+	(*Tmpfs)(nil),                 // 8: weir.state.v1.Tmpfs
+	(*FileSpec)(nil),              // 9: weir.state.v1.FileSpec
+	(*KeptFile)(nil),              // 10: weir.state.v1.KeptFile
+	(*GangSpec)(nil),              // 11: weir.state.v1.GangSpec
+	(*Slices)(nil),                // 12: weir.state.v1.Slices
+	(*Slice)(nil),                 // 13: weir.state.v1.Slice
+	(*InputFile)(nil),             // 14: weir.state.v1.InputFile
+	(*Input)(nil),                 // 15: weir.state.v1.Input
+	(*Output)(nil),                // 16: weir.state.v1.Output
+	(*JobInput)(nil),              // 17: weir.state.v1.JobInput
+	(*JobOutput)(nil),             // 18: weir.state.v1.JobOutput
+	(*SkippedRecord)(nil),         // 19: weir.state.v1.SkippedRecord
+	(*JobReserve)(nil),            // 20: weir.state.v1.JobReserve
+	(*MemorySample)(nil),          // 21: weir.state.v1.MemorySample
+	(*TaskMemory)(nil),            // 22: weir.state.v1.TaskMemory
+	(*CookieReserve)(nil),         // 23: weir.state.v1.CookieReserve
+	(*MemoryProfile)(nil),         // 24: weir.state.v1.MemoryProfile
+	(*Aggregate)(nil),             // 25: weir.state.v1.Aggregate
+	(*Gang)(nil),                  // 26: weir.state.v1.Gang
+	(*OperationTree)(nil),         // 27: weir.state.v1.OperationTree
+	(*Interval)(nil),              // 28: weir.state.v1.Interval
+	(*Error)(nil),                 // 29: weir.state.v1.Error
+	(*OperationEvent)(nil),        // 30: weir.state.v1.OperationEvent
+	(*Assignment)(nil),            // 31: weir.state.v1.Assignment
+	(*Operation)(nil),             // 32: weir.state.v1.Operation
+	(*Task)(nil),                  // 33: weir.state.v1.Task
+	(*CompletedPart)(nil),         // 34: weir.state.v1.CompletedPart
+	(*InputProgress)(nil),         // 35: weir.state.v1.InputProgress
+	(*JobCounters)(nil),           // 36: weir.state.v1.JobCounters
+	(*JobTotals)(nil),             // 37: weir.state.v1.JobTotals
+	(*Allocation)(nil),            // 38: weir.state.v1.Allocation
+	(*StopOrder)(nil),             // 39: weir.state.v1.StopOrder
+	(*Beneficiary)(nil),           // 40: weir.state.v1.Beneficiary
+	(*Claim)(nil),                 // 41: weir.state.v1.Claim
+	(*PreemptionRate)(nil),        // 42: weir.state.v1.PreemptionRate
+	(*Waste)(nil),                 // 43: weir.state.v1.Waste
+	(*FinishedJob)(nil),           // 44: weir.state.v1.FinishedJob
+	(*JobStatistics)(nil),         // 45: weir.state.v1.JobStatistics
+	(*Node)(nil),                  // 46: weir.state.v1.Node
+	(*Drain)(nil),                 // 47: weir.state.v1.Drain
+	(*Pool)(nil),                  // 48: weir.state.v1.Pool
+	(*PoolTree)(nil),              // 49: weir.state.v1.PoolTree
+	(*StarvationClock)(nil),       // 50: weir.state.v1.StarvationClock
+	(*PreemptionAge)(nil),         // 51: weir.state.v1.PreemptionAge
+	(*Taking)(nil),                // 52: weir.state.v1.Taking
+	(*PoolVolume)(nil),            // 53: weir.state.v1.PoolVolume
+	(*Term)(nil),                  // 54: weir.state.v1.Term
+	(*SnapshotHeader)(nil),        // 55: weir.state.v1.SnapshotHeader
+	(*Limits)(nil),                // 56: weir.state.v1.Limits
+	(*Record)(nil),                // 57: weir.state.v1.Record
+	(*Revocation)(nil),            // 58: weir.state.v1.Revocation
+	(*Group)(nil),                 // 59: weir.state.v1.Group
+	(*RecordPiece)(nil),           // 60: weir.state.v1.RecordPiece
+	(*Archive)(nil),               // 61: weir.state.v1.Archive
+	(*SnapshotFooter)(nil),        // 62: weir.state.v1.SnapshotFooter
+	nil,                           // 63: weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	nil,                           // 64: weir.state.v1.TaskSpec.EnvironmentEntry
+	nil,                           // 65: weir.state.v1.Error.AttributesEntry
+	nil,                           // 66: weir.state.v1.OperationEvent.AttributesEntry
+	nil,                           // 67: weir.state.v1.Operation.PreemptedOthersEntry
+	nil,                           // 68: weir.state.v1.Task.AttemptsEntry
+	nil,                           // 69: weir.state.v1.Task.ReservesEntry
+	nil,                           // 70: weir.state.v1.Task.SlicesEntry
+	nil,                           // 71: weir.state.v1.Task.FailuresEntry
+	nil,                           // 72: weir.state.v1.JobCounters.AbortedByReasonEntry
+	nil,                           // 73: weir.state.v1.JobStatistics.ValuesEntry
+	(*durationpb.Duration)(nil),   // 74: google.protobuf.Duration
+	(*structpb.Struct)(nil),       // 75: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 76: google.protobuf.Timestamp
 }
 var file_statepb_state_proto_depIdxs = []int32{
-	73,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
-	3,   // 1: weir.state.v1.OperationSpec.tasks:type_name -> weir.state.v1.TaskSpec
-	74,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
-	62,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
-	5,   // 4: weir.state.v1.OperationSpec.map:type_name -> weir.state.v1.MapSpec
-	2,   // 5: weir.state.v1.OperationSpec.acl:type_name -> weir.state.v1.OperationRights
-	63,  // 6: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
-	73,  // 7: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
-	6,   // 8: weir.state.v1.TaskSpec.memory:type_name -> weir.state.v1.MemorySpec
-	7,   // 9: weir.state.v1.TaskSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
-	8,   // 10: weir.state.v1.TaskSpec.files:type_name -> weir.state.v1.FileSpec
-	9,   // 11: weir.state.v1.TaskSpec.outputs:type_name -> weir.state.v1.KeptFile
-	10,  // 12: weir.state.v1.TaskSpec.gang:type_name -> weir.state.v1.GangSpec
-	4,   // 13: weir.state.v1.TaskSpec.readiness:type_name -> weir.state.v1.Readiness
-	27,  // 14: weir.state.v1.TaskSpec.cookies:type_name -> weir.state.v1.Interval
-	73,  // 15: weir.state.v1.Readiness.period:type_name -> google.protobuf.Duration
-	73,  // 16: weir.state.v1.Readiness.timeout:type_name -> google.protobuf.Duration
-	12,  // 17: weir.state.v1.Slices.slices:type_name -> weir.state.v1.Slice
-	75,  // 18: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
-	13,  // 19: weir.state.v1.Input.files:type_name -> weir.state.v1.InputFile
-	75,  // 20: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
-	12,  // 21: weir.state.v1.JobInput.processed:type_name -> weir.state.v1.Slice
-	12,  // 22: weir.state.v1.JobInput.rest:type_name -> weir.state.v1.Slice
-	20,  // 23: weir.state.v1.TaskMemory.samples:type_name -> weir.state.v1.MemorySample
-	19,  // 24: weir.state.v1.TaskMemory.reserve:type_name -> weir.state.v1.JobReserve
-	19,  // 25: weir.state.v1.CookieReserve.reserve:type_name -> weir.state.v1.JobReserve
-	75,  // 26: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
-	27,  // 27: weir.state.v1.Gang.completed:type_name -> weir.state.v1.Interval
-	74,  // 28: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	64,  // 29: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
-	28,  // 30: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
-	75,  // 31: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	65,  // 32: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
-	1,   // 33: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
-	75,  // 34: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	75,  // 35: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
-	29,  // 36: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
-	30,  // 37: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
-	32,  // 38: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
-	28,  // 39: weir.state.v1.Operation.result:type_name -> weir.state.v1.Error
-	43,  // 40: weir.state.v1.Operation.finished_jobs:type_name -> weir.state.v1.FinishedJob
-	26,  // 41: weir.state.v1.Operation.trees:type_name -> weir.state.v1.OperationTree
-	38,  // 42: weir.state.v1.Operation.stop:type_name -> weir.state.v1.StopOrder
-	42,  // 43: weir.state.v1.Operation.waste:type_name -> weir.state.v1.Waste
-	66,  // 44: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
-	14,  // 45: weir.state.v1.Operation.input:type_name -> weir.state.v1.Input
-	15,  // 46: weir.state.v1.Operation.output:type_name -> weir.state.v1.Output
-	28,  // 47: weir.state.v1.Operation.given_up_error:type_name -> weir.state.v1.Error
-	27,  // 48: weir.state.v1.Task.pending:type_name -> weir.state.v1.Interval
-	27,  // 49: weir.state.v1.Task.completed:type_name -> weir.state.v1.Interval
-	0,   // 50: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
-	35,  // 51: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
-	36,  // 52: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
-	67,  // 53: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
-	21,  // 54: weir.state.v1.Task.memory:type_name -> weir.state.v1.TaskMemory
-	68,  // 55: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
-	24,  // 56: weir.state.v1.Task.statistics:type_name -> weir.state.v1.Aggregate
-	69,  // 57: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
-	33,  // 58: weir.state.v1.Task.parts:type_name -> weir.state.v1.CompletedPart
-	25,  // 59: weir.state.v1.Task.gang:type_name -> weir.state.v1.Gang
-	34,  // 60: weir.state.v1.Task.input:type_name -> weir.state.v1.InputProgress
-	18,  // 61: weir.state.v1.Task.skipped:type_name -> weir.state.v1.SkippedRecord
-	70,  // 62: weir.state.v1.Task.failures:type_name -> weir.state.v1.Task.FailuresEntry
-	27,  // 63: weir.state.v1.Task.given_up:type_name -> weir.state.v1.Interval
-	27,  // 64: weir.state.v1.Task.failed:type_name -> weir.state.v1.Interval
-	12,  // 65: weir.state.v1.CompletedPart.slices:type_name -> weir.state.v1.Slice
-	17,  // 66: weir.state.v1.CompletedPart.output:type_name -> weir.state.v1.JobOutput
-	71,  // 67: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
-	0,   // 68: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
-	75,  // 69: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
-	38,  // 70: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
-	19,  // 71: weir.state.v1.Allocation.reserve:type_name -> weir.state.v1.JobReserve
-	75,  // 72: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
-	39,  // 73: weir.state.v1.StopOrder.preempted_for:type_name -> weir.state.v1.Beneficiary
-	75,  // 74: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
-	75,  // 75: weir.state.v1.StopOrder.held_until:type_name -> google.protobuf.Timestamp
-	0,   // 76: weir.state.v1.Beneficiary.resources:type_name -> weir.state.v1.Resources
-	39,  // 77: weir.state.v1.Claim.beneficiary:type_name -> weir.state.v1.Beneficiary
-	75,  // 78: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
-	75,  // 79: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
-	28,  // 80: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
-	75,  // 81: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
-	75,  // 82: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
-	44,  // 83: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
-	38,  // 84: weir.state.v1.FinishedJob.stop:type_name -> weir.state.v1.StopOrder
-	20,  // 85: weir.state.v1.FinishedJob.sample:type_name -> weir.state.v1.MemorySample
-	22,  // 86: weir.state.v1.FinishedJob.next_reserve:type_name -> weir.state.v1.CookieReserve
-	16,  // 87: weir.state.v1.FinishedJob.input:type_name -> weir.state.v1.JobInput
-	17,  // 88: weir.state.v1.FinishedJob.output:type_name -> weir.state.v1.JobOutput
-	11,  // 89: weir.state.v1.FinishedJob.split:type_name -> weir.state.v1.Slices
-	18,  // 90: weir.state.v1.FinishedJob.skipped:type_name -> weir.state.v1.SkippedRecord
-	19,  // 91: weir.state.v1.FinishedJob.reserve:type_name -> weir.state.v1.JobReserve
-	72,  // 92: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
-	0,   // 93: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
-	75,  // 94: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	75,  // 95: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
-	46,  // 96: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
-	75,  // 97: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
-	75,  // 98: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	75,  // 99: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
-	75,  // 100: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
-	74,  // 101: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
-	47,  // 102: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
-	74,  // 103: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
-	75,  // 104: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
-	75,  // 105: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
-	52,  // 106: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
-	75,  // 107: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
-	42,  // 108: weir.state.v1.PoolTree.waste:type_name -> weir.state.v1.Waste
-	49,  // 109: weir.state.v1.PoolTree.clocks:type_name -> weir.state.v1.StarvationClock
-	50,  // 110: weir.state.v1.PoolTree.age:type_name -> weir.state.v1.PreemptionAge
-	75,  // 111: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
-	75,  // 112: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
-	51,  // 113: weir.state.v1.PreemptionAge.takings:type_name -> weir.state.v1.Taking
-	0,   // 114: weir.state.v1.Taking.usage:type_name -> weir.state.v1.Resources
-	75,  // 115: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
-	53,  // 116: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
-	75,  // 117: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
-	55,  // 118: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
-	54,  // 119: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
-	48,  // 120: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
-	31,  // 121: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
-	37,  // 122: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
-	45,  // 123: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
-	60,  // 124: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
-	61,  // 125: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
-	23,  // 126: weir.state.v1.Record.profile:type_name -> weir.state.v1.MemoryProfile
-	40,  // 127: weir.state.v1.Record.claim:type_name -> weir.state.v1.Claim
-	41,  // 128: weir.state.v1.Record.rate:type_name -> weir.state.v1.PreemptionRate
-	58,  // 129: weir.state.v1.Record.group:type_name -> weir.state.v1.Group
-	57,  // 130: weir.state.v1.Record.revocation:type_name -> weir.state.v1.Revocation
-	59,  // 131: weir.state.v1.Record.piece:type_name -> weir.state.v1.RecordPiece
-	75,  // 132: weir.state.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	75,  // 133: weir.state.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	75,  // 134: weir.state.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	74,  // 135: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
-	22,  // 136: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
-	11,  // 137: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
-	138, // [138:138] is the sub-list for method output_type
-	138, // [138:138] is the sub-list for method input_type
-	138, // [138:138] is the sub-list for extension type_name
-	138, // [138:138] is the sub-list for extension extendee
-	0,   // [0:138] is the sub-list for field type_name
+	74,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
+	4,   // 1: weir.state.v1.OperationSpec.tasks:type_name -> weir.state.v1.TaskSpec
+	75,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
+	63,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	6,   // 4: weir.state.v1.OperationSpec.map:type_name -> weir.state.v1.MapSpec
+	3,   // 5: weir.state.v1.OperationSpec.acl:type_name -> weir.state.v1.OperationRights
+	2,   // 6: weir.state.v1.OperationSpec.vault:type_name -> weir.state.v1.Vault
+	64,  // 7: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
+	74,  // 8: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
+	7,   // 9: weir.state.v1.TaskSpec.memory:type_name -> weir.state.v1.MemorySpec
+	8,   // 10: weir.state.v1.TaskSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
+	9,   // 11: weir.state.v1.TaskSpec.files:type_name -> weir.state.v1.FileSpec
+	10,  // 12: weir.state.v1.TaskSpec.outputs:type_name -> weir.state.v1.KeptFile
+	11,  // 13: weir.state.v1.TaskSpec.gang:type_name -> weir.state.v1.GangSpec
+	5,   // 14: weir.state.v1.TaskSpec.readiness:type_name -> weir.state.v1.Readiness
+	28,  // 15: weir.state.v1.TaskSpec.cookies:type_name -> weir.state.v1.Interval
+	74,  // 16: weir.state.v1.Readiness.period:type_name -> google.protobuf.Duration
+	74,  // 17: weir.state.v1.Readiness.timeout:type_name -> google.protobuf.Duration
+	13,  // 18: weir.state.v1.Slices.slices:type_name -> weir.state.v1.Slice
+	76,  // 19: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
+	14,  // 20: weir.state.v1.Input.files:type_name -> weir.state.v1.InputFile
+	76,  // 21: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
+	13,  // 22: weir.state.v1.JobInput.processed:type_name -> weir.state.v1.Slice
+	13,  // 23: weir.state.v1.JobInput.rest:type_name -> weir.state.v1.Slice
+	21,  // 24: weir.state.v1.TaskMemory.samples:type_name -> weir.state.v1.MemorySample
+	20,  // 25: weir.state.v1.TaskMemory.reserve:type_name -> weir.state.v1.JobReserve
+	20,  // 26: weir.state.v1.CookieReserve.reserve:type_name -> weir.state.v1.JobReserve
+	76,  // 27: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	28,  // 28: weir.state.v1.Gang.completed:type_name -> weir.state.v1.Interval
+	75,  // 29: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	65,  // 30: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
+	29,  // 31: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
+	76,  // 32: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	66,  // 33: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
+	1,   // 34: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
+	76,  // 35: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	76,  // 36: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	30,  // 37: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
+	31,  // 38: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
+	33,  // 39: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
+	29,  // 40: weir.state.v1.Operation.result:type_name -> weir.state.v1.Error
+	44,  // 41: weir.state.v1.Operation.finished_jobs:type_name -> weir.state.v1.FinishedJob
+	27,  // 42: weir.state.v1.Operation.trees:type_name -> weir.state.v1.OperationTree
+	39,  // 43: weir.state.v1.Operation.stop:type_name -> weir.state.v1.StopOrder
+	43,  // 44: weir.state.v1.Operation.waste:type_name -> weir.state.v1.Waste
+	67,  // 45: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
+	15,  // 46: weir.state.v1.Operation.input:type_name -> weir.state.v1.Input
+	16,  // 47: weir.state.v1.Operation.output:type_name -> weir.state.v1.Output
+	29,  // 48: weir.state.v1.Operation.given_up_error:type_name -> weir.state.v1.Error
+	28,  // 49: weir.state.v1.Task.pending:type_name -> weir.state.v1.Interval
+	28,  // 50: weir.state.v1.Task.completed:type_name -> weir.state.v1.Interval
+	0,   // 51: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
+	36,  // 52: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
+	37,  // 53: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
+	68,  // 54: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
+	22,  // 55: weir.state.v1.Task.memory:type_name -> weir.state.v1.TaskMemory
+	69,  // 56: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
+	25,  // 57: weir.state.v1.Task.statistics:type_name -> weir.state.v1.Aggregate
+	70,  // 58: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
+	34,  // 59: weir.state.v1.Task.parts:type_name -> weir.state.v1.CompletedPart
+	26,  // 60: weir.state.v1.Task.gang:type_name -> weir.state.v1.Gang
+	35,  // 61: weir.state.v1.Task.input:type_name -> weir.state.v1.InputProgress
+	19,  // 62: weir.state.v1.Task.skipped:type_name -> weir.state.v1.SkippedRecord
+	71,  // 63: weir.state.v1.Task.failures:type_name -> weir.state.v1.Task.FailuresEntry
+	28,  // 64: weir.state.v1.Task.given_up:type_name -> weir.state.v1.Interval
+	28,  // 65: weir.state.v1.Task.failed:type_name -> weir.state.v1.Interval
+	13,  // 66: weir.state.v1.CompletedPart.slices:type_name -> weir.state.v1.Slice
+	18,  // 67: weir.state.v1.CompletedPart.output:type_name -> weir.state.v1.JobOutput
+	72,  // 68: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
+	0,   // 69: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
+	76,  // 70: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
+	39,  // 71: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
+	20,  // 72: weir.state.v1.Allocation.reserve:type_name -> weir.state.v1.JobReserve
+	76,  // 73: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
+	40,  // 74: weir.state.v1.StopOrder.preempted_for:type_name -> weir.state.v1.Beneficiary
+	76,  // 75: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
+	76,  // 76: weir.state.v1.StopOrder.held_until:type_name -> google.protobuf.Timestamp
+	0,   // 77: weir.state.v1.Beneficiary.resources:type_name -> weir.state.v1.Resources
+	40,  // 78: weir.state.v1.Claim.beneficiary:type_name -> weir.state.v1.Beneficiary
+	76,  // 79: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
+	76,  // 80: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
+	29,  // 81: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
+	76,  // 82: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
+	76,  // 83: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
+	45,  // 84: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
+	39,  // 85: weir.state.v1.FinishedJob.stop:type_name -> weir.state.v1.StopOrder
+	21,  // 86: weir.state.v1.FinishedJob.sample:type_name -> weir.state.v1.MemorySample
+	23,  // 87: weir.state.v1.FinishedJob.next_reserve:type_name -> weir.state.v1.CookieReserve
+	17,  // 88: weir.state.v1.FinishedJob.input:type_name -> weir.state.v1.JobInput
+	18,  // 89: weir.state.v1.FinishedJob.output:type_name -> weir.state.v1.JobOutput
+	12,  // 90: weir.state.v1.FinishedJob.split:type_name -> weir.state.v1.Slices
+	19,  // 91: weir.state.v1.FinishedJob.skipped:type_name -> weir.state.v1.SkippedRecord
+	20,  // 92: weir.state.v1.FinishedJob.reserve:type_name -> weir.state.v1.JobReserve
+	73,  // 93: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
+	0,   // 94: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
+	76,  // 95: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	76,  // 96: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
+	47,  // 97: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
+	76,  // 98: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
+	76,  // 99: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	76,  // 100: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
+	76,  // 101: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
+	75,  // 102: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
+	48,  // 103: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
+	75,  // 104: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
+	76,  // 105: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
+	76,  // 106: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
+	53,  // 107: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
+	76,  // 108: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
+	43,  // 109: weir.state.v1.PoolTree.waste:type_name -> weir.state.v1.Waste
+	50,  // 110: weir.state.v1.PoolTree.clocks:type_name -> weir.state.v1.StarvationClock
+	51,  // 111: weir.state.v1.PoolTree.age:type_name -> weir.state.v1.PreemptionAge
+	76,  // 112: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
+	76,  // 113: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
+	52,  // 114: weir.state.v1.PreemptionAge.takings:type_name -> weir.state.v1.Taking
+	0,   // 115: weir.state.v1.Taking.usage:type_name -> weir.state.v1.Resources
+	76,  // 116: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
+	54,  // 117: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
+	76,  // 118: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
+	56,  // 119: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
+	55,  // 120: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
+	49,  // 121: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
+	32,  // 122: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
+	38,  // 123: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
+	46,  // 124: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
+	61,  // 125: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
+	62,  // 126: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
+	24,  // 127: weir.state.v1.Record.profile:type_name -> weir.state.v1.MemoryProfile
+	41,  // 128: weir.state.v1.Record.claim:type_name -> weir.state.v1.Claim
+	42,  // 129: weir.state.v1.Record.rate:type_name -> weir.state.v1.PreemptionRate
+	59,  // 130: weir.state.v1.Record.group:type_name -> weir.state.v1.Group
+	58,  // 131: weir.state.v1.Record.revocation:type_name -> weir.state.v1.Revocation
+	60,  // 132: weir.state.v1.Record.piece:type_name -> weir.state.v1.RecordPiece
+	76,  // 133: weir.state.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	76,  // 134: weir.state.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	76,  // 135: weir.state.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	75,  // 136: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
+	23,  // 137: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
+	12,  // 138: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
+	139, // [139:139] is the sub-list for method output_type
+	139, // [139:139] is the sub-list for method input_type
+	139, // [139:139] is the sub-list for extension type_name
+	139, // [139:139] is the sub-list for extension extendee
+	0,   // [0:139] is the sub-list for field type_name
 }
 
 func init() { file_statepb_state_proto_init() }
@@ -7142,10 +7211,10 @@ func file_statepb_state_proto_init() {
 	if File_statepb_state_proto != nil {
 		return
 	}
-	file_statepb_state_proto_msgTypes[3].OneofWrappers = []any{}
-	file_statepb_state_proto_msgTypes[37].OneofWrappers = []any{}
-	file_statepb_state_proto_msgTypes[43].OneofWrappers = []any{}
-	file_statepb_state_proto_msgTypes[56].OneofWrappers = []any{
+	file_statepb_state_proto_msgTypes[4].OneofWrappers = []any{}
+	file_statepb_state_proto_msgTypes[38].OneofWrappers = []any{}
+	file_statepb_state_proto_msgTypes[44].OneofWrappers = []any{}
+	file_statepb_state_proto_msgTypes[57].OneofWrappers = []any{
 		(*Record_Header)(nil),
 		(*Record_Tree)(nil),
 		(*Record_Operation)(nil),
@@ -7166,7 +7235,7 @@ func file_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_statepb_state_proto_rawDesc), len(file_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   73,
+			NumMessages:   74,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

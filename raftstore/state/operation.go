@@ -176,6 +176,7 @@ func (s *State) trimHistory(o *operation) {
 // end archives an operation that has just ended.
 func (c *change) end(o *operation) {
 	o.record.FinishTime, o.record.Stop = c.timestamp(), nil
+	o.record.Spec = withoutSecrets(o.record.GetSpec())
 	o.input, o.given = nil, givenBytes(o.record.GetSpec(), nil)
 	for i, t := range o.record.GetTasks() {
 		o.tasks[i].forget(t)

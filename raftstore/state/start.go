@@ -1,6 +1,7 @@
 package state
 
 import (
+	"weir/messages/bounds"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
@@ -100,6 +101,7 @@ func (c operationChange) checkSpec(what string, spec *statepb.OperationSpec) *re
 	b.when(spec.GetType() == lifecycle.Map && (len(spec.GetTasks()) != 1 || spec.GetMap() == nil),
 		"an operation of type %s must have exactly one task, the mapper, and an input: it has %d tasks", lifecycle.Map, len(spec.GetTasks()))
 	b.when(spec.GetMap().GetMaxSkippedRecords() < 0, "max_skipped_records %d is negative", spec.GetMap().GetMaxSkippedRecords())
+	b.add(checkVault(spec.GetVault()))
 	names := make(map[string]bool, len(spec.GetTasks()))
 	var jobs int64
 	for _, t := range spec.GetTasks() {
@@ -133,6 +135,31 @@ func checkTaskSpec(spec *statepb.OperationSpec, t *statepb.TaskSpec) error {
 	b.when(t.GetGang() != nil && (reads || again),
 		"gang_options are not allowed with restart_completed_jobs or in an operation of type %s: the jobs of a gang start and complete together", lifecycle.Map)
 	return b.err
+}
+
+// maxSealedBytes bounds sealed secrets: they are JSON, in which a byte may take six.
+const maxSealedBytes = 6*bounds.Secrets + 4<<10
+
+// checkVault returns what is wrong with sealed secrets, or nil.
+func checkVault(v *statepb.Vault) error {
+	var b breach
+	names, sealed := v.GetNames(), len(v.GetSealed())
+	b.when(v != nil && (len(names) == 0 || len(names) > bounds.MaxSecrets), "secure_vault: %d secrets, it must have 1 to %d", len(names), bounds.MaxSecrets)
+	b.when(v != nil && (sealed == 0 || sealed > maxSealedBytes), "secure_vault: %d sealed bytes, it must have 1 to %d", sealed, maxSealedBytes)
+	for i, name := range names {
+		b.when(name == "" || len(name) > bounds.SecretName || i > 0 && names[i-1] >= name, "secure_vault: name %.40q is empty, too long or out of order", name)
+	}
+	return b.err
+}
+
+// withoutSecrets returns the spec of an operation that has ended: the names of its secrets remain.
+func withoutSecrets(spec *statepb.OperationSpec) *statepb.OperationSpec {
+	if len(spec.GetVault().GetSealed()) == 0 {
+		return spec
+	}
+	spec = shallow(spec)
+	spec.Vault = &statepb.Vault{Names: spec.GetVault().GetNames()}
+	return spec
 }
 
 // checkReadiness returns what is wrong with a task's readiness check, or nil.

@@ -127,6 +127,7 @@ func (s verifier) verifyOperation(o *operation) error {
 	r := o.record
 	b.when(o.state == lifecycle.None || r.GetState() != o.state.String(), "state %q, recorded as %q", o.state, r.GetState())
 	b.when(o.state.Terminal() != (r.GetFinishTime() != nil), "%s with finish time %v", o.state, r.GetFinishTime())
+	b.when(o.state.Terminal() && len(r.GetSpec().GetVault().GetSealed()) > 0, "%s, but has secrets", o.state)
 	b.when(r.GetInput() != nil, "its input is in the record itself")
 	b.when(r.GetOutput() != nil && !o.reads(), "output %v of an operation of type %q", r.GetOutput(), r.GetSpec().GetType())
 	b.when(r.GetSuspended() && !o.state.InProgress(), "suspended, but %s", o.state)

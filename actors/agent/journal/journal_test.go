@@ -396,3 +396,27 @@ func FuzzReplay(f *testing.F) {
 		}
 	})
 }
+
+// TestNoSecretIsWritten (T3) starts a job that has secrets: the journal has the rest of its spec.
+func TestNoSecretIsWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), FileName)
+	j, _ := open(t, path)
+	spec := &actorpb.JobSpec{JobId: "a", Argv: []string{"true"}, Secrets: map[string]string{"TOKEN": "hunter2"}}
+	if err := put(t, j, Granted(grant("a", 2, 7), scheduling.Token{Term: 2, Index: 8}), Starting(spec, "boot-1")); err != nil {
+		t.Fatal(err)
+	}
+	if spec.GetSecrets()["TOKEN"] != "hunter2" {
+		t.Error("the job has lost its secrets")
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil || bytes.Contains(content, []byte("hunter2")) {
+		t.Errorf("the journal has the secret: %v", err)
+	}
+	_, found := open(t, path)
+	if kept := found.State.Jobs["a"].Starting.GetSpec(); kept.GetArgv()[0] != "true" || len(kept.GetSecrets()) > 0 {
+		t.Errorf("kept is %v", kept)
+	}
+}

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/actorpb"
@@ -21,8 +22,12 @@ func Granted(start *actorpb.StartJob, plan scheduling.Token) *journalpb.Record {
 }
 
 // Starting returns the record of a job whose processes are about to be started. boot identifies the
-// boot of the machine.
+// boot of the machine. The record has no secrets.
 func Starting(spec *actorpb.JobSpec, boot string) *journalpb.Record {
+	if len(spec.GetSecrets()) > 0 {
+		spec = proto.CloneOf(spec)
+		spec.Secrets = nil
+	}
 	return &journalpb.Record{Event: &journalpb.Record_Starting{
 		Starting: &journalpb.Starting{JobId: spec.GetJobId(), Spec: spec, Boot: boot},
 	}}

@@ -320,6 +320,14 @@ func (j *Job) startProxy(ctx context.Context, spec *proxyproto.Spec, socket *os.
 	cmd.Env = append(proxyEnvironment(), proxyproto.ProxyVariable+"="+j.runner.paths.job(j.id))
 	cmd.Stderr = log
 	cmd.ExtraFiles = []*os.File{socket}
+	if spec.HasSecrets {
+		secrets, err := secretsFile(spec.Secrets)
+		if err != nil {
+			return err
+		}
+		defer secrets.Close()
+		cmd.ExtraFiles = append(cmd.ExtraFiles, secrets)
+	}
 	if j.claim != nil {
 		// The proxy only holds it open.
 		cmd.ExtraFiles = append(cmd.ExtraFiles, j.claim)

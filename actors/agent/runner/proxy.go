@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -35,6 +37,20 @@ func startCalm(cmd *exec.Cmd) error {
 		defer func() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(usual), 0, 0, 0) }()
 	}
 	return cmd.Start()
+}
+
+// secretsFile returns a file in memory, without a name in any folder, from which a proxy reads its
+// job's secrets.
+func secretsFile(secrets []string) (*os.File, error) {
+	descriptor, err := unix.MemfdCreate("weir-secrets", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("memory for secrets: %w", err)
+	}
+	file := os.NewFile(uintptr(descriptor), "secrets")
+	if _, err := file.WriteString(proxyproto.JoinSecrets(secrets)); err != nil {
+		return nil, errors.Join(fmt.Errorf("memory for secrets: %w", err), file.Close())
+	}
+	return file, nil
 }
 
 // startedProxy watches a proxy that is a child of this process.

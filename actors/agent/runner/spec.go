@@ -13,6 +13,9 @@ import (
 // defaultPath is the PATH of a job whose environment has none.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+// SecretPrefix begins the names of variables that hold secrets.
+const SecretPrefix = "WEIR_SECURE_VAULT_"
+
 // JobSpec is a job to run.
 type JobSpec struct {
 	// ID names the job. It is never reused on this node.
@@ -26,6 +29,9 @@ type JobSpec struct {
 	// Nothing is taken from the agent's environment. DiscoveryVariable,
 	// NoticeVariable and proxyproto.TreeVariable are added.
 	Environment map[string]string
+	// Secrets are given to the job's command as further variables, SecretPrefix before each name.
+	// They are not written to disk.
+	Secrets map[string]string
 	// Furnish puts the job's files into the workspace; nil: there are none. It is called
 	// once, before any process of the job runs. Its error fails Start.
 	Furnish func(workspace string) error
@@ -122,6 +128,11 @@ func (r *Runner) forProxy(s *JobSpec, user *proxyproto.User) (*proxyproto.Spec, 
 			return nil, fmt.Errorf("environment: name %.40q holds '='", name)
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(s.Secrets)) {
+		spec.Secrets = append(spec.Secrets, SecretPrefix+name+"="+s.Secrets[name])
+		size += len(SecretPrefix) + len(name) + len(s.Secrets[name])
+	}
+	spec.HasSecrets = len(spec.Secrets) > 0
 	if size > maxArguments {
 		return nil, fmt.Errorf("command and environment: %d bytes, must be at most %d", size, maxArguments)
 	}

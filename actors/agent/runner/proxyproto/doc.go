@@ -20,7 +20,10 @@
 // The package needs the standard library only, as it is part of the proxy.
 package proxyproto
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Version is the protocol's version. A proxy outlives its agent, and the next agent may be of
 // another build. An agent adopts proxies of the versions Oldest to Version, sends each only
@@ -33,7 +36,7 @@ import "time"
 // Version 2 adds the message Interrupt. Version 3 adds isolation, input and outputs to the
 // spec, and the counts of input and output to the result. Version 4 allows an Interrupt
 // without a signal. Version 5 adds the message Probe. Version 6 adds the end of the lease to the spec.
-// Version 7 adds separate and the user's own to the spec.
+// Version 7 adds secrets, separate and the user's own to the spec.
 const Version = 7
 
 // Oldest is the oldest version of a proxy that an agent supports.
@@ -75,6 +78,16 @@ const CheckArgument = "--check"
 
 // ListenerDescriptor is the number of the listening socket in the proxy.
 const ListenerDescriptor = 3
+
+// SecretsDescriptor is the number, in the proxy and in a job's init, of a file in memory that holds
+// the job's secrets, if it has any.
+const SecretsDescriptor = 4
+
+// JoinSecrets returns the content of that file.
+func JoinSecrets(secrets []string) string { return strings.Join(secrets, "\x00") }
+
+// SplitSecrets reads the content of that file.
+func SplitSecrets(content string) []string { return strings.Split(content, "\x00") }
 
 // TreeVariable is set in the environment of every job to the job's folder. Where
 // there are no cgroups, it identifies processes that have detached from their parents.

@@ -30,6 +30,10 @@ type Spec struct {
 	Shell string   `json:"shell,omitempty"`
 	// Environment is the whole environment, as NAME=value.
 	Environment []string `json:"environment"`
+	// HasSecrets: the proxy reads Secrets from SecretsDescriptor.
+	HasSecrets bool `json:"has_secrets,omitempty"`
+	// Secrets are variables of the command alone, as NAME=value. They are never part of the JSON.
+	Secrets []string `json:"-"`
 	// Workspace is the working directory.
 	Workspace string `json:"workspace"`
 
