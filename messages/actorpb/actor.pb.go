@@ -1208,7 +1208,9 @@ type JobSpec struct {
 	Feed     *JobFeed `protobuf:"bytes,26,opt,name=feed,proto3" json:"feed,omitempty"`
 	GpuLimit int64    `protobuf:"varint,27,opt,name=gpu_limit,json=gpuLimit,proto3" json:"gpu_limit,omitempty"`
 	// As in weir.state.v1.TaskSpec.
-	Readiness     *statepb.Readiness `protobuf:"bytes,30,opt,name=readiness,proto3" json:"readiness,omitempty"`
+	Readiness *statepb.Readiness `protobuf:"bytes,30,opt,name=readiness,proto3" json:"readiness,omitempty"`
+	// Not empty: the job must not start, for this reason.
+	Denied        string `protobuf:"bytes,31,opt,name=denied,proto3" json:"denied,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1437,6 +1439,13 @@ func (x *JobSpec) GetReadiness() *statepb.Readiness {
 		return x.Readiness
 	}
 	return nil
+}
+
+func (x *JobSpec) GetDenied() string {
+	if x != nil {
+		return x.Denied
+	}
+	return ""
 }
 
 // JobFile is a file that is in the workspace when the job begins.
@@ -4154,7 +4163,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x15\n" +
 	"\x06job_id\x18\x03 \x01(\tR\x05jobId\x12\x1f\n" +
 	"\vgrant_index\x18\x04 \x01(\x04R\n" +
-	"grantIndex\"\x97\t\n" +
+	"grantIndex\"\xaf\t\n" +
 	"\aJobSpec\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x12\n" +
@@ -4186,7 +4195,8 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\aoutputs\x18\x19 \x03(\v2\x17.weir.state.v1.KeptFileR\aoutputs\x12*\n" +
 	"\x04feed\x18\x1a \x01(\v2\x16.weir.actor.v1.JobFeedR\x04feed\x12\x1b\n" +
 	"\tgpu_limit\x18\x1b \x01(\x03R\bgpuLimit\x126\n" +
-	"\treadiness\x18\x1e \x01(\v2\x18.weir.state.v1.ReadinessR\treadiness\x1a>\n" +
+	"\treadiness\x18\x1e \x01(\v2\x18.weir.state.v1.ReadinessR\treadiness\x12\x16\n" +
+	"\x06denied\x18\x1f \x01(\tR\x06denied\x1a>\n" +
 	"\x10EnvironmentEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x14\n" +

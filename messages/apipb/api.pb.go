@@ -10510,6 +10510,282 @@ func (*EditGroupResponse) Descriptor() ([]byte, []int) {
 	return file_apipb_api_proto_rawDescGZIP(), []int{155}
 }
 
+type AccountsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AccountsRequest) Reset() {
+	*x = AccountsRequest{}
+	mi := &file_apipb_api_proto_msgTypes[156]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AccountsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AccountsRequest) ProtoMessage() {}
+
+func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[156]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AccountsRequest.ProtoReflect.Descriptor instead.
+func (*AccountsRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{156}
+}
+
+type AccountsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By subject.
+	Accounts      []*Accounts `protobuf:"bytes,1,rep,name=accounts,proto3" json:"accounts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AccountsResponse) Reset() {
+	*x = AccountsResponse{}
+	mi := &file_apipb_api_proto_msgTypes[157]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AccountsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AccountsResponse) ProtoMessage() {}
+
+func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[157]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AccountsResponse.ProtoReflect.Descriptor instead.
+func (*AccountsResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{157}
+}
+
+func (x *AccountsResponse) GetAccounts() []*Accounts {
+	if x != nil {
+		return x.Accounts
+	}
+	return nil
+}
+
+// Accounts is as whom a subject may have jobs run on the machines.
+type Accounts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// user:NAME, group:NAME or *.
+	Subject string `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
+	// Accounts and groups of the machines, by name or number as specifications write them.
+	Accounts []string `protobuf:"bytes,2,rep,name=accounts,proto3" json:"accounts,omitempty"`
+	Groups   []string `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
+	// Jobs may have isolation: none.
+	IsolationNone bool                   `protobuf:"varint,4,opt,name=isolation_none,json=isolationNone,proto3" json:"isolation_none,omitempty"`
+	ModifiedTime  *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=modified_time,json=modifiedTime,proto3" json:"modified_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Accounts) Reset() {
+	*x = Accounts{}
+	mi := &file_apipb_api_proto_msgTypes[158]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Accounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Accounts) ProtoMessage() {}
+
+func (x *Accounts) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[158]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Accounts.ProtoReflect.Descriptor instead.
+func (*Accounts) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{158}
+}
+
+func (x *Accounts) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *Accounts) GetAccounts() []string {
+	if x != nil {
+		return x.Accounts
+	}
+	return nil
+}
+
+func (x *Accounts) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *Accounts) GetIsolationNone() bool {
+	if x != nil {
+		return x.IsolationNone
+	}
+	return false
+}
+
+func (x *Accounts) GetModifiedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ModifiedTime
+	}
+	return nil
+}
+
+type EditAccountsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// user:NAME, group:NAME or *.
+	Subject string `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
+	// What is given: accounts and groups of the machines, by name or number, and isolation: none.
+	Accounts      []string `protobuf:"bytes,2,rep,name=accounts,proto3" json:"accounts,omitempty"`
+	Groups        []string `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
+	IsolationNone bool     `protobuf:"varint,4,opt,name=isolation_none,json=isolationNone,proto3" json:"isolation_none,omitempty"`
+	// It is taken away instead; everything, if nothing is named.
+	Disallow      bool `protobuf:"varint,5,opt,name=disallow,proto3" json:"disallow,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EditAccountsRequest) Reset() {
+	*x = EditAccountsRequest{}
+	mi := &file_apipb_api_proto_msgTypes[159]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditAccountsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditAccountsRequest) ProtoMessage() {}
+
+func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[159]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditAccountsRequest.ProtoReflect.Descriptor instead.
+func (*EditAccountsRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{159}
+}
+
+func (x *EditAccountsRequest) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *EditAccountsRequest) GetAccounts() []string {
+	if x != nil {
+		return x.Accounts
+	}
+	return nil
+}
+
+func (x *EditAccountsRequest) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *EditAccountsRequest) GetIsolationNone() bool {
+	if x != nil {
+		return x.IsolationNone
+	}
+	return false
+}
+
+func (x *EditAccountsRequest) GetDisallow() bool {
+	if x != nil {
+		return x.Disallow
+	}
+	return false
+}
+
+type EditAccountsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EditAccountsResponse) Reset() {
+	*x = EditAccountsResponse{}
+	mi := &file_apipb_api_proto_msgTypes[160]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditAccountsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditAccountsResponse) ProtoMessage() {}
+
+func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[160]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditAccountsResponse.ProtoReflect.Descriptor instead.
+func (*EditAccountsResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{160}
+}
+
 type RevocationsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -10518,7 +10794,7 @@ type RevocationsRequest struct {
 
 func (x *RevocationsRequest) Reset() {
 	*x = RevocationsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10530,7 +10806,7 @@ func (x *RevocationsRequest) String() string {
 func (*RevocationsRequest) ProtoMessage() {}
 
 func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10543,7 +10819,7 @@ func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsRequest.ProtoReflect.Descriptor instead.
 func (*RevocationsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{156}
+	return file_apipb_api_proto_rawDescGZIP(), []int{161}
 }
 
 type RevocationsResponse struct {
@@ -10555,7 +10831,7 @@ type RevocationsResponse struct {
 
 func (x *RevocationsResponse) Reset() {
 	*x = RevocationsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10567,7 +10843,7 @@ func (x *RevocationsResponse) String() string {
 func (*RevocationsResponse) ProtoMessage() {}
 
 func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10580,7 +10856,7 @@ func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsResponse.ProtoReflect.Descriptor instead.
 func (*RevocationsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{157}
+	return file_apipb_api_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *RevocationsResponse) GetRevocations() []*Revocation {
@@ -10609,7 +10885,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10621,7 +10897,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10634,7 +10910,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{158}
+	return file_apipb_api_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *Revocation) GetSerial() string {
@@ -10701,7 +10977,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10713,7 +10989,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10726,7 +11002,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{159}
+	return file_apipb_api_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *RevokeRequest) GetSerial() string {
@@ -10773,7 +11049,7 @@ type RevokeResponse struct {
 
 func (x *RevokeResponse) Reset() {
 	*x = RevokeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10785,7 +11061,7 @@ func (x *RevokeResponse) String() string {
 func (*RevokeResponse) ProtoMessage() {}
 
 func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10798,7 +11074,7 @@ func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeResponse.ProtoReflect.Descriptor instead.
 func (*RevokeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{160}
+	return file_apipb_api_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *RevokeResponse) GetRevocation() *Revocation {
@@ -11651,7 +11927,23 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x03add\x18\x02 \x03(\tR\x03add\x12\x16\n" +
 	"\x06remove\x18\x03 \x03(\tR\x06remove\x12\x16\n" +
 	"\x06delete\x18\x04 \x01(\bR\x06delete\"\x13\n" +
-	"\x11EditGroupResponse\"\x14\n" +
+	"\x11EditGroupResponse\"\x11\n" +
+	"\x0fAccountsRequest\"E\n" +
+	"\x10AccountsResponse\x121\n" +
+	"\baccounts\x18\x01 \x03(\v2\x15.weir.api.v1.AccountsR\baccounts\"\xc0\x01\n" +
+	"\bAccounts\x12\x18\n" +
+	"\asubject\x18\x01 \x01(\tR\asubject\x12\x1a\n" +
+	"\baccounts\x18\x02 \x03(\tR\baccounts\x12\x16\n" +
+	"\x06groups\x18\x03 \x03(\tR\x06groups\x12%\n" +
+	"\x0eisolation_none\x18\x04 \x01(\bR\risolationNone\x12?\n" +
+	"\rmodified_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\"\xa6\x01\n" +
+	"\x13EditAccountsRequest\x12\x18\n" +
+	"\asubject\x18\x01 \x01(\tR\asubject\x12\x1a\n" +
+	"\baccounts\x18\x02 \x03(\tR\baccounts\x12\x16\n" +
+	"\x06groups\x18\x03 \x03(\tR\x06groups\x12%\n" +
+	"\x0eisolation_none\x18\x04 \x01(\bR\risolationNone\x12\x1a\n" +
+	"\bdisallow\x18\x05 \x01(\bR\bdisallow\"\x16\n" +
+	"\x14EditAccountsResponse\"\x14\n" +
 	"\x12RevocationsRequest\"P\n" +
 	"\x13RevocationsResponse\x129\n" +
 	"\vrevocations\x18\x01 \x03(\v2\x17.weir.api.v1.RevocationR\vrevocations\"\xe9\x01\n" +
@@ -11735,12 +12027,14 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\aPromote\x12\".weir.api.v1.PromoteReplicaRequest\x1a#.weir.api.v1.PromoteReplicaResponse\x12O\n" +
 	"\x06Demote\x12!.weir.api.v1.DemoteReplicaRequest\x1a\".weir.api.v1.DemoteReplicaResponse\x12?\n" +
 	"\x06Backup\x12\x1a.weir.api.v1.BackupRequest\x1a\x17.weir.api.v1.BackupPart0\x01\x12;\n" +
-	"\x04Join\x12\x18.weir.api.v1.JoinRequest\x1a\x19.weir.api.v1.JoinResponse2\xb3\x03\n" +
+	"\x04Join\x12\x18.weir.api.v1.JoinRequest\x1a\x19.weir.api.v1.JoinResponse2\xd1\x04\n" +
 	"\rAccessService\x12A\n" +
 	"\x06WhoAmI\x12\x1a.weir.api.v1.WhoAmIRequest\x1a\x1b.weir.api.v1.WhoAmIResponse\x12;\n" +
 	"\x04MayI\x12\x18.weir.api.v1.MayIRequest\x1a\x19.weir.api.v1.MayIResponse\x12A\n" +
 	"\x06Groups\x12\x1a.weir.api.v1.GroupsRequest\x1a\x1b.weir.api.v1.GroupsResponse\x12J\n" +
-	"\tEditGroup\x12\x1d.weir.api.v1.EditGroupRequest\x1a\x1e.weir.api.v1.EditGroupResponse\x12P\n" +
+	"\tEditGroup\x12\x1d.weir.api.v1.EditGroupRequest\x1a\x1e.weir.api.v1.EditGroupResponse\x12G\n" +
+	"\bAccounts\x12\x1c.weir.api.v1.AccountsRequest\x1a\x1d.weir.api.v1.AccountsResponse\x12S\n" +
+	"\fEditAccounts\x12 .weir.api.v1.EditAccountsRequest\x1a!.weir.api.v1.EditAccountsResponse\x12P\n" +
 	"\vRevocations\x12\x1f.weir.api.v1.RevocationsRequest\x1a .weir.api.v1.RevocationsResponse\x12A\n" +
 	"\x06Revoke\x12\x1a.weir.api.v1.RevokeRequest\x1a\x1b.weir.api.v1.RevokeResponseB\x15Z\x13weir/messages/apipbb\x06proto3"
 
@@ -11756,7 +12050,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 166)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 171)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                    // 0: weir.api.v1.Resources
 	(*Error)(nil),                        // 1: weir.api.v1.Error
@@ -11914,43 +12208,48 @@ var file_apipb_api_proto_goTypes = []any{
 	(*Group)(nil),                        // 153: weir.api.v1.Group
 	(*EditGroupRequest)(nil),             // 154: weir.api.v1.EditGroupRequest
 	(*EditGroupResponse)(nil),            // 155: weir.api.v1.EditGroupResponse
-	(*RevocationsRequest)(nil),           // 156: weir.api.v1.RevocationsRequest
-	(*RevocationsResponse)(nil),          // 157: weir.api.v1.RevocationsResponse
-	(*Revocation)(nil),                   // 158: weir.api.v1.Revocation
-	(*RevokeRequest)(nil),                // 159: weir.api.v1.RevokeRequest
-	(*RevokeResponse)(nil),               // 160: weir.api.v1.RevokeResponse
-	nil,                                  // 161: weir.api.v1.Error.AttributesEntry
-	nil,                                  // 162: weir.api.v1.Operation.PreemptedOthersEntry
-	nil,                                  // 163: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                                  // 164: weir.api.v1.OperationEvent.AttributesEntry
-	nil,                                  // 165: weir.api.v1.JobStatistics.ValuesEntry
-	(*structpb.Struct)(nil),              // 166: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),        // 167: google.protobuf.Timestamp
-	(*structpb.Value)(nil),               // 168: google.protobuf.Value
+	(*AccountsRequest)(nil),              // 156: weir.api.v1.AccountsRequest
+	(*AccountsResponse)(nil),             // 157: weir.api.v1.AccountsResponse
+	(*Accounts)(nil),                     // 158: weir.api.v1.Accounts
+	(*EditAccountsRequest)(nil),          // 159: weir.api.v1.EditAccountsRequest
+	(*EditAccountsResponse)(nil),         // 160: weir.api.v1.EditAccountsResponse
+	(*RevocationsRequest)(nil),           // 161: weir.api.v1.RevocationsRequest
+	(*RevocationsResponse)(nil),          // 162: weir.api.v1.RevocationsResponse
+	(*Revocation)(nil),                   // 163: weir.api.v1.Revocation
+	(*RevokeRequest)(nil),                // 164: weir.api.v1.RevokeRequest
+	(*RevokeResponse)(nil),               // 165: weir.api.v1.RevokeResponse
+	nil,                                  // 166: weir.api.v1.Error.AttributesEntry
+	nil,                                  // 167: weir.api.v1.Operation.PreemptedOthersEntry
+	nil,                                  // 168: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                                  // 169: weir.api.v1.OperationEvent.AttributesEntry
+	nil,                                  // 170: weir.api.v1.JobStatistics.ValuesEntry
+	(*structpb.Struct)(nil),              // 171: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),        // 172: google.protobuf.Timestamp
+	(*structpb.Value)(nil),               // 173: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	161, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	166, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
 	4,   // 2: weir.api.v1.OperationStatisticsResponse.statistics:type_name -> weir.api.v1.Statistic
 	5,   // 3: weir.api.v1.OperationStatisticsResponse.advice:type_name -> weir.api.v1.MemoryAdvice
-	166, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	167, // 5: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	167, // 6: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	171, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	172, // 5: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	172, // 6: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	16,  // 7: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	16,  // 8: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 9: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	166, // 10: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	166, // 11: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	171, // 10: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	171, // 11: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
 	15,  // 12: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
 	14,  // 13: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
 	76,  // 14: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
-	162, // 15: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
+	167, // 15: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
 	11,  // 16: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
 	12,  // 17: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
 	13,  // 18: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
-	167, // 19: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
-	166, // 20: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	163, // 21: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	172, // 19: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
+	171, // 20: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	168, // 21: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
 	0,   // 22: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
 	18,  // 23: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
 	20,  // 24: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
@@ -11964,17 +12263,17 @@ var file_apipb_api_proto_depIdxs = []int32{
 	10,  // 32: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
 	37,  // 33: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
 	37,  // 34: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	167, // 35: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	167, // 36: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	172, // 35: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	172, // 36: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
 	45,  // 37: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	166, // 38: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	167, // 39: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	164, // 40: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	171, // 38: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	172, // 39: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	169, // 40: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
 	48,  // 41: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
 	52,  // 42: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
 	1,   // 43: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	167, // 44: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	167, // 45: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	172, // 44: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	172, // 45: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
 	0,   // 46: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
 	58,  // 47: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
 	57,  // 48: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
@@ -11982,61 +12281,61 @@ var file_apipb_api_proto_depIdxs = []int32{
 	54,  // 50: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
 	56,  // 51: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
 	55,  // 52: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
-	167, // 53: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	167, // 54: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	167, // 55: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
-	165, // 56: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
+	172, // 53: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	172, // 54: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	172, // 55: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
+	170, // 56: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
 	53,  // 57: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
 	53,  // 58: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	167, // 59: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	172, // 59: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
 	71,  // 60: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
-	167, // 61: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	172, // 61: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
 	76,  // 62: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	167, // 63: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	167, // 64: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	172, // 63: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	172, // 64: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
 	79,  // 65: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	167, // 66: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	172, // 66: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
 	0,   // 67: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
 	0,   // 68: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	166, // 69: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	166, // 70: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	171, // 69: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	171, // 70: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
 	0,   // 71: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
 	80,  // 72: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	166, // 73: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	171, // 73: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
 	80,  // 74: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
 	86,  // 75: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	166, // 76: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	171, // 76: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
 	80,  // 77: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
 	87,  // 78: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
 	88,  // 79: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	166, // 80: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	166, // 81: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	166, // 82: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	171, // 80: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	171, // 81: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	171, // 82: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
 	0,   // 83: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	167, // 84: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	172, // 84: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
 	90,  // 85: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
 	90,  // 86: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	166, // 87: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	166, // 88: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	167, // 89: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	166, // 90: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	171, // 87: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	171, // 88: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	172, // 89: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	171, // 90: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
 	105, // 91: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
 	107, // 92: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
 	109, // 93: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	166, // 94: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	171, // 94: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
 	106, // 95: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	166, // 96: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	171, // 96: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
 	0,   // 97: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
 	108, // 98: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	167, // 99: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	172, // 99: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
 	0,   // 100: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
 	0,   // 101: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	168, // 102: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	167, // 103: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	173, // 102: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	172, // 103: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
 	0,   // 104: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
 	0,   // 105: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	167, // 106: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	167, // 107: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	172, // 106: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	172, // 107: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
 	112, // 108: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
 	114, // 109: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
 	113, // 110: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
@@ -12051,128 +12350,134 @@ var file_apipb_api_proto_depIdxs = []int32{
 	146, // 119: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
 	150, // 120: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
 	153, // 121: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	167, // 122: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	158, // 123: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
-	167, // 124: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	167, // 125: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	158, // 126: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
-	6,   // 127: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 128: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 129: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	25,  // 130: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	27,  // 131: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	29,  // 132: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	31,  // 133: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	38,  // 134: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	40,  // 135: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	42,  // 136: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	47,  // 137: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	44,  // 138: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	33,  // 139: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	35,  // 140: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	2,   // 141: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	59,  // 142: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	61,  // 143: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	63,  // 144: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	65,  // 145: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	67,  // 146: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	50,  // 147: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	69,  // 148: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	72,  // 149: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	81,  // 150: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	83,  // 151: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	85,  // 152: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	77,  // 153: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	74,  // 154: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	91,  // 155: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	93,  // 156: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	95,  // 157: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	97,  // 158: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	99,  // 159: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	101, // 160: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	103, // 161: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	110, // 162: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	115, // 163: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	117, // 164: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	119, // 165: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	121, // 166: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	123, // 167: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	126, // 168: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	128, // 169: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	130, // 170: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	132, // 171: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	134, // 172: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	136, // 173: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	138, // 174: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	140, // 175: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	142, // 176: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	144, // 177: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	147, // 178: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	151, // 179: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	154, // 180: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	156, // 181: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
-	159, // 182: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
-	7,   // 183: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 184: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 185: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	26,  // 186: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	28,  // 187: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	30,  // 188: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	32,  // 189: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	39,  // 190: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	41,  // 191: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	43,  // 192: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	49,  // 193: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	46,  // 194: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	34,  // 195: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	36,  // 196: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	3,   // 197: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	60,  // 198: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	62,  // 199: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	64,  // 200: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	66,  // 201: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	68,  // 202: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	51,  // 203: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	70,  // 204: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	73,  // 205: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	82,  // 206: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	84,  // 207: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	89,  // 208: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	78,  // 209: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	75,  // 210: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	92,  // 211: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	94,  // 212: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	96,  // 213: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	98,  // 214: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	100, // 215: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	102, // 216: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	104, // 217: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	111, // 218: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	116, // 219: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	118, // 220: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	120, // 221: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	122, // 222: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	124, // 223: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	127, // 224: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	129, // 225: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	131, // 226: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	133, // 227: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	135, // 228: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	137, // 229: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	139, // 230: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	141, // 231: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	143, // 232: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	145, // 233: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	148, // 234: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	152, // 235: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	155, // 236: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	157, // 237: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
-	160, // 238: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
-	183, // [183:239] is the sub-list for method output_type
-	127, // [127:183] is the sub-list for method input_type
-	127, // [127:127] is the sub-list for extension type_name
-	127, // [127:127] is the sub-list for extension extendee
-	0,   // [0:127] is the sub-list for field type_name
+	172, // 122: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	158, // 123: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
+	172, // 124: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	163, // 125: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	172, // 126: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	172, // 127: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	163, // 128: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 129: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 130: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 131: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	25,  // 132: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	27,  // 133: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	29,  // 134: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	31,  // 135: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	38,  // 136: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	40,  // 137: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	42,  // 138: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	47,  // 139: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	44,  // 140: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	33,  // 141: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	35,  // 142: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	2,   // 143: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	59,  // 144: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	61,  // 145: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	63,  // 146: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	65,  // 147: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	67,  // 148: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	50,  // 149: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	69,  // 150: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	72,  // 151: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	81,  // 152: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	83,  // 153: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	85,  // 154: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	77,  // 155: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	74,  // 156: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	91,  // 157: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	93,  // 158: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	95,  // 159: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	97,  // 160: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	99,  // 161: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	101, // 162: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	103, // 163: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	110, // 164: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	115, // 165: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	117, // 166: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	119, // 167: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	121, // 168: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	123, // 169: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	126, // 170: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	128, // 171: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	130, // 172: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	132, // 173: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	134, // 174: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	136, // 175: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	138, // 176: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	140, // 177: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	142, // 178: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	144, // 179: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	147, // 180: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	151, // 181: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	154, // 182: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	156, // 183: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
+	159, // 184: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
+	161, // 185: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	164, // 186: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	7,   // 187: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 188: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 189: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	26,  // 190: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	28,  // 191: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	30,  // 192: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	32,  // 193: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	39,  // 194: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	41,  // 195: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	43,  // 196: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	49,  // 197: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	46,  // 198: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	34,  // 199: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	36,  // 200: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	3,   // 201: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	60,  // 202: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	62,  // 203: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	64,  // 204: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	66,  // 205: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	68,  // 206: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	51,  // 207: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	70,  // 208: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	73,  // 209: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	82,  // 210: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	84,  // 211: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	89,  // 212: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	78,  // 213: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	75,  // 214: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	92,  // 215: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	94,  // 216: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	96,  // 217: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	98,  // 218: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	100, // 219: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	102, // 220: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	104, // 221: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	111, // 222: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	116, // 223: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	118, // 224: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	120, // 225: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	122, // 226: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	124, // 227: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	127, // 228: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	129, // 229: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	131, // 230: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	133, // 231: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	135, // 232: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	137, // 233: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	139, // 234: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	141, // 235: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	143, // 236: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	145, // 237: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	148, // 238: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	152, // 239: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	155, // 240: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	157, // 241: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
+	160, // 242: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
+	162, // 243: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	165, // 244: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	187, // [187:245] is the sub-list for method output_type
+	129, // [129:187] is the sub-list for method input_type
+	129, // [129:129] is the sub-list for extension type_name
+	129, // [129:129] is the sub-list for extension extendee
+	0,   // [0:129] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -12200,7 +12505,7 @@ func file_apipb_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   166,
+			NumMessages:   171,
 			NumExtensions: 0,
 			NumServices:   9,
 		},

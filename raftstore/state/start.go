@@ -41,6 +41,7 @@ func (c operationChange) startOperation(m *commandpb.StartOperation) *refusal {
 			AcceptedIndex: c.index,
 			RetryOf:       m.GetRetryOf(),
 			CountFailures: m.GetCountFailures(),
+			NeedsGrant:    c.by != nil && !c.by.GetOperator() && c.limits.GetByGrant() > 0 && wanted(m.GetSpec()).any(),
 		},
 		given: given,
 	})
