@@ -161,7 +161,7 @@ func (a *leaderActor) beginTerm(ctx context.Context) (index uint64, err error) {
 		}
 	}
 	commands, err := encode([]proto.Message{&commandpb.BeginTerm{
-		Term: a.term, Replica: a.replica.cfg.ID, ClusterId: a.replica.cfg.Cluster, Limits: state.WithBytes(a.replica.cfg.Limits),
+		Term: a.term, Replica: a.replica.cfg.ID, ClusterId: a.replica.cfg.Cluster, Limits: state.WithGrants(state.WithBytes(a.replica.cfg.Limits)),
 	}})
 	if err != nil {
 		return 0, err

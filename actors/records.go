@@ -71,6 +71,16 @@ func (r *records) Allocation(job string) (allocation *statepb.Allocation) {
 	return allocation
 }
 
+// Denied implements the State of controllers.
+func (r *records) Denied(operation string) (why string) {
+	r.store.View(func(s *state.State) {
+		if op, found := s.Operation(scheduling.OperationID(operation)); found {
+			why = state.RightsIn(s).Ungranted(op)
+		}
+	})
+	return why
+}
+
 // Leaving implements the State of controllers.
 func (r *records) Leaving(operation string) (leaving []*statepb.Allocation) {
 	r.store.View(func(s *state.State) {

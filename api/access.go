@@ -92,15 +92,17 @@ var needs = map[string]need{
 	apipbconnect.ClusterServiceBackupProcedure:   operatorsOnly,
 	apipbconnect.ClusterServiceJoinProcedure:     replicasOnly,
 
-	apipbconnect.AccessServiceWhoAmIProcedure:      everyone,
-	apipbconnect.AccessServiceMayIProcedure:        everyone,
-	apipbconnect.AccessServiceGroupsProcedure:      everyone,
-	apipbconnect.AccessServiceEditGroupProcedure:   subjects,
-	apipbconnect.AccessServiceRevocationsProcedure: operatorsOnly,
-	apipbconnect.AccessServiceRevokeProcedure:      subjects,
-	apipbconnect.EventServiceReadProcedure:         everyone,
-	apipbconnect.AuditServiceReadProcedure:         operatorsOnly,
-	apipbconnect.ExplainServiceExplainProcedure:    everyone,
+	apipbconnect.AccessServiceWhoAmIProcedure:       everyone,
+	apipbconnect.AccessServiceMayIProcedure:         everyone,
+	apipbconnect.AccessServiceGroupsProcedure:       everyone,
+	apipbconnect.AccessServiceEditGroupProcedure:    subjects,
+	apipbconnect.AccessServiceAccountsProcedure:     everyone,
+	apipbconnect.AccessServiceEditAccountsProcedure: subjects,
+	apipbconnect.AccessServiceRevocationsProcedure:  operatorsOnly,
+	apipbconnect.AccessServiceRevokeProcedure:       subjects,
+	apipbconnect.EventServiceReadProcedure:          everyone,
+	apipbconnect.AuditServiceReadProcedure:          operatorsOnly,
+	apipbconnect.ExplainServiceExplainProcedure:     everyone,
 }
 
 // unlisted returns the calls that needs does not have.

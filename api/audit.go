@@ -35,35 +35,36 @@ const byOperator = "operator"
 // which users or operators change something, and those that show output of jobs or the data of all
 // users. Other calls are audited if they are denied.
 var audited = map[string]string{
-	apipbconnect.OperationServiceStartProcedure:    string(access.Use),
-	apipbconnect.OperationServiceRetryProcedure:    string(access.Use),
-	apipbconnect.OperationServiceAbortProcedure:    string(access.Manage),
-	apipbconnect.OperationServiceSuspendProcedure:  string(access.Manage),
-	apipbconnect.OperationServiceResumeProcedure:   string(access.Manage),
-	apipbconnect.OperationServiceCompleteProcedure: string(access.Manage),
-	apipbconnect.OperationServiceUpdateProcedure:   string(access.Manage),
-	apipbconnect.JobServiceAbortProcedure:          string(access.Manage),
-	apipbconnect.JobServiceInterruptProcedure:      string(access.Manage),
-	apipbconnect.JobServiceOutputProcedure:         string(access.Read),
-	apipbconnect.PoolServiceEditProcedure:          string(access.Administer),
-	apipbconnect.TreeServiceCreateProcedure:        byOperator,
-	apipbconnect.TreeServiceSetProcedure:           byOperator,
-	apipbconnect.TreeServiceRemoveProcedure:        byOperator,
-	apipbconnect.TreeServiceSetDefaultProcedure:    byOperator,
-	apipbconnect.NodeServiceDrainProcedure:         byOperator,
-	apipbconnect.NodeServiceUndrainProcedure:       byOperator,
-	apipbconnect.NodeServiceRemoveProcedure:        byOperator,
-	apipbconnect.MemoryServiceForgetProcedure:      byOperator,
-	apipbconnect.AccessServiceEditGroupProcedure:   byOperator,
-	apipbconnect.AccessServiceRevokeProcedure:      byOperator,
-	apipbconnect.AccessServiceRevocationsProcedure: byOperator,
-	apipbconnect.ClusterServiceTransferProcedure:   byOperator,
-	apipbconnect.ClusterServiceAddProcedure:        byOperator,
-	apipbconnect.ClusterServiceRemoveProcedure:     byOperator,
-	apipbconnect.ClusterServicePromoteProcedure:    byOperator,
-	apipbconnect.ClusterServiceDemoteProcedure:     byOperator,
-	apipbconnect.ClusterServiceBackupProcedure:     byOperator,
-	apipbconnect.AuditServiceReadProcedure:         byOperator,
+	apipbconnect.OperationServiceStartProcedure:     string(access.Use),
+	apipbconnect.OperationServiceRetryProcedure:     string(access.Use),
+	apipbconnect.OperationServiceAbortProcedure:     string(access.Manage),
+	apipbconnect.OperationServiceSuspendProcedure:   string(access.Manage),
+	apipbconnect.OperationServiceResumeProcedure:    string(access.Manage),
+	apipbconnect.OperationServiceCompleteProcedure:  string(access.Manage),
+	apipbconnect.OperationServiceUpdateProcedure:    string(access.Manage),
+	apipbconnect.JobServiceAbortProcedure:           string(access.Manage),
+	apipbconnect.JobServiceInterruptProcedure:       string(access.Manage),
+	apipbconnect.JobServiceOutputProcedure:          string(access.Read),
+	apipbconnect.PoolServiceEditProcedure:           string(access.Administer),
+	apipbconnect.TreeServiceCreateProcedure:         byOperator,
+	apipbconnect.TreeServiceSetProcedure:            byOperator,
+	apipbconnect.TreeServiceRemoveProcedure:         byOperator,
+	apipbconnect.TreeServiceSetDefaultProcedure:     byOperator,
+	apipbconnect.NodeServiceDrainProcedure:          byOperator,
+	apipbconnect.NodeServiceUndrainProcedure:        byOperator,
+	apipbconnect.NodeServiceRemoveProcedure:         byOperator,
+	apipbconnect.MemoryServiceForgetProcedure:       byOperator,
+	apipbconnect.AccessServiceEditGroupProcedure:    byOperator,
+	apipbconnect.AccessServiceEditAccountsProcedure: byOperator,
+	apipbconnect.AccessServiceRevokeProcedure:       byOperator,
+	apipbconnect.AccessServiceRevocationsProcedure:  byOperator,
+	apipbconnect.ClusterServiceTransferProcedure:    byOperator,
+	apipbconnect.ClusterServiceAddProcedure:         byOperator,
+	apipbconnect.ClusterServiceRemoveProcedure:      byOperator,
+	apipbconnect.ClusterServicePromoteProcedure:     byOperator,
+	apipbconnect.ClusterServiceDemoteProcedure:      byOperator,
+	apipbconnect.ClusterServiceBackupProcedure:      byOperator,
+	apipbconnect.AuditServiceReadProcedure:          byOperator,
 }
 
 // rightTo returns the right that a call needs, as far as the call alone says it.
@@ -228,6 +229,8 @@ func objectOf(asked, said any) string {
 		text = put("node ", m.GetNode())
 	case interface{ GetGroup() string }:
 		text = put("group ", m.GetGroup())
+	case *apipb.EditAccountsRequest:
+		text = put("accounts of ", m.GetSubject())
 	case interface{ GetTree() string }:
 		text = "tree " + cmp.Or(m.GetTree(), "by default")
 	case interface{ GetId() string }:

@@ -82,7 +82,7 @@ func newReplica(t testing.TB) *replicaFake {
 	})
 	r.quorum.Store(true)
 	r.lead("r1")
-	r.must(&commandpb.BeginTerm{Term: 1, Replica: "r1", ClusterId: "c1"})
+	r.must(&commandpb.BeginTerm{Term: 1, Replica: "r1", ClusterId: "c1", Limits: state.WithGrants(nil)})
 	return r
 }
 

@@ -98,6 +98,7 @@ func TestRightsOnEveryCall(t *testing.T) {
 		"AccessService/WhoAmI": {`{}`, everyone}, "AccessService/MayI": {`{"right": "use", "pool": "ads"}`, everyone}, "AccessService/Groups": {`{}`, everyone},
 		"AccessService/Revocations": {`{}`, operator}, "AccessService/Revoke": {`{"role": "user", "name": "mallory"}`, operator},
 		"AccessService/EditGroup": {`{"group": "other", "add": ["x"]}`, operator},
+		"AccessService/Accounts":  {`{}`, everyone}, "AccessService/EditAccounts": {`{"subject": "*", "accounts": ["build"]}`, operator},
 		// Each streams; TestStreamsAreGuarded has them.
 		"OperationService/Watch": {}, "OperationService/WatchInstances": {}, "EventService/Read": {}, "ClusterService/Backup": {}, "AuditService/Read": {},
 	}

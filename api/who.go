@@ -116,6 +116,30 @@ func (s whoAndWhat) EditGroup(ctx context.Context, req *connect.Request[apipb.Ed
 	return answer(&apipb.EditGroupResponse{}, err)
 }
 
+// Accounts shows as whom subjects may have jobs run.
+func (s whoAndWhat) Accounts(ctx context.Context, _ *connect.Request[apipb.AccountsRequest]) (*connect.Response[apipb.AccountsResponse], error) {
+	out := &apipb.AccountsResponse{}
+	err := s.read(ctx, "show accounts", func(st *state.State) error {
+		out.Accounts = mapped(state.RightsIn(st).Accounts(), func(a *statepb.Accounts) *apipb.Accounts {
+			return &apipb.Accounts{
+				Subject: a.GetSubject(), Accounts: a.GetAccounts(), Groups: a.GetGroups(), IsolationNone: a.GetIsolationNone(), ModifiedTime: a.GetModifiedTime(),
+			}
+		})
+		return nil
+	})
+	return answer(out, err)
+}
+
+// EditAccounts changes as whom a subject may have jobs run.
+func (s whoAndWhat) EditAccounts(ctx context.Context, req *connect.Request[apipb.EditAccountsRequest]) (*connect.Response[apipb.EditAccountsResponse], error) {
+	m := req.Msg
+	_, err := s.propose(ctx, "edit accounts", &commandpb.EditAccounts{
+		Subject: m.GetSubject(), Accounts: m.GetAccounts(), Groups: m.GetGroups(), IsolationNone: m.GetIsolationNone(), Disallow: m.GetDisallow(),
+		User: userOf(ctx), Time: timestamppb.New(s.cfg.Now()),
+	})
+	return answer(&apipb.EditAccountsResponse{}, err)
+}
+
 // Revocations shows the certificates that are no longer accepted.
 func (s whoAndWhat) Revocations(ctx context.Context, _ *connect.Request[apipb.RevocationsRequest]) (*connect.Response[apipb.RevocationsResponse], error) {
 	out := &apipb.RevocationsResponse{}

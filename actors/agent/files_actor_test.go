@@ -159,3 +159,20 @@ func TestAgentEndsTheFetchingOfAJobThatIsAborted(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestAgentStartsNoDeniedJob (T2): a job whose user may not run it as its account fails with the reason, also
+// if there is something that could be run.
+func TestAgentStartsNoDeniedJob(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.specced(func(spec *actorpb.JobSpec) { spec.Denied = "user x needs a grant" })
+		w.send(plan(3, 7, granted("j", 9)))
+		w.advance(time.Second)
+		w.want("j:failed")
+		if w.starts("j") != 0 {
+			t.Error("the job was started")
+		}
+		if m := w.result("j").GetJob().GetError().GetMessage(); !strings.Contains(m, "user x needs a grant") {
+			t.Errorf("error %q", m)
+		}
+	})
+}

@@ -206,6 +206,8 @@ func (j *Job) Answered(now time.Time, reply proto.Message) {
 		j.NoSpec(now, fmt.Sprintf("controller responded: %s", describe(reply)))
 	case spec.GetJobId() != j.start.GetJobId():
 		j.NoSpec(now, fmt.Sprintf("controller sent the spec of another job, %q", spec.GetJobId()))
+	case spec.GetDenied() != "":
+		j.cannotStart(now, errors.New(spec.GetDenied()))
 	default:
 		remember(spec)
 		j.spec = spec

@@ -24,6 +24,9 @@ type State interface {
 	Operation(id string) (op *statepb.Operation, allocations int)
 	// Allocation returns an allocation, which must not be changed; nil if the job is not running.
 	Allocation(job string) *statepb.Allocation
+	// Denied says why no job of the operation may start: its user may not run jobs as their tasks
+	// say. It is empty if they may start.
+	Denied(operation string) string
 	// Leaving returns copies of the operation's allocations whose job has an order to end.
 	Leaving(operation string) []*statepb.Allocation
 	InputState
@@ -242,6 +245,11 @@ func (a *controllerActor) spec(m *actorpb.JobSpecRequest, reply func(proto.Messa
 	allocation := a.cfg.State.Allocation(m.GetJobId())
 	if op == nil || allocation == nil || allocation.GetNode() != m.GetNode() || allocation.GetOperationId() != a.cfg.Operation {
 		reply(&actorpb.Refused{Code: actorpb.CodeNotFound, Reason: fmt.Sprintf("spec of job %s: not granted to node %q", m.GetJobId(), m.GetNode())})
+		return
+	}
+	if why := a.cfg.State.Denied(a.cfg.Operation); why != "" {
+		// There is nothing to run, so that it cannot be run by mistake.
+		reply(&actorpb.JobSpec{JobId: m.GetJobId(), OperationId: op.GetId(), Task: allocation.GetTask(), Cookie: allocation.GetCookie(), Denied: why})
 		return
 	}
 	spec, err := Spec(op, allocation, a.cfg.Addresses())

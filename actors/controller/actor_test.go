@@ -34,6 +34,8 @@ type stage struct {
 	operation *statepb.Operation
 	// running are the jobs that have not ended, leaving those that have to.
 	running, leaving []string
+	// denied is why no job may start.
+	denied string
 	// grace is what jobs that have to end are given, from the beginning.
 	grace int64
 	// memory is what the tasks of the operation have taught; profiles are those of all.
@@ -80,6 +82,13 @@ func (s *stage) Operation(string) (*statepb.Operation, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return proto.CloneOf(s.operation), len(s.running)
+}
+
+// Denied implements State.
+func (s *stage) Denied(string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.denied
 }
 
 // Allocation implements State.
@@ -247,6 +256,21 @@ func TestSpecsAreForTheirNode(t *testing.T) {
 		s.say("another's", &actorpb.JobSpecRequest{Node: "n2", OperationId: "op", JobId: "a"})
 		s.say("nobody's", &actorpb.JobSpecRequest{Node: "n1", OperationId: "op", JobId: "z"})
 		s.want("mine: spec r1:1", "another's: refuse not_found", "nobody's: refuse not_found")
+	})
+}
+
+// TestNoSpecWithoutAGrant (T2): who has lost the grant of an account gets a job that has nothing to run, and
+// is told why.
+func TestNoSpecWithoutAGrant(t *testing.T) {
+	onStage(t, "running", func(s *stage) {
+		s.mu.Lock()
+		s.denied = "needs a grant"
+		s.mu.Unlock()
+		s.say("mine", &actorpb.JobSpecRequest{Node: "n1", OperationId: "op", JobId: "a"})
+		want := &actorpb.JobSpec{JobId: "a", OperationId: "op", Task: "sort", Denied: "needs a grant"}
+		if !proto.Equal(s.spec, want) {
+			t.Errorf("%v, want %v", s.spec, want)
+		}
 	})
 }
 

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"slices"
 
 	"weir/messages/apipb"
 	"weir/messages/apipb/apipbconnect"
@@ -31,6 +32,35 @@ func (c *Client) EditGroup(ctx context.Context, req *apipb.EditGroupRequest) err
 	}
 	t, _ := settledBy(c.task("edit group"), all, "", func(now *apipb.GroupsResponse) bool { return groupEdited(now.GetGroups(), req) })
 	return do(ctx, t, apipbconnect.AccessServiceClient.EditGroup, req)
+}
+
+// Accounts returns as whom subjects may have jobs run.
+func (c *Client) Accounts(ctx context.Context) (*apipb.AccountsResponse, error) {
+	return call(ctx, c.task("show accounts"), apipbconnect.AccessServiceClient.Accounts, &apipb.AccountsRequest{})
+}
+
+// EditAccounts changes as whom a subject may have jobs run. If a try gets no answer and a later one is
+// refused, the call still succeeds if the grants already are as wanted.
+func (c *Client) EditAccounts(ctx context.Context, req *apipb.EditAccountsRequest) error {
+	all := func(ctx context.Context, _ string) (*apipb.AccountsResponse, error) { return c.Accounts(ctx) }
+	t, _ := settledBy(c.task("edit accounts"), all, "", func(now *apipb.AccountsResponse) bool { return accountsEdited(now, req) })
+	return do(ctx, t, apipbconnect.AccessServiceClient.EditAccounts, req)
+}
+
+// accountsEdited reports whether nothing is left to take away of what the request takes away. A
+// repeated grant is not refused.
+func accountsEdited(now *apipb.AccountsResponse, req *apipb.EditAccountsRequest) bool {
+	for _, a := range now.GetAccounts() {
+		if a.GetSubject() != req.GetSubject() {
+			continue
+		}
+		all := len(req.GetAccounts()) == 0 && len(req.GetGroups()) == 0 && !req.GetIsolationNone()
+		left := func(held, gone []string) bool {
+			return slices.ContainsFunc(gone, func(name string) bool { return slices.Contains(held, name) })
+		}
+		return !all && req.GetDisallow() && !left(a.GetAccounts(), req.GetAccounts()) && !left(a.GetGroups(), req.GetGroups()) && (!req.GetIsolationNone() || !a.GetIsolationNone())
+	}
+	return req.GetDisallow()
 }
 
 // Revocations returns the certificates that are no longer accepted.

@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"weir/scheduling"
+	"weir/scheduling/access"
 	"weir/scheduling/memory"
 	"weir/scheduling/option"
 	"weir/scheduling/pooltree"
@@ -101,8 +102,6 @@ func (g *signal) ReadOption(v *option.Value) error {
 // account is a user or a group, by name or number.
 type account string
 
-var accountName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}[a-z0-9_$-]?$`)
-
 // ReadOption implements option.Reader.
 func (a *account) ReadOption(v *option.Value) error {
 	written := v.Text
@@ -117,7 +116,7 @@ func (a *account) ReadOption(v *option.Value) error {
 	switch {
 	case err == nil && id < math.MaxUint32:
 		written = strconv.FormatUint(id, 10)
-	case v.Kind == option.Number || !accountName.MatchString(written):
+	case v.Kind == option.Number || !access.IsAccount(written):
 		return fmt.Errorf("%q is not a user or group: write a name of lower-case letters, digits, - and _, or a number from 0 to %d", option.Clip(written), uint32(math.MaxUint32-1))
 	}
 	*a = account(written)

@@ -1219,7 +1219,9 @@ type JobSpec struct {
 	// As in weir.state.v1.TaskSpec.
 	Readiness *statepb.Readiness `protobuf:"bytes,30,opt,name=readiness,proto3" json:"readiness,omitempty"`
 	// Secrets of the operation, by name. They are in no file of the agent, and in no log.
-	Secrets       map[string]string `protobuf:"bytes,32,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Secrets map[string]string `protobuf:"bytes,32,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Not empty: the job must not start, for this reason.
+	Denied        string `protobuf:"bytes,31,opt,name=denied,proto3" json:"denied,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1455,6 +1457,13 @@ func (x *JobSpec) GetSecrets() map[string]string {
 		return x.Secrets
 	}
 	return nil
+}
+
+func (x *JobSpec) GetDenied() string {
+	if x != nil {
+		return x.Denied
+	}
+	return ""
 }
 
 // JobFile is a file that is in the workspace when the job begins.
@@ -4174,7 +4183,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x15\n" +
 	"\x06job_id\x18\x03 \x01(\tR\x05jobId\x12\x1f\n" +
 	"\vgrant_index\x18\x04 \x01(\x04R\n" +
-	"grantIndex\"\x92\n" +
+	"grantIndex\"\xaa\n" +
 	"\n" +
 	"\aJobSpec\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12!\n" +
@@ -4208,7 +4217,8 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x04feed\x18\x1a \x01(\v2\x16.weir.actor.v1.JobFeedR\x04feed\x12\x1b\n" +
 	"\tgpu_limit\x18\x1b \x01(\x03R\bgpuLimit\x126\n" +
 	"\treadiness\x18\x1e \x01(\v2\x18.weir.state.v1.ReadinessR\treadiness\x12=\n" +
-	"\asecrets\x18  \x03(\v2#.weir.actor.v1.JobSpec.SecretsEntryR\asecrets\x1a>\n" +
+	"\asecrets\x18  \x03(\v2#.weir.actor.v1.JobSpec.SecretsEntryR\asecrets\x12\x16\n" +
+	"\x06denied\x18\x1f \x01(\tR\x06denied\x1a>\n" +
 	"\x10EnvironmentEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +

@@ -10538,6 +10538,282 @@ func (*EditGroupResponse) Descriptor() ([]byte, []int) {
 	return file_apipb_api_proto_rawDescGZIP(), []int{155}
 }
 
+type AccountsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AccountsRequest) Reset() {
+	*x = AccountsRequest{}
+	mi := &file_apipb_api_proto_msgTypes[156]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AccountsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AccountsRequest) ProtoMessage() {}
+
+func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[156]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AccountsRequest.ProtoReflect.Descriptor instead.
+func (*AccountsRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{156}
+}
+
+type AccountsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By subject.
+	Accounts      []*Accounts `protobuf:"bytes,1,rep,name=accounts,proto3" json:"accounts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AccountsResponse) Reset() {
+	*x = AccountsResponse{}
+	mi := &file_apipb_api_proto_msgTypes[157]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AccountsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AccountsResponse) ProtoMessage() {}
+
+func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[157]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AccountsResponse.ProtoReflect.Descriptor instead.
+func (*AccountsResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{157}
+}
+
+func (x *AccountsResponse) GetAccounts() []*Accounts {
+	if x != nil {
+		return x.Accounts
+	}
+	return nil
+}
+
+// Accounts is as whom a subject may have jobs run on the machines.
+type Accounts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// user:NAME, group:NAME or *.
+	Subject string `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
+	// Accounts and groups of the machines, by name or number as specifications write them.
+	Accounts []string `protobuf:"bytes,2,rep,name=accounts,proto3" json:"accounts,omitempty"`
+	Groups   []string `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
+	// Jobs may have isolation: none.
+	IsolationNone bool                   `protobuf:"varint,4,opt,name=isolation_none,json=isolationNone,proto3" json:"isolation_none,omitempty"`
+	ModifiedTime  *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=modified_time,json=modifiedTime,proto3" json:"modified_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Accounts) Reset() {
+	*x = Accounts{}
+	mi := &file_apipb_api_proto_msgTypes[158]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Accounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Accounts) ProtoMessage() {}
+
+func (x *Accounts) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[158]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Accounts.ProtoReflect.Descriptor instead.
+func (*Accounts) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{158}
+}
+
+func (x *Accounts) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *Accounts) GetAccounts() []string {
+	if x != nil {
+		return x.Accounts
+	}
+	return nil
+}
+
+func (x *Accounts) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *Accounts) GetIsolationNone() bool {
+	if x != nil {
+		return x.IsolationNone
+	}
+	return false
+}
+
+func (x *Accounts) GetModifiedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ModifiedTime
+	}
+	return nil
+}
+
+type EditAccountsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// user:NAME, group:NAME or *.
+	Subject string `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
+	// What is given: accounts and groups of the machines, by name or number, and isolation: none.
+	Accounts      []string `protobuf:"bytes,2,rep,name=accounts,proto3" json:"accounts,omitempty"`
+	Groups        []string `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
+	IsolationNone bool     `protobuf:"varint,4,opt,name=isolation_none,json=isolationNone,proto3" json:"isolation_none,omitempty"`
+	// It is taken away instead; everything, if nothing is named.
+	Disallow      bool `protobuf:"varint,5,opt,name=disallow,proto3" json:"disallow,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EditAccountsRequest) Reset() {
+	*x = EditAccountsRequest{}
+	mi := &file_apipb_api_proto_msgTypes[159]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditAccountsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditAccountsRequest) ProtoMessage() {}
+
+func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[159]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditAccountsRequest.ProtoReflect.Descriptor instead.
+func (*EditAccountsRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{159}
+}
+
+func (x *EditAccountsRequest) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *EditAccountsRequest) GetAccounts() []string {
+	if x != nil {
+		return x.Accounts
+	}
+	return nil
+}
+
+func (x *EditAccountsRequest) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *EditAccountsRequest) GetIsolationNone() bool {
+	if x != nil {
+		return x.IsolationNone
+	}
+	return false
+}
+
+func (x *EditAccountsRequest) GetDisallow() bool {
+	if x != nil {
+		return x.Disallow
+	}
+	return false
+}
+
+type EditAccountsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EditAccountsResponse) Reset() {
+	*x = EditAccountsResponse{}
+	mi := &file_apipb_api_proto_msgTypes[160]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditAccountsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditAccountsResponse) ProtoMessage() {}
+
+func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[160]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditAccountsResponse.ProtoReflect.Descriptor instead.
+func (*EditAccountsResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{160}
+}
+
 type RevocationsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -10546,7 +10822,7 @@ type RevocationsRequest struct {
 
 func (x *RevocationsRequest) Reset() {
 	*x = RevocationsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10558,7 +10834,7 @@ func (x *RevocationsRequest) String() string {
 func (*RevocationsRequest) ProtoMessage() {}
 
 func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10571,7 +10847,7 @@ func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsRequest.ProtoReflect.Descriptor instead.
 func (*RevocationsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{156}
+	return file_apipb_api_proto_rawDescGZIP(), []int{161}
 }
 
 type RevocationsResponse struct {
@@ -10583,7 +10859,7 @@ type RevocationsResponse struct {
 
 func (x *RevocationsResponse) Reset() {
 	*x = RevocationsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10595,7 +10871,7 @@ func (x *RevocationsResponse) String() string {
 func (*RevocationsResponse) ProtoMessage() {}
 
 func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10608,7 +10884,7 @@ func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsResponse.ProtoReflect.Descriptor instead.
 func (*RevocationsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{157}
+	return file_apipb_api_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *RevocationsResponse) GetRevocations() []*Revocation {
@@ -10637,7 +10913,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10649,7 +10925,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10662,7 +10938,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{158}
+	return file_apipb_api_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *Revocation) GetSerial() string {
@@ -10729,7 +11005,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10741,7 +11017,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10754,7 +11030,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{159}
+	return file_apipb_api_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *RevokeRequest) GetSerial() string {
@@ -10801,7 +11077,7 @@ type RevokeResponse struct {
 
 func (x *RevokeResponse) Reset() {
 	*x = RevokeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10813,7 +11089,7 @@ func (x *RevokeResponse) String() string {
 func (*RevokeResponse) ProtoMessage() {}
 
 func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10826,7 +11102,7 @@ func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeResponse.ProtoReflect.Descriptor instead.
 func (*RevokeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{160}
+	return file_apipb_api_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *RevokeResponse) GetRevocation() *Revocation {
@@ -11685,7 +11961,23 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x06remove\x18\x03 \x03(\tR\x06remove\x12\x16\n" +
 	"\x06delete\x18\x04 \x01(\bR\x06delete\x12\x14\n" +
 	"\x05force\x18\x05 \x01(\bR\x05force\"\x13\n" +
-	"\x11EditGroupResponse\"\x14\n" +
+	"\x11EditGroupResponse\"\x11\n" +
+	"\x0fAccountsRequest\"E\n" +
+	"\x10AccountsResponse\x121\n" +
+	"\baccounts\x18\x01 \x03(\v2\x15.weir.api.v1.AccountsR\baccounts\"\xc0\x01\n" +
+	"\bAccounts\x12\x18\n" +
+	"\asubject\x18\x01 \x01(\tR\asubject\x12\x1a\n" +
+	"\baccounts\x18\x02 \x03(\tR\baccounts\x12\x16\n" +
+	"\x06groups\x18\x03 \x03(\tR\x06groups\x12%\n" +
+	"\x0eisolation_none\x18\x04 \x01(\bR\risolationNone\x12?\n" +
+	"\rmodified_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\"\xa6\x01\n" +
+	"\x13EditAccountsRequest\x12\x18\n" +
+	"\asubject\x18\x01 \x01(\tR\asubject\x12\x1a\n" +
+	"\baccounts\x18\x02 \x03(\tR\baccounts\x12\x16\n" +
+	"\x06groups\x18\x03 \x03(\tR\x06groups\x12%\n" +
+	"\x0eisolation_none\x18\x04 \x01(\bR\risolationNone\x12\x1a\n" +
+	"\bdisallow\x18\x05 \x01(\bR\bdisallow\"\x16\n" +
+	"\x14EditAccountsResponse\"\x14\n" +
 	"\x12RevocationsRequest\"P\n" +
 	"\x13RevocationsResponse\x129\n" +
 	"\vrevocations\x18\x01 \x03(\v2\x17.weir.api.v1.RevocationR\vrevocations\"\xe9\x01\n" +
@@ -11769,12 +12061,14 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\aPromote\x12\".weir.api.v1.PromoteReplicaRequest\x1a#.weir.api.v1.PromoteReplicaResponse\x12O\n" +
 	"\x06Demote\x12!.weir.api.v1.DemoteReplicaRequest\x1a\".weir.api.v1.DemoteReplicaResponse\x12?\n" +
 	"\x06Backup\x12\x1a.weir.api.v1.BackupRequest\x1a\x17.weir.api.v1.BackupPart0\x01\x12;\n" +
-	"\x04Join\x12\x18.weir.api.v1.JoinRequest\x1a\x19.weir.api.v1.JoinResponse2\xb3\x03\n" +
+	"\x04Join\x12\x18.weir.api.v1.JoinRequest\x1a\x19.weir.api.v1.JoinResponse2\xd1\x04\n" +
 	"\rAccessService\x12A\n" +
 	"\x06WhoAmI\x12\x1a.weir.api.v1.WhoAmIRequest\x1a\x1b.weir.api.v1.WhoAmIResponse\x12;\n" +
 	"\x04MayI\x12\x18.weir.api.v1.MayIRequest\x1a\x19.weir.api.v1.MayIResponse\x12A\n" +
 	"\x06Groups\x12\x1a.weir.api.v1.GroupsRequest\x1a\x1b.weir.api.v1.GroupsResponse\x12J\n" +
-	"\tEditGroup\x12\x1d.weir.api.v1.EditGroupRequest\x1a\x1e.weir.api.v1.EditGroupResponse\x12P\n" +
+	"\tEditGroup\x12\x1d.weir.api.v1.EditGroupRequest\x1a\x1e.weir.api.v1.EditGroupResponse\x12G\n" +
+	"\bAccounts\x12\x1c.weir.api.v1.AccountsRequest\x1a\x1d.weir.api.v1.AccountsResponse\x12S\n" +
+	"\fEditAccounts\x12 .weir.api.v1.EditAccountsRequest\x1a!.weir.api.v1.EditAccountsResponse\x12P\n" +
 	"\vRevocations\x12\x1f.weir.api.v1.RevocationsRequest\x1a .weir.api.v1.RevocationsResponse\x12A\n" +
 	"\x06Revoke\x12\x1a.weir.api.v1.RevokeRequest\x1a\x1b.weir.api.v1.RevokeResponseB\x15Z\x13weir/messages/apipbb\x06proto3"
 
@@ -11790,7 +12084,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 167)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 172)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                    // 0: weir.api.v1.Resources
 	(*Error)(nil),                        // 1: weir.api.v1.Error
@@ -11948,45 +12242,50 @@ var file_apipb_api_proto_goTypes = []any{
 	(*Group)(nil),                        // 153: weir.api.v1.Group
 	(*EditGroupRequest)(nil),             // 154: weir.api.v1.EditGroupRequest
 	(*EditGroupResponse)(nil),            // 155: weir.api.v1.EditGroupResponse
-	(*RevocationsRequest)(nil),           // 156: weir.api.v1.RevocationsRequest
-	(*RevocationsResponse)(nil),          // 157: weir.api.v1.RevocationsResponse
-	(*Revocation)(nil),                   // 158: weir.api.v1.Revocation
-	(*RevokeRequest)(nil),                // 159: weir.api.v1.RevokeRequest
-	(*RevokeResponse)(nil),               // 160: weir.api.v1.RevokeResponse
-	nil,                                  // 161: weir.api.v1.Error.AttributesEntry
-	nil,                                  // 162: weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	nil,                                  // 163: weir.api.v1.Operation.PreemptedOthersEntry
-	nil,                                  // 164: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                                  // 165: weir.api.v1.OperationEvent.AttributesEntry
-	nil,                                  // 166: weir.api.v1.JobStatistics.ValuesEntry
-	(*structpb.Struct)(nil),              // 167: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),        // 168: google.protobuf.Timestamp
-	(*structpb.Value)(nil),               // 169: google.protobuf.Value
+	(*AccountsRequest)(nil),              // 156: weir.api.v1.AccountsRequest
+	(*AccountsResponse)(nil),             // 157: weir.api.v1.AccountsResponse
+	(*Accounts)(nil),                     // 158: weir.api.v1.Accounts
+	(*EditAccountsRequest)(nil),          // 159: weir.api.v1.EditAccountsRequest
+	(*EditAccountsResponse)(nil),         // 160: weir.api.v1.EditAccountsResponse
+	(*RevocationsRequest)(nil),           // 161: weir.api.v1.RevocationsRequest
+	(*RevocationsResponse)(nil),          // 162: weir.api.v1.RevocationsResponse
+	(*Revocation)(nil),                   // 163: weir.api.v1.Revocation
+	(*RevokeRequest)(nil),                // 164: weir.api.v1.RevokeRequest
+	(*RevokeResponse)(nil),               // 165: weir.api.v1.RevokeResponse
+	nil,                                  // 166: weir.api.v1.Error.AttributesEntry
+	nil,                                  // 167: weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	nil,                                  // 168: weir.api.v1.Operation.PreemptedOthersEntry
+	nil,                                  // 169: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                                  // 170: weir.api.v1.OperationEvent.AttributesEntry
+	nil,                                  // 171: weir.api.v1.JobStatistics.ValuesEntry
+	(*structpb.Struct)(nil),              // 172: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),        // 173: google.protobuf.Timestamp
+	(*structpb.Value)(nil),               // 174: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	161, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	166, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
 	4,   // 2: weir.api.v1.OperationStatisticsResponse.statistics:type_name -> weir.api.v1.Statistic
 	5,   // 3: weir.api.v1.OperationStatisticsResponse.advice:type_name -> weir.api.v1.MemoryAdvice
-	167, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	162, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	168, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	168, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	172, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	167, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	173, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	173, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	16,  // 8: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	16,  // 9: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 10: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	167, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	167, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	172, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	172, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
 	15,  // 13: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
 	14,  // 14: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
 	76,  // 15: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
-	163, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
+	168, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
 	11,  // 17: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
 	12,  // 18: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
 	13,  // 19: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
-	168, // 20: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
-	167, // 21: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	164, // 22: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	173, // 20: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
+	172, // 21: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	169, // 22: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
 	0,   // 23: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
 	18,  // 24: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
 	20,  // 25: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
@@ -12000,17 +12299,17 @@ var file_apipb_api_proto_depIdxs = []int32{
 	10,  // 33: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
 	37,  // 34: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
 	37,  // 35: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	168, // 36: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	168, // 37: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	173, // 36: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	173, // 37: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
 	45,  // 38: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	167, // 39: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	168, // 40: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	165, // 41: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	172, // 39: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	173, // 40: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	170, // 41: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
 	48,  // 42: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
 	52,  // 43: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
 	1,   // 44: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	168, // 45: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	168, // 46: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	173, // 45: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	173, // 46: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
 	0,   // 47: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
 	58,  // 48: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
 	57,  // 49: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
@@ -12018,61 +12317,61 @@ var file_apipb_api_proto_depIdxs = []int32{
 	54,  // 51: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
 	56,  // 52: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
 	55,  // 53: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
-	168, // 54: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	168, // 55: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	168, // 56: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
-	166, // 57: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
+	173, // 54: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	173, // 55: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	173, // 56: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
+	171, // 57: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
 	53,  // 58: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
 	53,  // 59: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	168, // 60: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	173, // 60: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
 	71,  // 61: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
-	168, // 62: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	173, // 62: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
 	76,  // 63: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	168, // 64: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	168, // 65: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	173, // 64: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	173, // 65: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
 	79,  // 66: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	168, // 67: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	173, // 67: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
 	0,   // 68: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
 	0,   // 69: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	167, // 70: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	167, // 71: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	172, // 70: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	172, // 71: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
 	0,   // 72: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
 	80,  // 73: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	167, // 74: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	172, // 74: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
 	80,  // 75: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
 	86,  // 76: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	167, // 77: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	172, // 77: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
 	80,  // 78: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
 	87,  // 79: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
 	88,  // 80: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	167, // 81: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	167, // 82: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	167, // 83: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	172, // 81: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	172, // 82: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	172, // 83: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
 	0,   // 84: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	168, // 85: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	173, // 85: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
 	90,  // 86: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
 	90,  // 87: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	167, // 88: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	167, // 89: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	168, // 90: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	167, // 91: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	172, // 88: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	172, // 89: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	173, // 90: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	172, // 91: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
 	105, // 92: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
 	107, // 93: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
 	109, // 94: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	167, // 95: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	172, // 95: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
 	106, // 96: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	167, // 97: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	172, // 97: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
 	0,   // 98: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
 	108, // 99: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	168, // 100: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	173, // 100: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
 	0,   // 101: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
 	0,   // 102: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	169, // 103: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	168, // 104: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	174, // 103: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	173, // 104: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
 	0,   // 105: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
 	0,   // 106: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	168, // 107: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	168, // 108: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	173, // 107: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	173, // 108: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
 	112, // 109: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
 	114, // 110: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
 	113, // 111: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
@@ -12087,128 +12386,134 @@ var file_apipb_api_proto_depIdxs = []int32{
 	146, // 120: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
 	150, // 121: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
 	153, // 122: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	168, // 123: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	158, // 124: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
-	168, // 125: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	168, // 126: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	158, // 127: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
-	6,   // 128: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 129: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 130: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	25,  // 131: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	27,  // 132: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	29,  // 133: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	31,  // 134: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	38,  // 135: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	40,  // 136: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	42,  // 137: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	47,  // 138: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	44,  // 139: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	33,  // 140: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	35,  // 141: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	2,   // 142: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	59,  // 143: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	61,  // 144: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	63,  // 145: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	65,  // 146: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	67,  // 147: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	50,  // 148: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	69,  // 149: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	72,  // 150: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	81,  // 151: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	83,  // 152: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	85,  // 153: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	77,  // 154: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	74,  // 155: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	91,  // 156: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	93,  // 157: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	95,  // 158: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	97,  // 159: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	99,  // 160: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	101, // 161: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	103, // 162: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	110, // 163: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	115, // 164: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	117, // 165: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	119, // 166: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	121, // 167: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	123, // 168: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	126, // 169: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	128, // 170: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	130, // 171: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	132, // 172: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	134, // 173: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	136, // 174: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	138, // 175: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	140, // 176: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	142, // 177: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	144, // 178: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	147, // 179: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	151, // 180: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	154, // 181: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	156, // 182: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
-	159, // 183: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
-	7,   // 184: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 185: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 186: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	26,  // 187: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	28,  // 188: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	30,  // 189: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	32,  // 190: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	39,  // 191: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	41,  // 192: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	43,  // 193: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	49,  // 194: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	46,  // 195: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	34,  // 196: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	36,  // 197: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	3,   // 198: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	60,  // 199: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	62,  // 200: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	64,  // 201: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	66,  // 202: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	68,  // 203: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	51,  // 204: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	70,  // 205: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	73,  // 206: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	82,  // 207: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	84,  // 208: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	89,  // 209: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	78,  // 210: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	75,  // 211: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	92,  // 212: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	94,  // 213: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	96,  // 214: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	98,  // 215: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	100, // 216: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	102, // 217: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	104, // 218: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	111, // 219: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	116, // 220: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	118, // 221: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	120, // 222: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	122, // 223: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	124, // 224: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	127, // 225: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	129, // 226: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	131, // 227: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	133, // 228: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	135, // 229: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	137, // 230: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	139, // 231: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	141, // 232: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	143, // 233: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	145, // 234: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	148, // 235: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	152, // 236: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	155, // 237: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	157, // 238: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
-	160, // 239: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
-	184, // [184:240] is the sub-list for method output_type
-	128, // [128:184] is the sub-list for method input_type
-	128, // [128:128] is the sub-list for extension type_name
-	128, // [128:128] is the sub-list for extension extendee
-	0,   // [0:128] is the sub-list for field type_name
+	173, // 123: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	158, // 124: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
+	173, // 125: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	163, // 126: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	173, // 127: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	173, // 128: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	163, // 129: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 130: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 131: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 132: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	25,  // 133: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	27,  // 134: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	29,  // 135: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	31,  // 136: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	38,  // 137: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	40,  // 138: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	42,  // 139: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	47,  // 140: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	44,  // 141: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	33,  // 142: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	35,  // 143: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	2,   // 144: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	59,  // 145: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	61,  // 146: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	63,  // 147: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	65,  // 148: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	67,  // 149: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	50,  // 150: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	69,  // 151: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	72,  // 152: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	81,  // 153: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	83,  // 154: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	85,  // 155: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	77,  // 156: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	74,  // 157: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	91,  // 158: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	93,  // 159: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	95,  // 160: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	97,  // 161: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	99,  // 162: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	101, // 163: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	103, // 164: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	110, // 165: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	115, // 166: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	117, // 167: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	119, // 168: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	121, // 169: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	123, // 170: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	126, // 171: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	128, // 172: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	130, // 173: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	132, // 174: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	134, // 175: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	136, // 176: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	138, // 177: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	140, // 178: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	142, // 179: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	144, // 180: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	147, // 181: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	151, // 182: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	154, // 183: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	156, // 184: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
+	159, // 185: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
+	161, // 186: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	164, // 187: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	7,   // 188: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 189: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 190: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	26,  // 191: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	28,  // 192: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	30,  // 193: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	32,  // 194: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	39,  // 195: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	41,  // 196: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	43,  // 197: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	49,  // 198: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	46,  // 199: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	34,  // 200: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	36,  // 201: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	3,   // 202: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	60,  // 203: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	62,  // 204: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	64,  // 205: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	66,  // 206: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	68,  // 207: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	51,  // 208: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	70,  // 209: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	73,  // 210: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	82,  // 211: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	84,  // 212: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	89,  // 213: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	78,  // 214: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	75,  // 215: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	92,  // 216: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	94,  // 217: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	96,  // 218: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	98,  // 219: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	100, // 220: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	102, // 221: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	104, // 222: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	111, // 223: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	116, // 224: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	118, // 225: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	120, // 226: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	122, // 227: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	124, // 228: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	127, // 229: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	129, // 230: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	131, // 231: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	133, // 232: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	135, // 233: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	137, // 234: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	139, // 235: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	141, // 236: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	143, // 237: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	145, // 238: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	148, // 239: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	152, // 240: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	155, // 241: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	157, // 242: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
+	160, // 243: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
+	162, // 244: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	165, // 245: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	188, // [188:246] is the sub-list for method output_type
+	130, // [130:188] is the sub-list for method input_type
+	130, // [130:130] is the sub-list for extension type_name
+	130, // [130:130] is the sub-list for extension extendee
+	0,   // [0:130] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -12236,7 +12541,7 @@ func file_apipb_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   167,
+			NumMessages:   172,
 			NumExtensions: 0,
 			NumServices:   9,
 		},

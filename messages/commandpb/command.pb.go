@@ -754,6 +754,102 @@ func (x *Revoke) GetUser() string {
 	return ""
 }
 
+// EditAccounts changes as whom a subject may have jobs run on the machines.
+type EditAccounts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// user:NAME, group:NAME or *.
+	Subject string `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
+	// What is given: accounts and groups of the machines, by name or number, and isolation: none.
+	Accounts      []string `protobuf:"bytes,2,rep,name=accounts,proto3" json:"accounts,omitempty"`
+	Groups        []string `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
+	IsolationNone bool     `protobuf:"varint,4,opt,name=isolation_none,json=isolationNone,proto3" json:"isolation_none,omitempty"`
+	// It is taken away instead; everything, if nothing is named.
+	Disallow      bool                   `protobuf:"varint,5,opt,name=disallow,proto3" json:"disallow,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=time,proto3" json:"time,omitempty"`
+	User          string                 `protobuf:"bytes,7,opt,name=user,proto3" json:"user,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EditAccounts) Reset() {
+	*x = EditAccounts{}
+	mi := &file_commandpb_command_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditAccounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditAccounts) ProtoMessage() {}
+
+func (x *EditAccounts) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditAccounts.ProtoReflect.Descriptor instead.
+func (*EditAccounts) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *EditAccounts) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *EditAccounts) GetAccounts() []string {
+	if x != nil {
+		return x.Accounts
+	}
+	return nil
+}
+
+func (x *EditAccounts) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *EditAccounts) GetIsolationNone() bool {
+	if x != nil {
+		return x.IsolationNone
+	}
+	return false
+}
+
+func (x *EditAccounts) GetDisallow() bool {
+	if x != nil {
+		return x.Disallow
+	}
+	return false
+}
+
+func (x *EditAccounts) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *EditAccounts) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
 type StartOperationResult struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
@@ -767,7 +863,7 @@ type StartOperationResult struct {
 
 func (x *StartOperationResult) Reset() {
 	*x = StartOperationResult{}
-	mi := &file_commandpb_command_proto_msgTypes[9]
+	mi := &file_commandpb_command_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -779,7 +875,7 @@ func (x *StartOperationResult) String() string {
 func (*StartOperationResult) ProtoMessage() {}
 
 func (x *StartOperationResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[9]
+	mi := &file_commandpb_command_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -792,7 +888,7 @@ func (x *StartOperationResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOperationResult.ProtoReflect.Descriptor instead.
 func (*StartOperationResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{9}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StartOperationResult) GetOperationId() string {
@@ -835,7 +931,7 @@ type AdvanceOperation struct {
 
 func (x *AdvanceOperation) Reset() {
 	*x = AdvanceOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[10]
+	mi := &file_commandpb_command_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -847,7 +943,7 @@ func (x *AdvanceOperation) String() string {
 func (*AdvanceOperation) ProtoMessage() {}
 
 func (x *AdvanceOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[10]
+	mi := &file_commandpb_command_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -860,7 +956,7 @@ func (x *AdvanceOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdvanceOperation.ProtoReflect.Descriptor instead.
 func (*AdvanceOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{10}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AdvanceOperation) GetOperationId() string {
@@ -935,7 +1031,7 @@ type SetPendingReason struct {
 
 func (x *SetPendingReason) Reset() {
 	*x = SetPendingReason{}
-	mi := &file_commandpb_command_proto_msgTypes[11]
+	mi := &file_commandpb_command_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -947,7 +1043,7 @@ func (x *SetPendingReason) String() string {
 func (*SetPendingReason) ProtoMessage() {}
 
 func (x *SetPendingReason) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[11]
+	mi := &file_commandpb_command_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -960,7 +1056,7 @@ func (x *SetPendingReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPendingReason.ProtoReflect.Descriptor instead.
 func (*SetPendingReason) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{11}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SetPendingReason) GetOperationId() string {
@@ -1011,7 +1107,7 @@ type AssignController struct {
 
 func (x *AssignController) Reset() {
 	*x = AssignController{}
-	mi := &file_commandpb_command_proto_msgTypes[12]
+	mi := &file_commandpb_command_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1023,7 +1119,7 @@ func (x *AssignController) String() string {
 func (*AssignController) ProtoMessage() {}
 
 func (x *AssignController) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[12]
+	mi := &file_commandpb_command_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1036,7 +1132,7 @@ func (x *AssignController) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignController.ProtoReflect.Descriptor instead.
 func (*AssignController) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{12}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AssignController) GetTerm() uint64 {
@@ -1071,7 +1167,7 @@ type ControllerAssignment struct {
 
 func (x *ControllerAssignment) Reset() {
 	*x = ControllerAssignment{}
-	mi := &file_commandpb_command_proto_msgTypes[13]
+	mi := &file_commandpb_command_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1083,7 +1179,7 @@ func (x *ControllerAssignment) String() string {
 func (*ControllerAssignment) ProtoMessage() {}
 
 func (x *ControllerAssignment) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[13]
+	mi := &file_commandpb_command_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1096,7 +1192,7 @@ func (x *ControllerAssignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControllerAssignment.ProtoReflect.Descriptor instead.
 func (*ControllerAssignment) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{13}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ControllerAssignment) GetOperationId() string {
@@ -1142,7 +1238,7 @@ type PrepareOperation struct {
 
 func (x *PrepareOperation) Reset() {
 	*x = PrepareOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[14]
+	mi := &file_commandpb_command_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1154,7 +1250,7 @@ func (x *PrepareOperation) String() string {
 func (*PrepareOperation) ProtoMessage() {}
 
 func (x *PrepareOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[14]
+	mi := &file_commandpb_command_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1167,7 +1263,7 @@ func (x *PrepareOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareOperation.ProtoReflect.Descriptor instead.
 func (*PrepareOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{14}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PrepareOperation) GetOperationId() string {
@@ -1233,7 +1329,7 @@ type DefineTasks struct {
 
 func (x *DefineTasks) Reset() {
 	*x = DefineTasks{}
-	mi := &file_commandpb_command_proto_msgTypes[15]
+	mi := &file_commandpb_command_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1245,7 +1341,7 @@ func (x *DefineTasks) String() string {
 func (*DefineTasks) ProtoMessage() {}
 
 func (x *DefineTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[15]
+	mi := &file_commandpb_command_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1258,7 +1354,7 @@ func (x *DefineTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DefineTasks.ProtoReflect.Descriptor instead.
 func (*DefineTasks) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{15}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DefineTasks) GetOperationId() string {
@@ -1304,7 +1400,7 @@ type TaskDefinition struct {
 
 func (x *TaskDefinition) Reset() {
 	*x = TaskDefinition{}
-	mi := &file_commandpb_command_proto_msgTypes[16]
+	mi := &file_commandpb_command_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1316,7 +1412,7 @@ func (x *TaskDefinition) String() string {
 func (*TaskDefinition) ProtoMessage() {}
 
 func (x *TaskDefinition) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[16]
+	mi := &file_commandpb_command_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1329,7 +1425,7 @@ func (x *TaskDefinition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskDefinition.ProtoReflect.Descriptor instead.
 func (*TaskDefinition) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{16}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TaskDefinition) GetName() string {
@@ -1379,7 +1475,7 @@ type StartAllocations struct {
 
 func (x *StartAllocations) Reset() {
 	*x = StartAllocations{}
-	mi := &file_commandpb_command_proto_msgTypes[17]
+	mi := &file_commandpb_command_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1391,7 +1487,7 @@ func (x *StartAllocations) String() string {
 func (*StartAllocations) ProtoMessage() {}
 
 func (x *StartAllocations) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[17]
+	mi := &file_commandpb_command_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1404,7 +1500,7 @@ func (x *StartAllocations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAllocations.ProtoReflect.Descriptor instead.
 func (*StartAllocations) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{17}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StartAllocations) GetTerm() uint64 {
@@ -1452,7 +1548,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_commandpb_command_proto_msgTypes[18]
+	mi := &file_commandpb_command_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1464,7 +1560,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[18]
+	mi := &file_commandpb_command_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1477,7 +1573,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{18}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Grant) GetJobId() string {
@@ -1560,7 +1656,7 @@ type StartAllocationsResult struct {
 
 func (x *StartAllocationsResult) Reset() {
 	*x = StartAllocationsResult{}
-	mi := &file_commandpb_command_proto_msgTypes[19]
+	mi := &file_commandpb_command_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1572,7 +1668,7 @@ func (x *StartAllocationsResult) String() string {
 func (*StartAllocationsResult) ProtoMessage() {}
 
 func (x *StartAllocationsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[19]
+	mi := &file_commandpb_command_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1585,7 +1681,7 @@ func (x *StartAllocationsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAllocationsResult.ProtoReflect.Descriptor instead.
 func (*StartAllocationsResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{19}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *StartAllocationsResult) GetGrants() []*GrantResult {
@@ -1611,7 +1707,7 @@ type GrantResult struct {
 
 func (x *GrantResult) Reset() {
 	*x = GrantResult{}
-	mi := &file_commandpb_command_proto_msgTypes[20]
+	mi := &file_commandpb_command_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1623,7 +1719,7 @@ func (x *GrantResult) String() string {
 func (*GrantResult) ProtoMessage() {}
 
 func (x *GrantResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[20]
+	mi := &file_commandpb_command_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1636,7 +1732,7 @@ func (x *GrantResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantResult.ProtoReflect.Descriptor instead.
 func (*GrantResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{20}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GrantResult) GetJobId() string {
@@ -1694,7 +1790,7 @@ type FinishJobs struct {
 
 func (x *FinishJobs) Reset() {
 	*x = FinishJobs{}
-	mi := &file_commandpb_command_proto_msgTypes[21]
+	mi := &file_commandpb_command_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1706,7 +1802,7 @@ func (x *FinishJobs) String() string {
 func (*FinishJobs) ProtoMessage() {}
 
 func (x *FinishJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[21]
+	mi := &file_commandpb_command_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1719,7 +1815,7 @@ func (x *FinishJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishJobs.ProtoReflect.Descriptor instead.
 func (*FinishJobs) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{21}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FinishJobs) GetOperationId() string {
@@ -1761,7 +1857,7 @@ type FinishJobsResult struct {
 
 func (x *FinishJobsResult) Reset() {
 	*x = FinishJobsResult{}
-	mi := &file_commandpb_command_proto_msgTypes[22]
+	mi := &file_commandpb_command_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1773,7 +1869,7 @@ func (x *FinishJobsResult) String() string {
 func (*FinishJobsResult) ProtoMessage() {}
 
 func (x *FinishJobsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[22]
+	mi := &file_commandpb_command_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1786,7 +1882,7 @@ func (x *FinishJobsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishJobsResult.ProtoReflect.Descriptor instead.
 func (*FinishJobsResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{22}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FinishJobsResult) GetJobs() []*FinishJobResult {
@@ -1810,7 +1906,7 @@ type FinishJobResult struct {
 
 func (x *FinishJobResult) Reset() {
 	*x = FinishJobResult{}
-	mi := &file_commandpb_command_proto_msgTypes[23]
+	mi := &file_commandpb_command_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1822,7 +1918,7 @@ func (x *FinishJobResult) String() string {
 func (*FinishJobResult) ProtoMessage() {}
 
 func (x *FinishJobResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[23]
+	mi := &file_commandpb_command_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1835,7 +1931,7 @@ func (x *FinishJobResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishJobResult.ProtoReflect.Descriptor instead.
 func (*FinishJobResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{23}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FinishJobResult) GetJobId() string {
@@ -1874,7 +1970,7 @@ type AbortAllocations struct {
 
 func (x *AbortAllocations) Reset() {
 	*x = AbortAllocations{}
-	mi := &file_commandpb_command_proto_msgTypes[24]
+	mi := &file_commandpb_command_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1886,7 +1982,7 @@ func (x *AbortAllocations) String() string {
 func (*AbortAllocations) ProtoMessage() {}
 
 func (x *AbortAllocations) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[24]
+	mi := &file_commandpb_command_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1899,7 +1995,7 @@ func (x *AbortAllocations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortAllocations.ProtoReflect.Descriptor instead.
 func (*AbortAllocations) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{24}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AbortAllocations) GetTerm() uint64 {
@@ -1949,7 +2045,7 @@ type SuspendOperation struct {
 
 func (x *SuspendOperation) Reset() {
 	*x = SuspendOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[25]
+	mi := &file_commandpb_command_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1961,7 +2057,7 @@ func (x *SuspendOperation) String() string {
 func (*SuspendOperation) ProtoMessage() {}
 
 func (x *SuspendOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[25]
+	mi := &file_commandpb_command_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1974,7 +2070,7 @@ func (x *SuspendOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendOperation.ProtoReflect.Descriptor instead.
 func (*SuspendOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{25}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SuspendOperation) GetOperationId() string {
@@ -2016,7 +2112,7 @@ type ResumeOperation struct {
 
 func (x *ResumeOperation) Reset() {
 	*x = ResumeOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[26]
+	mi := &file_commandpb_command_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2028,7 +2124,7 @@ func (x *ResumeOperation) String() string {
 func (*ResumeOperation) ProtoMessage() {}
 
 func (x *ResumeOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[26]
+	mi := &file_commandpb_command_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2041,7 +2137,7 @@ func (x *ResumeOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeOperation.ProtoReflect.Descriptor instead.
 func (*ResumeOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{26}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ResumeOperation) GetOperationId() string {
@@ -2079,7 +2175,7 @@ type AbortOperation struct {
 
 func (x *AbortOperation) Reset() {
 	*x = AbortOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[27]
+	mi := &file_commandpb_command_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2091,7 +2187,7 @@ func (x *AbortOperation) String() string {
 func (*AbortOperation) ProtoMessage() {}
 
 func (x *AbortOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[27]
+	mi := &file_commandpb_command_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2104,7 +2200,7 @@ func (x *AbortOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortOperation.ProtoReflect.Descriptor instead.
 func (*AbortOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{27}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AbortOperation) GetOperationId() string {
@@ -2153,7 +2249,7 @@ type CompleteOperation struct {
 
 func (x *CompleteOperation) Reset() {
 	*x = CompleteOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[28]
+	mi := &file_commandpb_command_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2165,7 +2261,7 @@ func (x *CompleteOperation) String() string {
 func (*CompleteOperation) ProtoMessage() {}
 
 func (x *CompleteOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[28]
+	mi := &file_commandpb_command_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2178,7 +2274,7 @@ func (x *CompleteOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteOperation.ProtoReflect.Descriptor instead.
 func (*CompleteOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{28}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CompleteOperation) GetOperationId() string {
@@ -2219,7 +2315,7 @@ type EditTree struct {
 
 func (x *EditTree) Reset() {
 	*x = EditTree{}
-	mi := &file_commandpb_command_proto_msgTypes[29]
+	mi := &file_commandpb_command_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2231,7 +2327,7 @@ func (x *EditTree) String() string {
 func (*EditTree) ProtoMessage() {}
 
 func (x *EditTree) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[29]
+	mi := &file_commandpb_command_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2244,7 +2340,7 @@ func (x *EditTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTree.ProtoReflect.Descriptor instead.
 func (*EditTree) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{29}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *EditTree) GetTree() string {
@@ -2300,7 +2396,7 @@ type TreeEdit struct {
 
 func (x *TreeEdit) Reset() {
 	*x = TreeEdit{}
-	mi := &file_commandpb_command_proto_msgTypes[30]
+	mi := &file_commandpb_command_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2312,7 +2408,7 @@ func (x *TreeEdit) String() string {
 func (*TreeEdit) ProtoMessage() {}
 
 func (x *TreeEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[30]
+	mi := &file_commandpb_command_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2325,7 +2421,7 @@ func (x *TreeEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeEdit.ProtoReflect.Descriptor instead.
 func (*TreeEdit) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{30}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *TreeEdit) GetEdit() isTreeEdit_Edit {
@@ -2460,7 +2556,7 @@ type Changes struct {
 
 func (x *Changes) Reset() {
 	*x = Changes{}
-	mi := &file_commandpb_command_proto_msgTypes[31]
+	mi := &file_commandpb_command_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2472,7 +2568,7 @@ func (x *Changes) String() string {
 func (*Changes) ProtoMessage() {}
 
 func (x *Changes) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[31]
+	mi := &file_commandpb_command_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2485,7 +2581,7 @@ func (x *Changes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Changes.ProtoReflect.Descriptor instead.
 func (*Changes) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{31}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Changes) GetValues() map[string]*structpb.Value {
@@ -2508,7 +2604,7 @@ type PoolChange struct {
 
 func (x *PoolChange) Reset() {
 	*x = PoolChange{}
-	mi := &file_commandpb_command_proto_msgTypes[32]
+	mi := &file_commandpb_command_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2520,7 +2616,7 @@ func (x *PoolChange) String() string {
 func (*PoolChange) ProtoMessage() {}
 
 func (x *PoolChange) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[32]
+	mi := &file_commandpb_command_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2533,7 +2629,7 @@ func (x *PoolChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolChange.ProtoReflect.Descriptor instead.
 func (*PoolChange) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{32}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PoolChange) GetName() string {
@@ -2567,7 +2663,7 @@ type RenamePool struct {
 
 func (x *RenamePool) Reset() {
 	*x = RenamePool{}
-	mi := &file_commandpb_command_proto_msgTypes[33]
+	mi := &file_commandpb_command_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2579,7 +2675,7 @@ func (x *RenamePool) String() string {
 func (*RenamePool) ProtoMessage() {}
 
 func (x *RenamePool) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[33]
+	mi := &file_commandpb_command_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2592,7 +2688,7 @@ func (x *RenamePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenamePool.ProtoReflect.Descriptor instead.
 func (*RenamePool) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{33}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RenamePool) GetFrom() string {
@@ -2619,7 +2715,7 @@ type TreeResult struct {
 
 func (x *TreeResult) Reset() {
 	*x = TreeResult{}
-	mi := &file_commandpb_command_proto_msgTypes[34]
+	mi := &file_commandpb_command_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2631,7 +2727,7 @@ func (x *TreeResult) String() string {
 func (*TreeResult) ProtoMessage() {}
 
 func (x *TreeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[34]
+	mi := &file_commandpb_command_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2644,7 +2740,7 @@ func (x *TreeResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeResult.ProtoReflect.Descriptor instead.
 func (*TreeResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{34}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *TreeResult) GetRevision() uint64 {
@@ -2666,7 +2762,7 @@ type CreateTree struct {
 
 func (x *CreateTree) Reset() {
 	*x = CreateTree{}
-	mi := &file_commandpb_command_proto_msgTypes[35]
+	mi := &file_commandpb_command_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2678,7 +2774,7 @@ func (x *CreateTree) String() string {
 func (*CreateTree) ProtoMessage() {}
 
 func (x *CreateTree) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[35]
+	mi := &file_commandpb_command_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2691,7 +2787,7 @@ func (x *CreateTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTree.ProtoReflect.Descriptor instead.
 func (*CreateTree) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{35}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CreateTree) GetTree() string {
@@ -2734,7 +2830,7 @@ type RemoveTree struct {
 
 func (x *RemoveTree) Reset() {
 	*x = RemoveTree{}
-	mi := &file_commandpb_command_proto_msgTypes[36]
+	mi := &file_commandpb_command_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2746,7 +2842,7 @@ func (x *RemoveTree) String() string {
 func (*RemoveTree) ProtoMessage() {}
 
 func (x *RemoveTree) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[36]
+	mi := &file_commandpb_command_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2759,7 +2855,7 @@ func (x *RemoveTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTree.ProtoReflect.Descriptor instead.
 func (*RemoveTree) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{36}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RemoveTree) GetTree() string {
@@ -2795,7 +2891,7 @@ type SetDefaultTree struct {
 
 func (x *SetDefaultTree) Reset() {
 	*x = SetDefaultTree{}
-	mi := &file_commandpb_command_proto_msgTypes[37]
+	mi := &file_commandpb_command_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2807,7 +2903,7 @@ func (x *SetDefaultTree) String() string {
 func (*SetDefaultTree) ProtoMessage() {}
 
 func (x *SetDefaultTree) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[37]
+	mi := &file_commandpb_command_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2820,7 +2916,7 @@ func (x *SetDefaultTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultTree.ProtoReflect.Descriptor instead.
 func (*SetDefaultTree) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{37}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SetDefaultTree) GetTree() string {
@@ -2858,7 +2954,7 @@ type UpdateOperation struct {
 
 func (x *UpdateOperation) Reset() {
 	*x = UpdateOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[38]
+	mi := &file_commandpb_command_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2870,7 +2966,7 @@ func (x *UpdateOperation) String() string {
 func (*UpdateOperation) ProtoMessage() {}
 
 func (x *UpdateOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[38]
+	mi := &file_commandpb_command_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2883,7 +2979,7 @@ func (x *UpdateOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateOperation.ProtoReflect.Descriptor instead.
 func (*UpdateOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{38}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *UpdateOperation) GetOperationId() string {
@@ -2924,7 +3020,7 @@ type UpdateOperationResult struct {
 
 func (x *UpdateOperationResult) Reset() {
 	*x = UpdateOperationResult{}
-	mi := &file_commandpb_command_proto_msgTypes[39]
+	mi := &file_commandpb_command_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2936,7 +3032,7 @@ func (x *UpdateOperationResult) String() string {
 func (*UpdateOperationResult) ProtoMessage() {}
 
 func (x *UpdateOperationResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[39]
+	mi := &file_commandpb_command_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2949,7 +3045,7 @@ func (x *UpdateOperationResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateOperationResult.ProtoReflect.Descriptor instead.
 func (*UpdateOperationResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{39}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *UpdateOperationResult) GetWarnings() []string {
@@ -2972,7 +3068,7 @@ type OperationChange struct {
 
 func (x *OperationChange) Reset() {
 	*x = OperationChange{}
-	mi := &file_commandpb_command_proto_msgTypes[40]
+	mi := &file_commandpb_command_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2984,7 +3080,7 @@ func (x *OperationChange) String() string {
 func (*OperationChange) ProtoMessage() {}
 
 func (x *OperationChange) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[40]
+	mi := &file_commandpb_command_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2997,7 +3093,7 @@ func (x *OperationChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationChange.ProtoReflect.Descriptor instead.
 func (*OperationChange) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{40}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *OperationChange) GetTree() string {
@@ -3035,7 +3131,7 @@ type AdmitOperation struct {
 
 func (x *AdmitOperation) Reset() {
 	*x = AdmitOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[41]
+	mi := &file_commandpb_command_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3047,7 +3143,7 @@ func (x *AdmitOperation) String() string {
 func (*AdmitOperation) ProtoMessage() {}
 
 func (x *AdmitOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[41]
+	mi := &file_commandpb_command_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3060,7 +3156,7 @@ func (x *AdmitOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitOperation.ProtoReflect.Descriptor instead.
 func (*AdmitOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{41}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AdmitOperation) GetOperationId() string {
@@ -3112,7 +3208,7 @@ type CheckpointVolumes struct {
 
 func (x *CheckpointVolumes) Reset() {
 	*x = CheckpointVolumes{}
-	mi := &file_commandpb_command_proto_msgTypes[42]
+	mi := &file_commandpb_command_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3124,7 +3220,7 @@ func (x *CheckpointVolumes) String() string {
 func (*CheckpointVolumes) ProtoMessage() {}
 
 func (x *CheckpointVolumes) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[42]
+	mi := &file_commandpb_command_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3137,7 +3233,7 @@ func (x *CheckpointVolumes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointVolumes.ProtoReflect.Descriptor instead.
 func (*CheckpointVolumes) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{42}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CheckpointVolumes) GetTerm() uint64 {
@@ -3194,7 +3290,7 @@ type RegisterNode struct {
 
 func (x *RegisterNode) Reset() {
 	*x = RegisterNode{}
-	mi := &file_commandpb_command_proto_msgTypes[43]
+	mi := &file_commandpb_command_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3206,7 +3302,7 @@ func (x *RegisterNode) String() string {
 func (*RegisterNode) ProtoMessage() {}
 
 func (x *RegisterNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[43]
+	mi := &file_commandpb_command_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3219,7 +3315,7 @@ func (x *RegisterNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterNode.ProtoReflect.Descriptor instead.
 func (*RegisterNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{43}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *RegisterNode) GetTerm() uint64 {
@@ -3257,7 +3353,7 @@ type SetNodeOffline struct {
 
 func (x *SetNodeOffline) Reset() {
 	*x = SetNodeOffline{}
-	mi := &file_commandpb_command_proto_msgTypes[44]
+	mi := &file_commandpb_command_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3269,7 +3365,7 @@ func (x *SetNodeOffline) String() string {
 func (*SetNodeOffline) ProtoMessage() {}
 
 func (x *SetNodeOffline) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[44]
+	mi := &file_commandpb_command_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3282,7 +3378,7 @@ func (x *SetNodeOffline) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetNodeOffline.ProtoReflect.Descriptor instead.
 func (*SetNodeOffline) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{44}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *SetNodeOffline) GetTerm() uint64 {
@@ -3336,7 +3432,7 @@ type DrainNode struct {
 
 func (x *DrainNode) Reset() {
 	*x = DrainNode{}
-	mi := &file_commandpb_command_proto_msgTypes[45]
+	mi := &file_commandpb_command_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3348,7 +3444,7 @@ func (x *DrainNode) String() string {
 func (*DrainNode) ProtoMessage() {}
 
 func (x *DrainNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[45]
+	mi := &file_commandpb_command_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3361,7 +3457,7 @@ func (x *DrainNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNode.ProtoReflect.Descriptor instead.
 func (*DrainNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{45}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *DrainNode) GetNode() string {
@@ -3414,7 +3510,7 @@ type RemoveNode struct {
 
 func (x *RemoveNode) Reset() {
 	*x = RemoveNode{}
-	mi := &file_commandpb_command_proto_msgTypes[46]
+	mi := &file_commandpb_command_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3426,7 +3522,7 @@ func (x *RemoveNode) String() string {
 func (*RemoveNode) ProtoMessage() {}
 
 func (x *RemoveNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[46]
+	mi := &file_commandpb_command_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3439,7 +3535,7 @@ func (x *RemoveNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNode.ProtoReflect.Descriptor instead.
 func (*RemoveNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{46}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *RemoveNode) GetNode() string {
@@ -3483,7 +3579,7 @@ type UndrainNode struct {
 
 func (x *UndrainNode) Reset() {
 	*x = UndrainNode{}
-	mi := &file_commandpb_command_proto_msgTypes[47]
+	mi := &file_commandpb_command_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3495,7 +3591,7 @@ func (x *UndrainNode) String() string {
 func (*UndrainNode) ProtoMessage() {}
 
 func (x *UndrainNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[47]
+	mi := &file_commandpb_command_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3508,7 +3604,7 @@ func (x *UndrainNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNode.ProtoReflect.Descriptor instead.
 func (*UndrainNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{47}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *UndrainNode) GetNode() string {
@@ -3547,7 +3643,7 @@ type StopJobs struct {
 
 func (x *StopJobs) Reset() {
 	*x = StopJobs{}
-	mi := &file_commandpb_command_proto_msgTypes[48]
+	mi := &file_commandpb_command_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3559,7 +3655,7 @@ func (x *StopJobs) String() string {
 func (*StopJobs) ProtoMessage() {}
 
 func (x *StopJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[48]
+	mi := &file_commandpb_command_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3572,7 +3668,7 @@ func (x *StopJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopJobs.ProtoReflect.Descriptor instead.
 func (*StopJobs) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{48}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *StopJobs) GetOperationId() string {
@@ -3618,7 +3714,7 @@ type PreemptAllocations struct {
 
 func (x *PreemptAllocations) Reset() {
 	*x = PreemptAllocations{}
-	mi := &file_commandpb_command_proto_msgTypes[49]
+	mi := &file_commandpb_command_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3630,7 +3726,7 @@ func (x *PreemptAllocations) String() string {
 func (*PreemptAllocations) ProtoMessage() {}
 
 func (x *PreemptAllocations) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[49]
+	mi := &file_commandpb_command_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3643,7 +3739,7 @@ func (x *PreemptAllocations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptAllocations.ProtoReflect.Descriptor instead.
 func (*PreemptAllocations) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{49}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PreemptAllocations) GetTerm() uint64 {
@@ -3686,7 +3782,7 @@ type Preemption struct {
 
 func (x *Preemption) Reset() {
 	*x = Preemption{}
-	mi := &file_commandpb_command_proto_msgTypes[50]
+	mi := &file_commandpb_command_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3698,7 +3794,7 @@ func (x *Preemption) String() string {
 func (*Preemption) ProtoMessage() {}
 
 func (x *Preemption) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[50]
+	mi := &file_commandpb_command_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3711,7 +3807,7 @@ func (x *Preemption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preemption.ProtoReflect.Descriptor instead.
 func (*Preemption) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{50}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Preemption) GetJobId() string {
@@ -3752,7 +3848,7 @@ type HandOver struct {
 
 func (x *HandOver) Reset() {
 	*x = HandOver{}
-	mi := &file_commandpb_command_proto_msgTypes[51]
+	mi := &file_commandpb_command_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3764,7 +3860,7 @@ func (x *HandOver) String() string {
 func (*HandOver) ProtoMessage() {}
 
 func (x *HandOver) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[51]
+	mi := &file_commandpb_command_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3777,7 +3873,7 @@ func (x *HandOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandOver.ProtoReflect.Descriptor instead.
 func (*HandOver) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{51}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *HandOver) GetTerm() uint64 {
@@ -3828,7 +3924,7 @@ type UpdateReserves struct {
 
 func (x *UpdateReserves) Reset() {
 	*x = UpdateReserves{}
-	mi := &file_commandpb_command_proto_msgTypes[52]
+	mi := &file_commandpb_command_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3840,7 +3936,7 @@ func (x *UpdateReserves) String() string {
 func (*UpdateReserves) ProtoMessage() {}
 
 func (x *UpdateReserves) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[52]
+	mi := &file_commandpb_command_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3853,7 +3949,7 @@ func (x *UpdateReserves) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateReserves.ProtoReflect.Descriptor instead.
 func (*UpdateReserves) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{52}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *UpdateReserves) GetOperationId() string {
@@ -3898,7 +3994,7 @@ type TaskReserve struct {
 
 func (x *TaskReserve) Reset() {
 	*x = TaskReserve{}
-	mi := &file_commandpb_command_proto_msgTypes[53]
+	mi := &file_commandpb_command_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3910,7 +4006,7 @@ func (x *TaskReserve) String() string {
 func (*TaskReserve) ProtoMessage() {}
 
 func (x *TaskReserve) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[53]
+	mi := &file_commandpb_command_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3923,7 +4019,7 @@ func (x *TaskReserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskReserve.ProtoReflect.Descriptor instead.
 func (*TaskReserve) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{53}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *TaskReserve) GetTask() string {
@@ -3975,7 +4071,7 @@ type SaveMemoryProfiles struct {
 
 func (x *SaveMemoryProfiles) Reset() {
 	*x = SaveMemoryProfiles{}
-	mi := &file_commandpb_command_proto_msgTypes[54]
+	mi := &file_commandpb_command_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3987,7 +4083,7 @@ func (x *SaveMemoryProfiles) String() string {
 func (*SaveMemoryProfiles) ProtoMessage() {}
 
 func (x *SaveMemoryProfiles) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[54]
+	mi := &file_commandpb_command_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4000,7 +4096,7 @@ func (x *SaveMemoryProfiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveMemoryProfiles.ProtoReflect.Descriptor instead.
 func (*SaveMemoryProfiles) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{54}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *SaveMemoryProfiles) GetOperationId() string {
@@ -4045,7 +4141,7 @@ type SavedProfile struct {
 
 func (x *SavedProfile) Reset() {
 	*x = SavedProfile{}
-	mi := &file_commandpb_command_proto_msgTypes[55]
+	mi := &file_commandpb_command_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4057,7 +4153,7 @@ func (x *SavedProfile) String() string {
 func (*SavedProfile) ProtoMessage() {}
 
 func (x *SavedProfile) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[55]
+	mi := &file_commandpb_command_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4070,7 +4166,7 @@ func (x *SavedProfile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedProfile.ProtoReflect.Descriptor instead.
 func (*SavedProfile) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{55}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *SavedProfile) GetTask() string {
@@ -4106,7 +4202,7 @@ type RemoveMemoryProfiles struct {
 
 func (x *RemoveMemoryProfiles) Reset() {
 	*x = RemoveMemoryProfiles{}
-	mi := &file_commandpb_command_proto_msgTypes[56]
+	mi := &file_commandpb_command_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4118,7 +4214,7 @@ func (x *RemoveMemoryProfiles) String() string {
 func (*RemoveMemoryProfiles) ProtoMessage() {}
 
 func (x *RemoveMemoryProfiles) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[56]
+	mi := &file_commandpb_command_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4131,7 +4227,7 @@ func (x *RemoveMemoryProfiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMemoryProfiles.ProtoReflect.Descriptor instead.
 func (*RemoveMemoryProfiles) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{56}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *RemoveMemoryProfiles) GetKeys() []string {
@@ -4171,7 +4267,7 @@ type PublishOutput struct {
 
 func (x *PublishOutput) Reset() {
 	*x = PublishOutput{}
-	mi := &file_commandpb_command_proto_msgTypes[57]
+	mi := &file_commandpb_command_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4183,7 +4279,7 @@ func (x *PublishOutput) String() string {
 func (*PublishOutput) ProtoMessage() {}
 
 func (x *PublishOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[57]
+	mi := &file_commandpb_command_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4196,7 +4292,7 @@ func (x *PublishOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishOutput.ProtoReflect.Descriptor instead.
 func (*PublishOutput) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{57}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *PublishOutput) GetOperationId() string {
@@ -4294,7 +4390,15 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"revocation\x12\x12\n" +
 	"\x04lift\x18\x02 \x01(\bR\x04lift\x12.\n" +
 	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
-	"\x04user\x18\x04 \x01(\tR\x04user\"q\n" +
+	"\x04user\x18\x04 \x01(\tR\x04user\"\xe3\x01\n" +
+	"\fEditAccounts\x12\x18\n" +
+	"\asubject\x18\x01 \x01(\tR\asubject\x12\x1a\n" +
+	"\baccounts\x18\x02 \x03(\tR\baccounts\x12\x16\n" +
+	"\x06groups\x18\x03 \x03(\tR\x06groups\x12%\n" +
+	"\x0eisolation_none\x18\x04 \x01(\bR\risolationNone\x12\x1a\n" +
+	"\bdisallow\x18\x05 \x01(\bR\bdisallow\x12.\n" +
+	"\x04time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
+	"\x04user\x18\a \x01(\tR\x04user\"q\n" +
 	"\x14StartOperationResult\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x1a\n" +
 	"\brepeated\x18\x02 \x01(\bR\brepeated\x12\x1a\n" +
@@ -4572,7 +4676,7 @@ func file_commandpb_command_proto_rawDescGZIP() []byte {
 	return file_commandpb_command_proto_rawDescData
 }
 
-var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
+var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_commandpb_command_proto_goTypes = []any{
 	(*Entry)(nil),                   // 0: weir.command.v1.Entry
 	(*Command)(nil),                 // 1: weir.command.v1.Command
@@ -4583,171 +4687,173 @@ var file_commandpb_command_proto_goTypes = []any{
 	(*StartOperation)(nil),          // 6: weir.command.v1.StartOperation
 	(*EditGroup)(nil),               // 7: weir.command.v1.EditGroup
 	(*Revoke)(nil),                  // 8: weir.command.v1.Revoke
-	(*StartOperationResult)(nil),    // 9: weir.command.v1.StartOperationResult
-	(*AdvanceOperation)(nil),        // 10: weir.command.v1.AdvanceOperation
-	(*SetPendingReason)(nil),        // 11: weir.command.v1.SetPendingReason
-	(*AssignController)(nil),        // 12: weir.command.v1.AssignController
-	(*ControllerAssignment)(nil),    // 13: weir.command.v1.ControllerAssignment
-	(*PrepareOperation)(nil),        // 14: weir.command.v1.PrepareOperation
-	(*DefineTasks)(nil),             // 15: weir.command.v1.DefineTasks
-	(*TaskDefinition)(nil),          // 16: weir.command.v1.TaskDefinition
-	(*StartAllocations)(nil),        // 17: weir.command.v1.StartAllocations
-	(*Grant)(nil),                   // 18: weir.command.v1.Grant
-	(*StartAllocationsResult)(nil),  // 19: weir.command.v1.StartAllocationsResult
-	(*GrantResult)(nil),             // 20: weir.command.v1.GrantResult
-	(*FinishJobs)(nil),              // 21: weir.command.v1.FinishJobs
-	(*FinishJobsResult)(nil),        // 22: weir.command.v1.FinishJobsResult
-	(*FinishJobResult)(nil),         // 23: weir.command.v1.FinishJobResult
-	(*AbortAllocations)(nil),        // 24: weir.command.v1.AbortAllocations
-	(*SuspendOperation)(nil),        // 25: weir.command.v1.SuspendOperation
-	(*ResumeOperation)(nil),         // 26: weir.command.v1.ResumeOperation
-	(*AbortOperation)(nil),          // 27: weir.command.v1.AbortOperation
-	(*CompleteOperation)(nil),       // 28: weir.command.v1.CompleteOperation
-	(*EditTree)(nil),                // 29: weir.command.v1.EditTree
-	(*TreeEdit)(nil),                // 30: weir.command.v1.TreeEdit
-	(*Changes)(nil),                 // 31: weir.command.v1.Changes
-	(*PoolChange)(nil),              // 32: weir.command.v1.PoolChange
-	(*RenamePool)(nil),              // 33: weir.command.v1.RenamePool
-	(*TreeResult)(nil),              // 34: weir.command.v1.TreeResult
-	(*CreateTree)(nil),              // 35: weir.command.v1.CreateTree
-	(*RemoveTree)(nil),              // 36: weir.command.v1.RemoveTree
-	(*SetDefaultTree)(nil),          // 37: weir.command.v1.SetDefaultTree
-	(*UpdateOperation)(nil),         // 38: weir.command.v1.UpdateOperation
-	(*UpdateOperationResult)(nil),   // 39: weir.command.v1.UpdateOperationResult
-	(*OperationChange)(nil),         // 40: weir.command.v1.OperationChange
-	(*AdmitOperation)(nil),          // 41: weir.command.v1.AdmitOperation
-	(*CheckpointVolumes)(nil),       // 42: weir.command.v1.CheckpointVolumes
-	(*RegisterNode)(nil),            // 43: weir.command.v1.RegisterNode
-	(*SetNodeOffline)(nil),          // 44: weir.command.v1.SetNodeOffline
-	(*DrainNode)(nil),               // 45: weir.command.v1.DrainNode
-	(*RemoveNode)(nil),              // 46: weir.command.v1.RemoveNode
-	(*UndrainNode)(nil),             // 47: weir.command.v1.UndrainNode
-	(*StopJobs)(nil),                // 48: weir.command.v1.StopJobs
-	(*PreemptAllocations)(nil),      // 49: weir.command.v1.PreemptAllocations
-	(*Preemption)(nil),              // 50: weir.command.v1.Preemption
-	(*HandOver)(nil),                // 51: weir.command.v1.HandOver
-	(*UpdateReserves)(nil),          // 52: weir.command.v1.UpdateReserves
-	(*TaskReserve)(nil),             // 53: weir.command.v1.TaskReserve
-	(*SaveMemoryProfiles)(nil),      // 54: weir.command.v1.SaveMemoryProfiles
-	(*SavedProfile)(nil),            // 55: weir.command.v1.SavedProfile
-	(*RemoveMemoryProfiles)(nil),    // 56: weir.command.v1.RemoveMemoryProfiles
-	(*PublishOutput)(nil),           // 57: weir.command.v1.PublishOutput
-	nil,                             // 58: weir.command.v1.SetPendingReason.ReasonsEntry
-	nil,                             // 59: weir.command.v1.Changes.ValuesEntry
-	(*timestamppb.Timestamp)(nil),   // 60: google.protobuf.Timestamp
-	(*statepb.Limits)(nil),          // 61: weir.state.v1.Limits
-	(*statepb.OperationSpec)(nil),   // 62: weir.state.v1.OperationSpec
-	(*statepb.Revocation)(nil),      // 63: weir.state.v1.Revocation
-	(*statepb.Error)(nil),           // 64: weir.state.v1.Error
-	(*statepb.Input)(nil),           // 65: weir.state.v1.Input
-	(*statepb.Resources)(nil),       // 66: weir.state.v1.Resources
-	(*statepb.TaskMemory)(nil),      // 67: weir.state.v1.TaskMemory
-	(*statepb.Slices)(nil),          // 68: weir.state.v1.Slices
-	(*statepb.FinishedJob)(nil),     // 69: weir.state.v1.FinishedJob
-	(*structpb.Struct)(nil),         // 70: google.protobuf.Struct
-	(*statepb.Pool)(nil),            // 71: weir.state.v1.Pool
-	(*statepb.PoolVolume)(nil),      // 72: weir.state.v1.PoolVolume
-	(*statepb.StarvationClock)(nil), // 73: weir.state.v1.StarvationClock
-	(*statepb.PreemptionAge)(nil),   // 74: weir.state.v1.PreemptionAge
-	(*statepb.Node)(nil),            // 75: weir.state.v1.Node
-	(*statepb.StopOrder)(nil),       // 76: weir.state.v1.StopOrder
-	(*statepb.JobReserve)(nil),      // 77: weir.state.v1.JobReserve
-	(*statepb.MemoryProfile)(nil),   // 78: weir.state.v1.MemoryProfile
-	(*statepb.Output)(nil),          // 79: weir.state.v1.Output
-	(*structpb.Value)(nil),          // 80: google.protobuf.Value
+	(*EditAccounts)(nil),            // 9: weir.command.v1.EditAccounts
+	(*StartOperationResult)(nil),    // 10: weir.command.v1.StartOperationResult
+	(*AdvanceOperation)(nil),        // 11: weir.command.v1.AdvanceOperation
+	(*SetPendingReason)(nil),        // 12: weir.command.v1.SetPendingReason
+	(*AssignController)(nil),        // 13: weir.command.v1.AssignController
+	(*ControllerAssignment)(nil),    // 14: weir.command.v1.ControllerAssignment
+	(*PrepareOperation)(nil),        // 15: weir.command.v1.PrepareOperation
+	(*DefineTasks)(nil),             // 16: weir.command.v1.DefineTasks
+	(*TaskDefinition)(nil),          // 17: weir.command.v1.TaskDefinition
+	(*StartAllocations)(nil),        // 18: weir.command.v1.StartAllocations
+	(*Grant)(nil),                   // 19: weir.command.v1.Grant
+	(*StartAllocationsResult)(nil),  // 20: weir.command.v1.StartAllocationsResult
+	(*GrantResult)(nil),             // 21: weir.command.v1.GrantResult
+	(*FinishJobs)(nil),              // 22: weir.command.v1.FinishJobs
+	(*FinishJobsResult)(nil),        // 23: weir.command.v1.FinishJobsResult
+	(*FinishJobResult)(nil),         // 24: weir.command.v1.FinishJobResult
+	(*AbortAllocations)(nil),        // 25: weir.command.v1.AbortAllocations
+	(*SuspendOperation)(nil),        // 26: weir.command.v1.SuspendOperation
+	(*ResumeOperation)(nil),         // 27: weir.command.v1.ResumeOperation
+	(*AbortOperation)(nil),          // 28: weir.command.v1.AbortOperation
+	(*CompleteOperation)(nil),       // 29: weir.command.v1.CompleteOperation
+	(*EditTree)(nil),                // 30: weir.command.v1.EditTree
+	(*TreeEdit)(nil),                // 31: weir.command.v1.TreeEdit
+	(*Changes)(nil),                 // 32: weir.command.v1.Changes
+	(*PoolChange)(nil),              // 33: weir.command.v1.PoolChange
+	(*RenamePool)(nil),              // 34: weir.command.v1.RenamePool
+	(*TreeResult)(nil),              // 35: weir.command.v1.TreeResult
+	(*CreateTree)(nil),              // 36: weir.command.v1.CreateTree
+	(*RemoveTree)(nil),              // 37: weir.command.v1.RemoveTree
+	(*SetDefaultTree)(nil),          // 38: weir.command.v1.SetDefaultTree
+	(*UpdateOperation)(nil),         // 39: weir.command.v1.UpdateOperation
+	(*UpdateOperationResult)(nil),   // 40: weir.command.v1.UpdateOperationResult
+	(*OperationChange)(nil),         // 41: weir.command.v1.OperationChange
+	(*AdmitOperation)(nil),          // 42: weir.command.v1.AdmitOperation
+	(*CheckpointVolumes)(nil),       // 43: weir.command.v1.CheckpointVolumes
+	(*RegisterNode)(nil),            // 44: weir.command.v1.RegisterNode
+	(*SetNodeOffline)(nil),          // 45: weir.command.v1.SetNodeOffline
+	(*DrainNode)(nil),               // 46: weir.command.v1.DrainNode
+	(*RemoveNode)(nil),              // 47: weir.command.v1.RemoveNode
+	(*UndrainNode)(nil),             // 48: weir.command.v1.UndrainNode
+	(*StopJobs)(nil),                // 49: weir.command.v1.StopJobs
+	(*PreemptAllocations)(nil),      // 50: weir.command.v1.PreemptAllocations
+	(*Preemption)(nil),              // 51: weir.command.v1.Preemption
+	(*HandOver)(nil),                // 52: weir.command.v1.HandOver
+	(*UpdateReserves)(nil),          // 53: weir.command.v1.UpdateReserves
+	(*TaskReserve)(nil),             // 54: weir.command.v1.TaskReserve
+	(*SaveMemoryProfiles)(nil),      // 55: weir.command.v1.SaveMemoryProfiles
+	(*SavedProfile)(nil),            // 56: weir.command.v1.SavedProfile
+	(*RemoveMemoryProfiles)(nil),    // 57: weir.command.v1.RemoveMemoryProfiles
+	(*PublishOutput)(nil),           // 58: weir.command.v1.PublishOutput
+	nil,                             // 59: weir.command.v1.SetPendingReason.ReasonsEntry
+	nil,                             // 60: weir.command.v1.Changes.ValuesEntry
+	(*timestamppb.Timestamp)(nil),   // 61: google.protobuf.Timestamp
+	(*statepb.Limits)(nil),          // 62: weir.state.v1.Limits
+	(*statepb.OperationSpec)(nil),   // 63: weir.state.v1.OperationSpec
+	(*statepb.Revocation)(nil),      // 64: weir.state.v1.Revocation
+	(*statepb.Error)(nil),           // 65: weir.state.v1.Error
+	(*statepb.Input)(nil),           // 66: weir.state.v1.Input
+	(*statepb.Resources)(nil),       // 67: weir.state.v1.Resources
+	(*statepb.TaskMemory)(nil),      // 68: weir.state.v1.TaskMemory
+	(*statepb.Slices)(nil),          // 69: weir.state.v1.Slices
+	(*statepb.FinishedJob)(nil),     // 70: weir.state.v1.FinishedJob
+	(*structpb.Struct)(nil),         // 71: google.protobuf.Struct
+	(*statepb.Pool)(nil),            // 72: weir.state.v1.Pool
+	(*statepb.PoolVolume)(nil),      // 73: weir.state.v1.PoolVolume
+	(*statepb.StarvationClock)(nil), // 74: weir.state.v1.StarvationClock
+	(*statepb.PreemptionAge)(nil),   // 75: weir.state.v1.PreemptionAge
+	(*statepb.Node)(nil),            // 76: weir.state.v1.Node
+	(*statepb.StopOrder)(nil),       // 77: weir.state.v1.StopOrder
+	(*statepb.JobReserve)(nil),      // 78: weir.state.v1.JobReserve
+	(*statepb.MemoryProfile)(nil),   // 79: weir.state.v1.MemoryProfile
+	(*statepb.Output)(nil),          // 80: weir.state.v1.Output
+	(*structpb.Value)(nil),          // 81: google.protobuf.Value
 }
 var file_commandpb_command_proto_depIdxs = []int32{
 	1,  // 0: weir.command.v1.Entry.commands:type_name -> weir.command.v1.Command
 	2,  // 1: weir.command.v1.Command.subject:type_name -> weir.command.v1.Subject
 	4,  // 2: weir.command.v1.Result.refusal:type_name -> weir.command.v1.Refusal
-	9,  // 3: weir.command.v1.Result.start_operation:type_name -> weir.command.v1.StartOperationResult
-	19, // 4: weir.command.v1.Result.start_allocations:type_name -> weir.command.v1.StartAllocationsResult
-	22, // 5: weir.command.v1.Result.finish_jobs:type_name -> weir.command.v1.FinishJobsResult
-	34, // 6: weir.command.v1.Result.tree:type_name -> weir.command.v1.TreeResult
-	39, // 7: weir.command.v1.Result.update_operation:type_name -> weir.command.v1.UpdateOperationResult
-	60, // 8: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
-	61, // 9: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
-	62, // 10: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
-	60, // 11: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
-	60, // 12: weir.command.v1.EditGroup.time:type_name -> google.protobuf.Timestamp
-	63, // 13: weir.command.v1.Revoke.revocation:type_name -> weir.state.v1.Revocation
-	60, // 14: weir.command.v1.Revoke.time:type_name -> google.protobuf.Timestamp
-	60, // 15: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
-	64, // 16: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
-	58, // 17: weir.command.v1.SetPendingReason.reasons:type_name -> weir.command.v1.SetPendingReason.ReasonsEntry
-	60, // 18: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
-	13, // 19: weir.command.v1.AssignController.assignments:type_name -> weir.command.v1.ControllerAssignment
-	60, // 20: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
-	64, // 21: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
-	65, // 22: weir.command.v1.PrepareOperation.input:type_name -> weir.state.v1.Input
-	16, // 23: weir.command.v1.PrepareOperation.tasks:type_name -> weir.command.v1.TaskDefinition
-	60, // 24: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
-	16, // 25: weir.command.v1.DefineTasks.tasks:type_name -> weir.command.v1.TaskDefinition
-	66, // 26: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
-	67, // 27: weir.command.v1.TaskDefinition.memory:type_name -> weir.state.v1.TaskMemory
-	68, // 28: weir.command.v1.TaskDefinition.slices:type_name -> weir.state.v1.Slices
-	60, // 29: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
-	18, // 30: weir.command.v1.StartAllocations.grants:type_name -> weir.command.v1.Grant
-	66, // 31: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
-	60, // 32: weir.command.v1.Grant.claim_time:type_name -> google.protobuf.Timestamp
-	20, // 33: weir.command.v1.StartAllocationsResult.grants:type_name -> weir.command.v1.GrantResult
-	60, // 34: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
-	69, // 35: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
-	23, // 36: weir.command.v1.FinishJobsResult.jobs:type_name -> weir.command.v1.FinishJobResult
-	60, // 37: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
-	60, // 38: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
-	60, // 39: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
-	60, // 40: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
-	60, // 41: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
-	30, // 42: weir.command.v1.EditTree.edits:type_name -> weir.command.v1.TreeEdit
-	60, // 43: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
-	70, // 44: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
-	31, // 45: weir.command.v1.TreeEdit.change:type_name -> weir.command.v1.Changes
-	71, // 46: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
-	71, // 47: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
-	32, // 48: weir.command.v1.TreeEdit.change_pool:type_name -> weir.command.v1.PoolChange
-	33, // 49: weir.command.v1.TreeEdit.rename:type_name -> weir.command.v1.RenamePool
-	59, // 50: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
-	31, // 51: weir.command.v1.PoolChange.options:type_name -> weir.command.v1.Changes
-	70, // 52: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
-	60, // 53: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
-	60, // 54: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
-	60, // 55: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
-	60, // 56: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
-	40, // 57: weir.command.v1.UpdateOperation.changes:type_name -> weir.command.v1.OperationChange
-	31, // 58: weir.command.v1.OperationChange.options:type_name -> weir.command.v1.Changes
-	60, // 59: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
-	60, // 60: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
-	72, // 61: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
-	73, // 62: weir.command.v1.CheckpointVolumes.clocks:type_name -> weir.state.v1.StarvationClock
-	74, // 63: weir.command.v1.CheckpointVolumes.age:type_name -> weir.state.v1.PreemptionAge
-	60, // 64: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
-	75, // 65: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
-	60, // 66: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
-	60, // 67: weir.command.v1.DrainNode.time:type_name -> google.protobuf.Timestamp
-	60, // 68: weir.command.v1.RemoveNode.time:type_name -> google.protobuf.Timestamp
-	60, // 69: weir.command.v1.UndrainNode.time:type_name -> google.protobuf.Timestamp
-	76, // 70: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
-	60, // 71: weir.command.v1.PreemptAllocations.time:type_name -> google.protobuf.Timestamp
-	50, // 72: weir.command.v1.PreemptAllocations.preemptions:type_name -> weir.command.v1.Preemption
-	76, // 73: weir.command.v1.Preemption.order:type_name -> weir.state.v1.StopOrder
-	60, // 74: weir.command.v1.HandOver.time:type_name -> google.protobuf.Timestamp
-	60, // 75: weir.command.v1.UpdateReserves.time:type_name -> google.protobuf.Timestamp
-	53, // 76: weir.command.v1.UpdateReserves.tasks:type_name -> weir.command.v1.TaskReserve
-	77, // 77: weir.command.v1.TaskReserve.reserve:type_name -> weir.state.v1.JobReserve
-	60, // 78: weir.command.v1.SaveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
-	55, // 79: weir.command.v1.SaveMemoryProfiles.profiles:type_name -> weir.command.v1.SavedProfile
-	78, // 80: weir.command.v1.SavedProfile.profile:type_name -> weir.state.v1.MemoryProfile
-	60, // 81: weir.command.v1.RemoveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
-	60, // 82: weir.command.v1.PublishOutput.time:type_name -> google.protobuf.Timestamp
-	79, // 83: weir.command.v1.PublishOutput.output:type_name -> weir.state.v1.Output
-	64, // 84: weir.command.v1.PublishOutput.error:type_name -> weir.state.v1.Error
-	80, // 85: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
-	86, // [86:86] is the sub-list for method output_type
-	86, // [86:86] is the sub-list for method input_type
-	86, // [86:86] is the sub-list for extension type_name
-	86, // [86:86] is the sub-list for extension extendee
-	0,  // [0:86] is the sub-list for field type_name
+	10, // 3: weir.command.v1.Result.start_operation:type_name -> weir.command.v1.StartOperationResult
+	20, // 4: weir.command.v1.Result.start_allocations:type_name -> weir.command.v1.StartAllocationsResult
+	23, // 5: weir.command.v1.Result.finish_jobs:type_name -> weir.command.v1.FinishJobsResult
+	35, // 6: weir.command.v1.Result.tree:type_name -> weir.command.v1.TreeResult
+	40, // 7: weir.command.v1.Result.update_operation:type_name -> weir.command.v1.UpdateOperationResult
+	61, // 8: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
+	62, // 9: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
+	63, // 10: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
+	61, // 11: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
+	61, // 12: weir.command.v1.EditGroup.time:type_name -> google.protobuf.Timestamp
+	64, // 13: weir.command.v1.Revoke.revocation:type_name -> weir.state.v1.Revocation
+	61, // 14: weir.command.v1.Revoke.time:type_name -> google.protobuf.Timestamp
+	61, // 15: weir.command.v1.EditAccounts.time:type_name -> google.protobuf.Timestamp
+	61, // 16: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
+	65, // 17: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
+	59, // 18: weir.command.v1.SetPendingReason.reasons:type_name -> weir.command.v1.SetPendingReason.ReasonsEntry
+	61, // 19: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
+	14, // 20: weir.command.v1.AssignController.assignments:type_name -> weir.command.v1.ControllerAssignment
+	61, // 21: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
+	65, // 22: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
+	66, // 23: weir.command.v1.PrepareOperation.input:type_name -> weir.state.v1.Input
+	17, // 24: weir.command.v1.PrepareOperation.tasks:type_name -> weir.command.v1.TaskDefinition
+	61, // 25: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
+	17, // 26: weir.command.v1.DefineTasks.tasks:type_name -> weir.command.v1.TaskDefinition
+	67, // 27: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
+	68, // 28: weir.command.v1.TaskDefinition.memory:type_name -> weir.state.v1.TaskMemory
+	69, // 29: weir.command.v1.TaskDefinition.slices:type_name -> weir.state.v1.Slices
+	61, // 30: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
+	19, // 31: weir.command.v1.StartAllocations.grants:type_name -> weir.command.v1.Grant
+	67, // 32: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
+	61, // 33: weir.command.v1.Grant.claim_time:type_name -> google.protobuf.Timestamp
+	21, // 34: weir.command.v1.StartAllocationsResult.grants:type_name -> weir.command.v1.GrantResult
+	61, // 35: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
+	70, // 36: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
+	24, // 37: weir.command.v1.FinishJobsResult.jobs:type_name -> weir.command.v1.FinishJobResult
+	61, // 38: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
+	61, // 39: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
+	61, // 40: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
+	61, // 41: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
+	61, // 42: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
+	31, // 43: weir.command.v1.EditTree.edits:type_name -> weir.command.v1.TreeEdit
+	61, // 44: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
+	71, // 45: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
+	32, // 46: weir.command.v1.TreeEdit.change:type_name -> weir.command.v1.Changes
+	72, // 47: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
+	72, // 48: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
+	33, // 49: weir.command.v1.TreeEdit.change_pool:type_name -> weir.command.v1.PoolChange
+	34, // 50: weir.command.v1.TreeEdit.rename:type_name -> weir.command.v1.RenamePool
+	60, // 51: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
+	32, // 52: weir.command.v1.PoolChange.options:type_name -> weir.command.v1.Changes
+	71, // 53: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
+	61, // 54: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
+	61, // 55: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
+	61, // 56: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
+	61, // 57: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
+	41, // 58: weir.command.v1.UpdateOperation.changes:type_name -> weir.command.v1.OperationChange
+	32, // 59: weir.command.v1.OperationChange.options:type_name -> weir.command.v1.Changes
+	61, // 60: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
+	61, // 61: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
+	73, // 62: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
+	74, // 63: weir.command.v1.CheckpointVolumes.clocks:type_name -> weir.state.v1.StarvationClock
+	75, // 64: weir.command.v1.CheckpointVolumes.age:type_name -> weir.state.v1.PreemptionAge
+	61, // 65: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
+	76, // 66: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
+	61, // 67: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
+	61, // 68: weir.command.v1.DrainNode.time:type_name -> google.protobuf.Timestamp
+	61, // 69: weir.command.v1.RemoveNode.time:type_name -> google.protobuf.Timestamp
+	61, // 70: weir.command.v1.UndrainNode.time:type_name -> google.protobuf.Timestamp
+	77, // 71: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
+	61, // 72: weir.command.v1.PreemptAllocations.time:type_name -> google.protobuf.Timestamp
+	51, // 73: weir.command.v1.PreemptAllocations.preemptions:type_name -> weir.command.v1.Preemption
+	77, // 74: weir.command.v1.Preemption.order:type_name -> weir.state.v1.StopOrder
+	61, // 75: weir.command.v1.HandOver.time:type_name -> google.protobuf.Timestamp
+	61, // 76: weir.command.v1.UpdateReserves.time:type_name -> google.protobuf.Timestamp
+	54, // 77: weir.command.v1.UpdateReserves.tasks:type_name -> weir.command.v1.TaskReserve
+	78, // 78: weir.command.v1.TaskReserve.reserve:type_name -> weir.state.v1.JobReserve
+	61, // 79: weir.command.v1.SaveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
+	56, // 80: weir.command.v1.SaveMemoryProfiles.profiles:type_name -> weir.command.v1.SavedProfile
+	79, // 81: weir.command.v1.SavedProfile.profile:type_name -> weir.state.v1.MemoryProfile
+	61, // 82: weir.command.v1.RemoveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
+	61, // 83: weir.command.v1.PublishOutput.time:type_name -> google.protobuf.Timestamp
+	80, // 84: weir.command.v1.PublishOutput.output:type_name -> weir.state.v1.Output
+	65, // 85: weir.command.v1.PublishOutput.error:type_name -> weir.state.v1.Error
+	81, // 86: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
+	87, // [87:87] is the sub-list for method output_type
+	87, // [87:87] is the sub-list for method input_type
+	87, // [87:87] is the sub-list for extension type_name
+	87, // [87:87] is the sub-list for extension extendee
+	0,  // [0:87] is the sub-list for field type_name
 }
 
 func init() { file_commandpb_command_proto_init() }
@@ -4762,7 +4868,7 @@ func file_commandpb_command_proto_init() {
 		(*Result_Tree)(nil),
 		(*Result_UpdateOperation)(nil),
 	}
-	file_commandpb_command_proto_msgTypes[30].OneofWrappers = []any{
+	file_commandpb_command_proto_msgTypes[31].OneofWrappers = []any{
 		(*TreeEdit_Options)(nil),
 		(*TreeEdit_Change)(nil),
 		(*TreeEdit_Create)(nil),
@@ -4771,15 +4877,15 @@ func file_commandpb_command_proto_init() {
 		(*TreeEdit_Rename)(nil),
 		(*TreeEdit_Remove)(nil),
 	}
-	file_commandpb_command_proto_msgTypes[32].OneofWrappers = []any{}
-	file_commandpb_command_proto_msgTypes[40].OneofWrappers = []any{}
+	file_commandpb_command_proto_msgTypes[33].OneofWrappers = []any{}
+	file_commandpb_command_proto_msgTypes[41].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandpb_command_proto_rawDesc), len(file_commandpb_command_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   60,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -2787,7 +2787,10 @@ type Operation struct {
 	SpecCut bool `protobuf:"varint,31,opt,name=spec_cut,json=specCut,proto3" json:"spec_cut,omitempty"`
 	// An operator started it, so that no user owns it who has the same name. Operations of old
 	// belong to the name alone.
-	ByOperator    bool `protobuf:"varint,32,opt,name=by_operator,json=byOperator,proto3" json:"by_operator,omitempty"`
+	ByOperator bool `protobuf:"varint,32,opt,name=by_operator,json=byOperator,proto3" json:"by_operator,omitempty"`
+	// Its jobs run as an account or without isolation because of a grant, which must be there when
+	// they start.
+	NeedsGrant    bool `protobuf:"varint,35,opt,name=needs_grant,json=needsGrant,proto3" json:"needs_grant,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3028,6 +3031,13 @@ func (x *Operation) GetSpecCut() bool {
 func (x *Operation) GetByOperator() bool {
 	if x != nil {
 		return x.ByOperator
+	}
+	return false
+}
+
+func (x *Operation) GetNeedsGrant() bool {
+	if x != nil {
+		return x.NeedsGrant
 	}
 	return false
 }
@@ -5624,8 +5634,11 @@ type Limits struct {
 	// What the pools of a tree take, with its options, and those of all trees.
 	PoolBytesPerTree int64 `protobuf:"varint,14,opt,name=pool_bytes_per_tree,json=poolBytesPerTree,proto3" json:"pool_bytes_per_tree,omitempty"`
 	PoolBytes        int64 `protobuf:"varint,15,opt,name=pool_bytes,json=poolBytes,proto3" json:"pool_bytes,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// How many subjects may have grants of accounts. 0 in logs and snapshots of old, where everyone
+	// may have jobs run as any account.
+	ByGrant       int32 `protobuf:"varint,13,opt,name=by_grant,json=byGrant,proto3" json:"by_grant,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Limits) Reset() {
@@ -5756,6 +5769,13 @@ func (x *Limits) GetPoolBytes() int64 {
 	return 0
 }
 
+func (x *Limits) GetByGrant() int32 {
+	if x != nil {
+		return x.ByGrant
+	}
+	return 0
+}
+
 // Record is one entry of a snapshot.
 type Record struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5774,6 +5794,7 @@ type Record struct {
 	//	*Record_Group
 	//	*Record_Revocation
 	//	*Record_Piece
+	//	*Record_Accounts
 	Record        isRecord_Record `protobuf_oneof:"record"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5933,6 +5954,15 @@ func (x *Record) GetPiece() *RecordPiece {
 	return nil
 }
 
+func (x *Record) GetAccounts() *Accounts {
+	if x != nil {
+		if x, ok := x.Record.(*Record_Accounts); ok {
+			return x.Accounts
+		}
+	}
+	return nil
+}
+
 type isRecord_Record interface {
 	isRecord_Record()
 }
@@ -5990,6 +6020,10 @@ type Record_Piece struct {
 	Piece *RecordPiece `protobuf:"bytes,13,opt,name=piece,proto3,oneof"`
 }
 
+type Record_Accounts struct {
+	Accounts *Accounts `protobuf:"bytes,14,opt,name=accounts,proto3,oneof"`
+}
+
 func (*Record_Header) isRecord_Record() {}
 
 func (*Record_Tree) isRecord_Record() {}
@@ -6015,6 +6049,8 @@ func (*Record_Group) isRecord_Record() {}
 func (*Record_Revocation) isRecord_Record() {}
 
 func (*Record_Piece) isRecord_Record() {}
+
+func (*Record_Accounts) isRecord_Record() {}
 
 // Revocation is certificates that are no longer accepted: one by its serial number, or all of a
 // role and name that were issued before a moment.
@@ -6173,6 +6209,86 @@ func (x *Group) GetModifiedTime() *timestamppb.Timestamp {
 	return nil
 }
 
+// Accounts is as whom a subject may have jobs run on the machines.
+type Accounts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// user:NAME, group:NAME or *.
+	Subject string `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
+	// Accounts and groups of the machines, by name or number as specifications write them. Sorted.
+	Accounts []string `protobuf:"bytes,2,rep,name=accounts,proto3" json:"accounts,omitempty"`
+	Groups   []string `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
+	// Jobs may have isolation: none.
+	IsolationNone bool                   `protobuf:"varint,4,opt,name=isolation_none,json=isolationNone,proto3" json:"isolation_none,omitempty"`
+	ModifiedTime  *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=modified_time,json=modifiedTime,proto3" json:"modified_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Accounts) Reset() {
+	*x = Accounts{}
+	mi := &file_statepb_state_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Accounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Accounts) ProtoMessage() {}
+
+func (x *Accounts) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Accounts.ProtoReflect.Descriptor instead.
+func (*Accounts) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *Accounts) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *Accounts) GetAccounts() []string {
+	if x != nil {
+		return x.Accounts
+	}
+	return nil
+}
+
+func (x *Accounts) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *Accounts) GetIsolationNone() bool {
+	if x != nil {
+		return x.IsolationNone
+	}
+	return false
+}
+
+func (x *Accounts) GetModifiedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ModifiedTime
+	}
+	return nil
+}
+
 // RecordPiece is a part of a record that is too large to be written at once. The data of the
 // pieces, up to the last one, are the record.
 type RecordPiece struct {
@@ -6185,7 +6301,7 @@ type RecordPiece struct {
 
 func (x *RecordPiece) Reset() {
 	*x = RecordPiece{}
-	mi := &file_statepb_state_proto_msgTypes[60]
+	mi := &file_statepb_state_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6197,7 +6313,7 @@ func (x *RecordPiece) String() string {
 func (*RecordPiece) ProtoMessage() {}
 
 func (x *RecordPiece) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[60]
+	mi := &file_statepb_state_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6210,7 +6326,7 @@ func (x *RecordPiece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordPiece.ProtoReflect.Descriptor instead.
 func (*RecordPiece) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{60}
+	return file_statepb_state_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *RecordPiece) GetData() []byte {
@@ -6236,7 +6352,7 @@ type Archive struct {
 
 func (x *Archive) Reset() {
 	*x = Archive{}
-	mi := &file_statepb_state_proto_msgTypes[61]
+	mi := &file_statepb_state_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6248,7 +6364,7 @@ func (x *Archive) String() string {
 func (*Archive) ProtoMessage() {}
 
 func (x *Archive) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[61]
+	mi := &file_statepb_state_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6261,7 +6377,7 @@ func (x *Archive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Archive.ProtoReflect.Descriptor instead.
 func (*Archive) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{61}
+	return file_statepb_state_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Archive) GetOperationIds() []string {
@@ -6284,7 +6400,7 @@ type SnapshotFooter struct {
 
 func (x *SnapshotFooter) Reset() {
 	*x = SnapshotFooter{}
-	mi := &file_statepb_state_proto_msgTypes[62]
+	mi := &file_statepb_state_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6296,7 +6412,7 @@ func (x *SnapshotFooter) String() string {
 func (*SnapshotFooter) ProtoMessage() {}
 
 func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[62]
+	mi := &file_statepb_state_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6309,7 +6425,7 @@ func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotFooter.ProtoReflect.Descriptor instead.
 func (*SnapshotFooter) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{62}
+	return file_statepb_state_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *SnapshotFooter) GetRecords() uint64 {
@@ -6575,8 +6691,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"Assignment\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\xf0\n" +
-	"\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\x91\v\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x120\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1c.weir.state.v1.OperationSpecR\x04spec\x12\x14\n" +
@@ -6615,7 +6730,9 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x0ecount_failures\x18\x1e \x01(\bR\rcountFailures\x12\x19\n" +
 	"\bspec_cut\x18\x1f \x01(\bR\aspecCut\x12\x1f\n" +
 	"\vby_operator\x18  \x01(\bR\n" +
-	"byOperator\x1aB\n" +
+	"byOperator\x12\x1f\n" +
+	"\vneeds_grant\x18# \x01(\bR\n" +
+	"needsGrant\x1aB\n" +
 	"\x14PreemptedOthersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01J\x04\b\a\x10\bJ\x04\b\b\x10\t\"\xe5\t\n" +
@@ -6905,7 +7022,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"cluster_id\x18\x06 \x01(\tR\tclusterId\x12!\n" +
 	"\fdefault_tree\x18\a \x01(\tR\vdefaultTree\x12 \n" +
 	"\flast_pool_id\x18\b \x01(\x04R\n" +
-	"lastPoolId\"\x83\x05\n" +
+	"lastPoolId\"\x98\x05\n" +
 	"\x06Limits\x12/\n" +
 	"\x13archived_operations\x18\x01 \x01(\x05R\x12archivedOperations\x12=\n" +
 	"\x1bfinished_jobs_per_operation\x18\x02 \x01(\x05R\x18finishedJobsPerOperation\x120\n" +
@@ -6924,7 +7041,8 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x14memory_profile_bytes\x18\f \x01(\x03R\x12memoryProfileBytes\x12-\n" +
 	"\x13pool_bytes_per_tree\x18\x0e \x01(\x03R\x10poolBytesPerTree\x12\x1d\n" +
 	"\n" +
-	"pool_bytes\x18\x0f \x01(\x03R\tpoolBytesJ\x04\b\r\x10\x0e\"\xc5\x05\n" +
+	"pool_bytes\x18\x0f \x01(\x03R\tpoolBytes\x12\x19\n" +
+	"\bby_grant\x18\r \x01(\x05R\abyGrant\"\xfc\x05\n" +
 	"\x06Record\x127\n" +
 	"\x06header\x18\x01 \x01(\v2\x1d.weir.state.v1.SnapshotHeaderH\x00R\x06header\x12-\n" +
 	"\x04tree\x18\x02 \x01(\v2\x17.weir.state.v1.PoolTreeH\x00R\x04tree\x128\n" +
@@ -6943,7 +7061,8 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"revocation\x18\f \x01(\v2\x19.weir.state.v1.RevocationH\x00R\n" +
 	"revocation\x122\n" +
-	"\x05piece\x18\r \x01(\v2\x1a.weir.state.v1.RecordPieceH\x00R\x05pieceB\b\n" +
+	"\x05piece\x18\r \x01(\v2\x1a.weir.state.v1.RecordPieceH\x00R\x05piece\x125\n" +
+	"\baccounts\x18\x0e \x01(\v2\x17.weir.state.v1.AccountsH\x00R\baccountsB\b\n" +
 	"\x06record\"\xe9\x01\n" +
 	"\n" +
 	"Revocation\x12\x16\n" +
@@ -6957,7 +7076,13 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x05Group\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05users\x18\x02 \x03(\tR\x05users\x12?\n" +
-	"\rmodified_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\"5\n" +
+	"\rmodified_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\"\xc0\x01\n" +
+	"\bAccounts\x12\x18\n" +
+	"\asubject\x18\x01 \x01(\tR\asubject\x12\x1a\n" +
+	"\baccounts\x18\x02 \x03(\tR\baccounts\x12\x16\n" +
+	"\x06groups\x18\x03 \x03(\tR\x06groups\x12%\n" +
+	"\x0eisolation_none\x18\x04 \x01(\bR\risolationNone\x12?\n" +
+	"\rmodified_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\"5\n" +
 	"\vRecordPiece\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\bR\x04last\".\n" +
@@ -6979,7 +7104,7 @@ func file_statepb_state_proto_rawDescGZIP() []byte {
 	return file_statepb_state_proto_rawDescData
 }
 
-var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
+var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
 var file_statepb_state_proto_goTypes = []any{
 	(*Resources)(nil),             // 0: weir.state.v1.Resources
 	(*OperationSpec)(nil),         // 1: weir.state.v1.OperationSpec
@@ -7041,34 +7166,35 @@ var file_statepb_state_proto_goTypes = []any{
 	(*Record)(nil),                // 57: weir.state.v1.Record
 	(*Revocation)(nil),            // 58: weir.state.v1.Revocation
 	(*Group)(nil),                 // 59: weir.state.v1.Group
-	(*RecordPiece)(nil),           // 60: weir.state.v1.RecordPiece
-	(*Archive)(nil),               // 61: weir.state.v1.Archive
-	(*SnapshotFooter)(nil),        // 62: weir.state.v1.SnapshotFooter
-	nil,                           // 63: weir.state.v1.OperationSpec.OptionsPerTreeEntry
-	nil,                           // 64: weir.state.v1.TaskSpec.EnvironmentEntry
-	nil,                           // 65: weir.state.v1.Error.AttributesEntry
-	nil,                           // 66: weir.state.v1.OperationEvent.AttributesEntry
-	nil,                           // 67: weir.state.v1.Operation.PreemptedOthersEntry
-	nil,                           // 68: weir.state.v1.Task.AttemptsEntry
-	nil,                           // 69: weir.state.v1.Task.ReservesEntry
-	nil,                           // 70: weir.state.v1.Task.SlicesEntry
-	nil,                           // 71: weir.state.v1.Task.FailuresEntry
-	nil,                           // 72: weir.state.v1.JobCounters.AbortedByReasonEntry
-	nil,                           // 73: weir.state.v1.JobStatistics.ValuesEntry
-	(*durationpb.Duration)(nil),   // 74: google.protobuf.Duration
-	(*structpb.Struct)(nil),       // 75: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 76: google.protobuf.Timestamp
+	(*Accounts)(nil),              // 60: weir.state.v1.Accounts
+	(*RecordPiece)(nil),           // 61: weir.state.v1.RecordPiece
+	(*Archive)(nil),               // 62: weir.state.v1.Archive
+	(*SnapshotFooter)(nil),        // 63: weir.state.v1.SnapshotFooter
+	nil,                           // 64: weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	nil,                           // 65: weir.state.v1.TaskSpec.EnvironmentEntry
+	nil,                           // 66: weir.state.v1.Error.AttributesEntry
+	nil,                           // 67: weir.state.v1.OperationEvent.AttributesEntry
+	nil,                           // 68: weir.state.v1.Operation.PreemptedOthersEntry
+	nil,                           // 69: weir.state.v1.Task.AttemptsEntry
+	nil,                           // 70: weir.state.v1.Task.ReservesEntry
+	nil,                           // 71: weir.state.v1.Task.SlicesEntry
+	nil,                           // 72: weir.state.v1.Task.FailuresEntry
+	nil,                           // 73: weir.state.v1.JobCounters.AbortedByReasonEntry
+	nil,                           // 74: weir.state.v1.JobStatistics.ValuesEntry
+	(*durationpb.Duration)(nil),   // 75: google.protobuf.Duration
+	(*structpb.Struct)(nil),       // 76: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 77: google.protobuf.Timestamp
 }
 var file_statepb_state_proto_depIdxs = []int32{
-	74,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
+	75,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
 	4,   // 1: weir.state.v1.OperationSpec.tasks:type_name -> weir.state.v1.TaskSpec
-	75,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
-	63,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	76,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
+	64,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
 	6,   // 4: weir.state.v1.OperationSpec.map:type_name -> weir.state.v1.MapSpec
 	3,   // 5: weir.state.v1.OperationSpec.acl:type_name -> weir.state.v1.OperationRights
 	2,   // 6: weir.state.v1.OperationSpec.vault:type_name -> weir.state.v1.Vault
-	64,  // 7: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
-	74,  // 8: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
+	65,  // 7: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
+	75,  // 8: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
 	7,   // 9: weir.state.v1.TaskSpec.memory:type_name -> weir.state.v1.MemorySpec
 	8,   // 10: weir.state.v1.TaskSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
 	9,   // 11: weir.state.v1.TaskSpec.files:type_name -> weir.state.v1.FileSpec
@@ -7076,27 +7202,27 @@ var file_statepb_state_proto_depIdxs = []int32{
 	11,  // 13: weir.state.v1.TaskSpec.gang:type_name -> weir.state.v1.GangSpec
 	5,   // 14: weir.state.v1.TaskSpec.readiness:type_name -> weir.state.v1.Readiness
 	28,  // 15: weir.state.v1.TaskSpec.cookies:type_name -> weir.state.v1.Interval
-	74,  // 16: weir.state.v1.Readiness.period:type_name -> google.protobuf.Duration
-	74,  // 17: weir.state.v1.Readiness.timeout:type_name -> google.protobuf.Duration
+	75,  // 16: weir.state.v1.Readiness.period:type_name -> google.protobuf.Duration
+	75,  // 17: weir.state.v1.Readiness.timeout:type_name -> google.protobuf.Duration
 	13,  // 18: weir.state.v1.Slices.slices:type_name -> weir.state.v1.Slice
-	76,  // 19: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
+	77,  // 19: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
 	14,  // 20: weir.state.v1.Input.files:type_name -> weir.state.v1.InputFile
-	76,  // 21: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
+	77,  // 21: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
 	13,  // 22: weir.state.v1.JobInput.processed:type_name -> weir.state.v1.Slice
 	13,  // 23: weir.state.v1.JobInput.rest:type_name -> weir.state.v1.Slice
 	21,  // 24: weir.state.v1.TaskMemory.samples:type_name -> weir.state.v1.MemorySample
 	20,  // 25: weir.state.v1.TaskMemory.reserve:type_name -> weir.state.v1.JobReserve
 	20,  // 26: weir.state.v1.CookieReserve.reserve:type_name -> weir.state.v1.JobReserve
-	76,  // 27: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	77,  // 27: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
 	28,  // 28: weir.state.v1.Gang.completed:type_name -> weir.state.v1.Interval
-	75,  // 29: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	65,  // 30: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
+	76,  // 29: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	66,  // 30: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
 	29,  // 31: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
-	76,  // 32: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	66,  // 33: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
+	77,  // 32: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	67,  // 33: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
 	1,   // 34: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
-	76,  // 35: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	76,  // 36: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	77,  // 35: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	77,  // 36: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	30,  // 37: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
 	31,  // 38: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
 	33,  // 39: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
@@ -7105,7 +7231,7 @@ var file_statepb_state_proto_depIdxs = []int32{
 	27,  // 42: weir.state.v1.Operation.trees:type_name -> weir.state.v1.OperationTree
 	39,  // 43: weir.state.v1.Operation.stop:type_name -> weir.state.v1.StopOrder
 	43,  // 44: weir.state.v1.Operation.waste:type_name -> weir.state.v1.Waste
-	67,  // 45: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
+	68,  // 45: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
 	15,  // 46: weir.state.v1.Operation.input:type_name -> weir.state.v1.Input
 	16,  // 47: weir.state.v1.Operation.output:type_name -> weir.state.v1.Output
 	29,  // 48: weir.state.v1.Operation.given_up_error:type_name -> weir.state.v1.Error
@@ -7114,36 +7240,36 @@ var file_statepb_state_proto_depIdxs = []int32{
 	0,   // 51: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
 	36,  // 52: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
 	37,  // 53: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
-	68,  // 54: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
+	69,  // 54: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
 	22,  // 55: weir.state.v1.Task.memory:type_name -> weir.state.v1.TaskMemory
-	69,  // 56: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
+	70,  // 56: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
 	25,  // 57: weir.state.v1.Task.statistics:type_name -> weir.state.v1.Aggregate
-	70,  // 58: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
+	71,  // 58: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
 	34,  // 59: weir.state.v1.Task.parts:type_name -> weir.state.v1.CompletedPart
 	26,  // 60: weir.state.v1.Task.gang:type_name -> weir.state.v1.Gang
 	35,  // 61: weir.state.v1.Task.input:type_name -> weir.state.v1.InputProgress
 	19,  // 62: weir.state.v1.Task.skipped:type_name -> weir.state.v1.SkippedRecord
-	71,  // 63: weir.state.v1.Task.failures:type_name -> weir.state.v1.Task.FailuresEntry
+	72,  // 63: weir.state.v1.Task.failures:type_name -> weir.state.v1.Task.FailuresEntry
 	28,  // 64: weir.state.v1.Task.given_up:type_name -> weir.state.v1.Interval
 	28,  // 65: weir.state.v1.Task.failed:type_name -> weir.state.v1.Interval
 	13,  // 66: weir.state.v1.CompletedPart.slices:type_name -> weir.state.v1.Slice
 	18,  // 67: weir.state.v1.CompletedPart.output:type_name -> weir.state.v1.JobOutput
-	72,  // 68: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
+	73,  // 68: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
 	0,   // 69: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
-	76,  // 70: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
+	77,  // 70: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
 	39,  // 71: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
 	20,  // 72: weir.state.v1.Allocation.reserve:type_name -> weir.state.v1.JobReserve
-	76,  // 73: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
+	77,  // 73: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
 	40,  // 74: weir.state.v1.StopOrder.preempted_for:type_name -> weir.state.v1.Beneficiary
-	76,  // 75: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
-	76,  // 76: weir.state.v1.StopOrder.held_until:type_name -> google.protobuf.Timestamp
+	77,  // 75: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
+	77,  // 76: weir.state.v1.StopOrder.held_until:type_name -> google.protobuf.Timestamp
 	0,   // 77: weir.state.v1.Beneficiary.resources:type_name -> weir.state.v1.Resources
 	40,  // 78: weir.state.v1.Claim.beneficiary:type_name -> weir.state.v1.Beneficiary
-	76,  // 79: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
-	76,  // 80: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
+	77,  // 79: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
+	77,  // 80: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
 	29,  // 81: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
-	76,  // 82: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
-	76,  // 83: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
+	77,  // 82: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
+	77,  // 83: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
 	45,  // 84: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
 	39,  // 85: weir.state.v1.FinishedJob.stop:type_name -> weir.state.v1.StopOrder
 	21,  // 86: weir.state.v1.FinishedJob.sample:type_name -> weir.state.v1.MemorySample
@@ -7153,57 +7279,59 @@ var file_statepb_state_proto_depIdxs = []int32{
 	12,  // 90: weir.state.v1.FinishedJob.split:type_name -> weir.state.v1.Slices
 	19,  // 91: weir.state.v1.FinishedJob.skipped:type_name -> weir.state.v1.SkippedRecord
 	20,  // 92: weir.state.v1.FinishedJob.reserve:type_name -> weir.state.v1.JobReserve
-	73,  // 93: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
+	74,  // 93: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
 	0,   // 94: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
-	76,  // 95: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	76,  // 96: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
+	77,  // 95: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	77,  // 96: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
 	47,  // 97: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
-	76,  // 98: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
-	76,  // 99: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	76,  // 100: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
-	76,  // 101: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
-	75,  // 102: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
+	77,  // 98: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
+	77,  // 99: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	77,  // 100: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
+	77,  // 101: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
+	76,  // 102: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
 	48,  // 103: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
-	75,  // 104: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
-	76,  // 105: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
-	76,  // 106: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
+	76,  // 104: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
+	77,  // 105: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
+	77,  // 106: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
 	53,  // 107: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
-	76,  // 108: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
+	77,  // 108: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
 	43,  // 109: weir.state.v1.PoolTree.waste:type_name -> weir.state.v1.Waste
 	50,  // 110: weir.state.v1.PoolTree.clocks:type_name -> weir.state.v1.StarvationClock
 	51,  // 111: weir.state.v1.PoolTree.age:type_name -> weir.state.v1.PreemptionAge
-	76,  // 112: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
-	76,  // 113: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
+	77,  // 112: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
+	77,  // 113: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
 	52,  // 114: weir.state.v1.PreemptionAge.takings:type_name -> weir.state.v1.Taking
 	0,   // 115: weir.state.v1.Taking.usage:type_name -> weir.state.v1.Resources
-	76,  // 116: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
+	77,  // 116: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
 	54,  // 117: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
-	76,  // 118: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
+	77,  // 118: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
 	56,  // 119: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
 	55,  // 120: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
 	49,  // 121: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
 	32,  // 122: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
 	38,  // 123: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
 	46,  // 124: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
-	61,  // 125: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
-	62,  // 126: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
+	62,  // 125: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
+	63,  // 126: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
 	24,  // 127: weir.state.v1.Record.profile:type_name -> weir.state.v1.MemoryProfile
 	41,  // 128: weir.state.v1.Record.claim:type_name -> weir.state.v1.Claim
 	42,  // 129: weir.state.v1.Record.rate:type_name -> weir.state.v1.PreemptionRate
 	59,  // 130: weir.state.v1.Record.group:type_name -> weir.state.v1.Group
 	58,  // 131: weir.state.v1.Record.revocation:type_name -> weir.state.v1.Revocation
-	60,  // 132: weir.state.v1.Record.piece:type_name -> weir.state.v1.RecordPiece
-	76,  // 133: weir.state.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	76,  // 134: weir.state.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	76,  // 135: weir.state.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	75,  // 136: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
-	23,  // 137: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
-	12,  // 138: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
-	139, // [139:139] is the sub-list for method output_type
-	139, // [139:139] is the sub-list for method input_type
-	139, // [139:139] is the sub-list for extension type_name
-	139, // [139:139] is the sub-list for extension extendee
-	0,   // [0:139] is the sub-list for field type_name
+	61,  // 132: weir.state.v1.Record.piece:type_name -> weir.state.v1.RecordPiece
+	60,  // 133: weir.state.v1.Record.accounts:type_name -> weir.state.v1.Accounts
+	77,  // 134: weir.state.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	77,  // 135: weir.state.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	77,  // 136: weir.state.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	77,  // 137: weir.state.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	76,  // 138: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
+	23,  // 139: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
+	12,  // 140: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
+	141, // [141:141] is the sub-list for method output_type
+	141, // [141:141] is the sub-list for method input_type
+	141, // [141:141] is the sub-list for extension type_name
+	141, // [141:141] is the sub-list for extension extendee
+	0,   // [0:141] is the sub-list for field type_name
 }
 
 func init() { file_statepb_state_proto_init() }
@@ -7228,6 +7356,7 @@ func file_statepb_state_proto_init() {
 		(*Record_Group)(nil),
 		(*Record_Revocation)(nil),
 		(*Record_Piece)(nil),
+		(*Record_Accounts)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -7235,7 +7364,7 @@ func file_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_statepb_state_proto_rawDesc), len(file_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   74,
+			NumMessages:   75,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -27,7 +27,7 @@ func drawCommand(t *rapid.T, s *State, step int) proto.Message {
 			g.live, g.live, g.live, g.live, g.live, g.live, g.live, g.live, g.start, g.start,
 			g.grant, g.grant, g.grant, g.grant, g.grant, g.grant, g.finish, g.finish, g.finish, g.finish, g.abortJobs, g.registerNode, g.offline, g.drain, g.handOver, g.handOver, g.beginTerm, g.advance, g.assign, g.prepare, g.define, g.pendingReason,
 			g.suspend, g.resume, g.abort, g.complete, g.editTree, g.editTree, g.editTree, g.createTree, g.removeTree, g.defaultTree, g.volumes, g.update, g.update, g.admit, g.stop, g.stop, g.preempt, g.preempt, g.preempt,
-			g.allOrNone, g.allOrNone, g.updateReserves, g.updateReserves, g.saveProfiles, g.removeProfiles, g.publish, g.editGroup, g.editGroup, g.revoke,
+			g.allOrNone, g.allOrNone, g.updateReserves, g.updateReserves, g.saveProfiles, g.removeProfiles, g.publish, g.editGroup, g.editGroup, g.revoke, g.editAccounts, g.editAccounts,
 		}
 		msg = rapid.SampledFrom(kinds).Draw(t, "kind")()
 	}
@@ -147,7 +147,7 @@ func (g generator) beginTerm() proto.Message {
 		m.Limits = &statepb.Limits{
 			ArchivedOperations: int32(1 + g.pick(3, "archived")), FinishedJobsPerOperation: int32(1 + g.pick(4, "finished")),
 			EventsPerOperation: int32(2 + g.pick(20, "events")), Operations: int32(2 + g.pick(4, "operations")), JobsPerOperation: 9,
-			MemoryProfiles: int32(g.pick(3, "profiles")),
+			MemoryProfiles: int32(g.pick(3, "profiles")), ByGrant: int32(g.pick(4, "grants")),
 		}
 	}
 	return m
@@ -177,6 +177,9 @@ func (g generator) start() proto.Message {
 		if task.GetInterruptionSignal() != "" && g.pick(3, "a service") == 0 {
 			task.RestartCompletedJobs, task.MaxSurge, task.MinAvailable = true, int32(g.pick(3, "surge")), int32(g.pick(3, "available"))
 		}
+	}
+	if g.pick(4, "account") == 0 {
+		spec.Tasks[0].User, spec.Tasks[0].Group = g.one([]string{"build", "1001"}, "as"), g.one([]string{"", "video"}, "in group")
 	}
 	g.kindOfWork(spec)
 	return &commandpb.StartOperation{

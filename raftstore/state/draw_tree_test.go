@@ -98,6 +98,20 @@ func (g generator) revoke() proto.Message {
 	return &commandpb.Revoke{Revocation: r, Lift: g.pick(3, "lift") == 0}
 }
 
+func (g generator) editAccounts() proto.Message {
+	m := &commandpb.EditAccounts{
+		Subject:       g.one([]string{"user:ann", "user:bob", "group:g", "*", "nobody"}, "subject"),
+		IsolationNone: g.pick(4, "isolation") == 0, Disallow: g.pick(3, "disallow") == 0,
+	}
+	if g.mostly() {
+		m.Accounts = append(m.Accounts, g.one([]string{"build", "1001"}, "account"))
+	}
+	if g.pick(3, "groups") == 0 {
+		m.Groups = append(m.Groups, g.one([]string{"video", "Not good"}, "group"))
+	}
+	return m
+}
+
 func (g generator) createTree() proto.Message {
 	return &commandpb.CreateTree{Tree: g.one([]string{"gpu", "big", "a/b"}, "tree"), Options: optionsOf(map[string]any{"nodes_filter": g.filter()})}
 }

@@ -71,7 +71,7 @@ func (c accessChange) editGroup(m *commandpb.EditGroup) *refusal {
 	return nil
 }
 
-// deleteGroup removes a group to which no pool gives rights; see also namedByOperations.
+// deleteGroup removes a group to which no pool gives rights, and which has no grant; see also namedByOperations.
 func (c accessChange) deleteGroup(what string, m *commandpb.EditGroup) *refusal {
 	if len(m.GetAdd()) > 0 || len(m.GetRemove()) > 0 {
 		return refuse(CodeInvalidCommand, "%s %q: it cannot be removed and changed at once", what, m.GetGroup())
@@ -86,6 +86,9 @@ func (c accessChange) deleteGroup(what string, m *commandpb.EditGroup) *refusal 
 	}
 	if refused := c.namedByOperations(what, m); refused != nil {
 		return refused
+	}
+	if subject := access.GroupSubject(m.GetGroup()); c.accounts[string(subject)] != nil {
+		return refuse(CodeGroupInUse, "%s %q: it has a grant of accounts: take it away first (weir account disallow %s)", what, m.GetGroup(), subject)
 	}
 	delete(c.groups, m.GetGroup())
 	return nil

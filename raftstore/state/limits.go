@@ -53,6 +53,17 @@ func DefaultLimits() *statepb.Limits {
 	}
 }
 
+// maxGrants is the limit of subjects with grants of accounts that the leader of a term sets.
+const maxGrants = 1000
+
+// WithGrants returns limits with the rule that accounts of the machines need a grant, as the leader of
+// a term sets them.
+func WithGrants(l *statepb.Limits) *statepb.Limits {
+	granted := &statepb.Limits{ByGrant: maxGrants}
+	proto.Merge(granted, l)
+	return granted
+}
+
 // WithBytes returns limits with the bounds in bytes, as the leader of a term sets them.
 func WithBytes(l *statepb.Limits) *statepb.Limits {
 	bounded := &statepb.Limits{ByBytes: true}
@@ -83,6 +94,8 @@ func completeLimits(l *statepb.Limits) (*statepb.Limits, *refusal) {
 		d.OperationBytesPerUser, d.OperationBytesPerPool, d.OperationBytes = defaultUserBytes, defaultPoolBytes, defaultBytes
 		d.PoolBytesPerTree, d.PoolBytes, d.MemoryProfileBytes = defaultTreeBytes, defaultForestBytes, defaultProfileBytes
 	}
+	// Without the limit, accounts need no grant, as in logs of old.
+	d.ByGrant = l.GetByGrant()
 	for _, limit := range []struct {
 		name        string
 		value       int32
@@ -96,6 +109,7 @@ func completeLimits(l *statepb.Limits) (*statepb.Limits, *refusal) {
 		{"jobs_per_operation", l.GetJobsPerOperation(), 1, &d.JobsPerOperation},
 		{"pools_per_tree", l.GetPoolsPerTree(), 1, &d.PoolsPerTree},
 		{"memory_profiles", l.GetMemoryProfiles(), 1, &d.MemoryProfiles},
+		{"by_grant", l.GetByGrant(), 1, &d.ByGrant},
 	} {
 		switch {
 		case limit.value == 0:

@@ -30,6 +30,13 @@ const (
 	// CodeTooManyGroups: the cluster has reached the limit of groups.
 	CodeTooManyGroups = "too_many_groups"
 
+	// CodeInvalidAccount: the grant of accounts is invalid.
+	CodeInvalidAccount = "invalid_account"
+	// CodeUnknownAccount: the subject has no such grant to take away.
+	CodeUnknownAccount = "unknown_account"
+	// CodeTooManyGrants: the cluster has reached the limit of grants.
+	CodeTooManyGrants = "too_many_grants"
+
 	// CodeInvalidRevocation: the revocation names no certificates, or too much.
 	CodeInvalidRevocation = "invalid_revocation"
 	// CodeUnknownRevocation: there is no such revocation to lift.

@@ -180,6 +180,9 @@ func mayStart(r Rights, who access.Who, m *commandpb.StartOperation) error {
 		}
 	}
 	spec := m.GetSpec()
+	if err := r.mayRunAs(who, spec); err != nil {
+		return err
+	}
 	trees := spec.GetPoolTrees()
 	if len(trees) == 0 {
 		trees = []string{string(r.defaultTree)}

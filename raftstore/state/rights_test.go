@@ -156,6 +156,7 @@ func TestSubjectsStayWithinTheirRights(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		state := New()
 		state.Apply(1, treeEdit("", map[string]any{"acl": map[string]any{"use": []any{}}}))
+		state.limits = WithGrants(state.limits)
 		for i := range rapid.IntRange(1, 80).Draw(t, "steps") {
 			msg := drawCommand(t, state, i)
 			user := rapid.SampledFrom([]string{"", "ann", "bob", "eve"}).Draw(t, "subject")
@@ -182,10 +183,13 @@ type powers struct {
 	groups []string
 	pools  map[string]*statepb.Pool
 	trees  map[string]*statepb.PoolTree
+	// as has the accounts and groups of the machines; ruled says that they need a grant.
+	as    map[string]bool
+	ruled bool
 }
 
 func newPowers(records []*statepb.Record, user string) powers {
-	p := powers{user: user, pools: map[string]*statepb.Pool{}, trees: map[string]*statepb.PoolTree{}}
+	p := powers{user: user, pools: map[string]*statepb.Pool{}, trees: map[string]*statepb.PoolTree{}, as: map[string]bool{}}
 	for _, r := range records {
 		if slices.Contains(r.GetGroup().GetUsers(), user) {
 			p.groups = append(p.groups, r.GetGroup().GetName())
@@ -197,7 +201,28 @@ func newPowers(records []*statepb.Record, user string) powers {
 			}
 		}
 	}
+	for _, r := range records {
+		p.ruled = p.ruled || r.GetHeader().GetLimits().GetByGrant() > 0
+		subject := r.GetAccounts().GetSubject()
+		group, isGroup := strings.CutPrefix(subject, "group:")
+		if subject == "*" || subject == "user:"+user || isGroup && slices.Contains(p.groups, group) {
+			for _, name := range slices.Concat(r.GetAccounts().GetAccounts(), r.GetAccounts().GetGroups()) {
+				p.as[name] = true
+			}
+		}
+	}
 	return p
+}
+
+// checkAccounts fails if a new operation runs as somebody without a grant.
+func (p powers) checkAccounts(t *rapid.T, op *statepb.Operation) {
+	for _, task := range op.GetSpec().GetTasks() {
+		for _, name := range []string{task.GetUser(), task.GetGroup()} {
+			if p.ruled && name != "" && !p.as[name] {
+				t.Fatalf("%s has started operation %s as %q, with %v", p.user, op.GetId(), name, p.as)
+			}
+		}
+	}
 }
 
 // has reports whether the user has a right on a pool. An ephemeral pool that is not there yet is
@@ -265,12 +290,15 @@ func checkChanges(t *rapid.T, p powers, before, after []*statepb.Record, msg pro
 }
 
 func keyOf(r *statepb.Record) string {
-	return fmt.Sprintf("%T/%s/%s/%s/%s/%s/%s", r.GetRecord(), r.GetTree().GetName(), r.GetNode().GetId(), r.GetOperation().GetId(),
-		r.GetAllocation().GetJobId(), r.GetGroup().GetName(), r.GetProfile().GetKey())
+	return fmt.Sprintf("%T/%s/%s/%s/%s/%s/%s/%s", r.GetRecord(), r.GetTree().GetName(), r.GetNode().GetId(), r.GetOperation().GetId(),
+		r.GetAllocation().GetJobId(), r.GetGroup().GetName(), r.GetProfile().GetKey(), r.GetAccounts().GetSubject())
 }
 
 func (p powers) checkOperation(t *rapid.T, old, now *statepb.Operation, after []*statepb.Record, msg proto.Message) {
 	next := newPowers(after, p.user)
+	if old == nil {
+		p.checkAccounts(t, now)
+	}
 	for i, in := range now.GetTrees() {
 		entered := old == nil || i < len(old.GetTrees()) && old.GetTrees()[i].GetPool() != in.GetPool()
 		// An ephemeral pool of the operation is made by the command.

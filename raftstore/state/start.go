@@ -43,6 +43,7 @@ func (c operationChange) startOperation(m *commandpb.StartOperation) *refusal {
 			RetryOf:       m.GetRetryOf(),
 			CountFailures: m.GetCountFailures(),
 			ByOperator:    m.GetByOperator(),
+			NeedsGrant:    c.by != nil && !c.by.GetOperator() && c.limits.GetByGrant() > 0 && wanted(m.GetSpec()).any(),
 		},
 		given: given,
 	})

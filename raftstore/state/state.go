@@ -1,7 +1,11 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
+	"iter"
+	"maps"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -50,6 +54,8 @@ type State struct {
 	groups map[string]*statepb.Group
 	// revocations are the certificates that are no longer accepted, by revocationKey.
 	revocations map[string]*statepb.Revocation
+	// accounts are the accounts of the machines that subjects may have jobs run as, by subject.
+	accounts map[string]*statepb.Accounts
 	// quotas counts what operations take. It is derived from their records.
 	quotas quotas
 
@@ -94,6 +100,7 @@ func empty() *State {
 		mutations:   make(map[mutation]scheduling.OperationID),
 		groups:      make(map[string]*statepb.Group),
 		revocations: make(map[string]*statepb.Revocation),
+		accounts:    make(map[string]*statepb.Accounts),
 		quotas:      quotas{users: make(map[scheduling.User]usage)},
 		allocations: make(map[scheduling.JobID]*statepb.Allocation),
 		profiles:    make(map[string]*statepb.MemoryProfile),
@@ -131,4 +138,40 @@ func ApplyBy(s *State, index uint64, by *commandpb.Subject, msg proto.Message) (
 	c.trimKept()
 	s.lastTime = c.now
 	return result, c.events
+}
+
+// sorted yields a map in key order, because nothing may depend on the order of a map.
+func sorted[K cmp.Ordered, V any](m map[K]V) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			if !yield(key, m[key]) {
+				return
+			}
+		}
+	}
+}
+
+// listed returns the results of the function `of` for the values of a map, in key order.
+func listed[K cmp.Ordered, V, R any](m map[K]V, of func(V) R) []R {
+	all := make([]R, 0, len(m))
+	for _, value := range sorted(m) {
+		all = append(all, of(value))
+	}
+	return all
+}
+
+// made returns a map, and creates it first if it is nil.
+func made[K comparable, V any](m *map[K]V) map[K]V {
+	if *m == nil {
+		*m = make(map[K]V)
+	}
+	return *m
+}
+
+// orEmpty returns the value of a key, or an empty value if the key is missing.
+func orEmpty[K comparable, V any](m map[K]*V, key K) *V {
+	if value, ok := m[key]; ok {
+		return value
+	}
+	return new(V)
 }

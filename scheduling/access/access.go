@@ -5,8 +5,10 @@ package access
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"weir/scheduling"
@@ -65,6 +67,19 @@ func CheckName(what, value string) error {
 	return nil
 }
 
+// accountName matches names of users and groups of a machine.
+var accountName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}[a-z0-9_$-]?$`)
+
+// IsAccount reports whether a text is a name or a number of a user or a group of a machine. A number is
+// as strconv.FormatUint writes it, below the greatest one of 32 bits, which means nobody.
+func IsAccount(text string) bool {
+	id, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return accountName.MatchString(text)
+	}
+	return id < math.MaxUint32 && strconv.FormatUint(id, 10) == text
+}
+
 // ParseSubject returns the subject that a text names.
 func ParseSubject(text string) (Subject, error) {
 	subject := Subject(text)
@@ -101,6 +116,9 @@ func (s Subject) Group() (string, bool) { return strings.CutPrefix(string(s), gr
 
 // UserSubject returns a user as a subject.
 func UserSubject(user scheduling.User) Subject { return userPrefix + Subject(user) }
+
+// GroupSubject returns a group as a subject.
+func GroupSubject(group string) Subject { return groupPrefix + Subject(group) }
 
 // Who is somebody who asks for something. The zero Who is nobody, who has only the rights of
 // everyone.

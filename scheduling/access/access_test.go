@@ -71,6 +71,17 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
+func TestIsAccount(t *testing.T) {
+	for text, want := range map[string]bool{
+		"ann": true, "_apt": true, "a-b_c9": true, "machine$": true, "0": true, "1001": true, "4294967294": true, strings.Repeat("a", 32): true,
+		"": false, "Ann": false, "9lives": false, "a b": false, "a$b": false, "007": false, "+1": false, "-1": false, "4294967295": false, strings.Repeat("a", 33): false,
+	} {
+		if got := IsAccount(text); got != want {
+			t.Errorf("%q: %t, want %t", text, got, want)
+		}
+	}
+}
+
 func TestDenied(t *testing.T) {
 	many := slices.Repeat([]Subject{"user:u"}, 11)
 	for _, test := range []struct {
@@ -78,6 +89,7 @@ func TestDenied(t *testing.T) {
 		want   string
 	}{
 		{Denied{User: "x", What: "drain nodes"}, `user "x" may not drain nodes: only operators may (certificates with role operator)`},
+		{Denied{User: "x", What: "have jobs run as user root", Grant: "--as root"}, `user "x" may not have jobs run as user root: this needs a grant: an operator gives it with: weir account allow user:x --as root`},
 		{Denied{User: "x", What: `use pool "a"`, Right: Use, Tree: "t", Pool: "a"}, `user "x" may not use pool "a": this needs the right use on pool "a", which only operators have: it is given by weir pool acl 'a' --tree t --allow user:x=use`},
 		{Denied{User: "x", What: "w", Right: Read, Tree: "t", Pool: "a", Holders: many}, `user "x" may not w: this needs the right read on pool "a", which user:u, user:u, user:u, user:u, user:u, user:u, user:u, user:u and 3 more have: it is given by weir pool acl 'a' --tree t --allow user:x=read`},
 	} {

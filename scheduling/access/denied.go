@@ -17,6 +17,8 @@ type Denied struct {
 	// Pool is the pool on which the right would have to be given, and Tree its tree.
 	Tree scheduling.TreeName
 	Pool scheduling.PoolName
+	// Grant is the option of weir account allow that gives what is missing; "" if it is no account.
+	Grant string
 	// Holders are the subjects that have the right.
 	Holders []Subject
 }
@@ -27,6 +29,9 @@ const maxHolders = 8
 // Error says who may not do what, which right is missing, who has it, and how it is given.
 func (d *Denied) Error() string {
 	text := fmt.Sprintf("user %q may not %s: ", d.User, d.What)
+	if d.Grant != "" {
+		return text + fmt.Sprintf("this needs a grant: an operator gives it with: weir account allow %s %s", UserSubject(d.User), d.Grant)
+	}
 	if d.Right == "" {
 		return text + "only operators may (certificates with role operator)"
 	}

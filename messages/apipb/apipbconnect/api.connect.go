@@ -165,6 +165,11 @@ const (
 	AccessServiceGroupsProcedure = "/weir.api.v1.AccessService/Groups"
 	// AccessServiceEditGroupProcedure is the fully-qualified name of the AccessService's EditGroup RPC.
 	AccessServiceEditGroupProcedure = "/weir.api.v1.AccessService/EditGroup"
+	// AccessServiceAccountsProcedure is the fully-qualified name of the AccessService's Accounts RPC.
+	AccessServiceAccountsProcedure = "/weir.api.v1.AccessService/Accounts"
+	// AccessServiceEditAccountsProcedure is the fully-qualified name of the AccessService's
+	// EditAccounts RPC.
+	AccessServiceEditAccountsProcedure = "/weir.api.v1.AccessService/EditAccounts"
 	// AccessServiceRevocationsProcedure is the fully-qualified name of the AccessService's Revocations
 	// RPC.
 	AccessServiceRevocationsProcedure = "/weir.api.v1.AccessService/Revocations"
@@ -1929,6 +1934,10 @@ type AccessServiceClient interface {
 	Groups(context.Context, *connect.Request[apipb.GroupsRequest]) (*connect.Response[apipb.GroupsResponse], error)
 	// EditGroup changes the users of a group, makes it or removes it. It is for operators.
 	EditGroup(context.Context, *connect.Request[apipb.EditGroupRequest]) (*connect.Response[apipb.EditGroupResponse], error)
+	// Accounts shows as whom subjects may have jobs run on the machines.
+	Accounts(context.Context, *connect.Request[apipb.AccountsRequest]) (*connect.Response[apipb.AccountsResponse], error)
+	// EditAccounts changes that for one subject. It is for operators.
+	EditAccounts(context.Context, *connect.Request[apipb.EditAccountsRequest]) (*connect.Response[apipb.EditAccountsResponse], error)
 	// Revocations shows the certificates that are no longer accepted.
 	Revocations(context.Context, *connect.Request[apipb.RevocationsRequest]) (*connect.Response[apipb.RevocationsResponse], error)
 	// Revoke has certificates no longer accepted, or accepted again. It is for operators.
@@ -1970,6 +1979,18 @@ func NewAccessServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(accessServiceMethods.ByName("EditGroup")),
 			connect.WithClientOptions(opts...),
 		),
+		accounts: connect.NewClient[apipb.AccountsRequest, apipb.AccountsResponse](
+			httpClient,
+			baseURL+AccessServiceAccountsProcedure,
+			connect.WithSchema(accessServiceMethods.ByName("Accounts")),
+			connect.WithClientOptions(opts...),
+		),
+		editAccounts: connect.NewClient[apipb.EditAccountsRequest, apipb.EditAccountsResponse](
+			httpClient,
+			baseURL+AccessServiceEditAccountsProcedure,
+			connect.WithSchema(accessServiceMethods.ByName("EditAccounts")),
+			connect.WithClientOptions(opts...),
+		),
 		revocations: connect.NewClient[apipb.RevocationsRequest, apipb.RevocationsResponse](
 			httpClient,
 			baseURL+AccessServiceRevocationsProcedure,
@@ -1987,12 +2008,14 @@ func NewAccessServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 
 // accessServiceClient implements AccessServiceClient.
 type accessServiceClient struct {
-	whoAmI      *connect.Client[apipb.WhoAmIRequest, apipb.WhoAmIResponse]
-	mayI        *connect.Client[apipb.MayIRequest, apipb.MayIResponse]
-	groups      *connect.Client[apipb.GroupsRequest, apipb.GroupsResponse]
-	editGroup   *connect.Client[apipb.EditGroupRequest, apipb.EditGroupResponse]
-	revocations *connect.Client[apipb.RevocationsRequest, apipb.RevocationsResponse]
-	revoke      *connect.Client[apipb.RevokeRequest, apipb.RevokeResponse]
+	whoAmI       *connect.Client[apipb.WhoAmIRequest, apipb.WhoAmIResponse]
+	mayI         *connect.Client[apipb.MayIRequest, apipb.MayIResponse]
+	groups       *connect.Client[apipb.GroupsRequest, apipb.GroupsResponse]
+	editGroup    *connect.Client[apipb.EditGroupRequest, apipb.EditGroupResponse]
+	accounts     *connect.Client[apipb.AccountsRequest, apipb.AccountsResponse]
+	editAccounts *connect.Client[apipb.EditAccountsRequest, apipb.EditAccountsResponse]
+	revocations  *connect.Client[apipb.RevocationsRequest, apipb.RevocationsResponse]
+	revoke       *connect.Client[apipb.RevokeRequest, apipb.RevokeResponse]
 }
 
 // WhoAmI calls weir.api.v1.AccessService.WhoAmI.
@@ -2015,6 +2038,16 @@ func (c *accessServiceClient) EditGroup(ctx context.Context, req *connect.Reques
 	return c.editGroup.CallUnary(ctx, req)
 }
 
+// Accounts calls weir.api.v1.AccessService.Accounts.
+func (c *accessServiceClient) Accounts(ctx context.Context, req *connect.Request[apipb.AccountsRequest]) (*connect.Response[apipb.AccountsResponse], error) {
+	return c.accounts.CallUnary(ctx, req)
+}
+
+// EditAccounts calls weir.api.v1.AccessService.EditAccounts.
+func (c *accessServiceClient) EditAccounts(ctx context.Context, req *connect.Request[apipb.EditAccountsRequest]) (*connect.Response[apipb.EditAccountsResponse], error) {
+	return c.editAccounts.CallUnary(ctx, req)
+}
+
 // Revocations calls weir.api.v1.AccessService.Revocations.
 func (c *accessServiceClient) Revocations(ctx context.Context, req *connect.Request[apipb.RevocationsRequest]) (*connect.Response[apipb.RevocationsResponse], error) {
 	return c.revocations.CallUnary(ctx, req)
@@ -2034,6 +2067,10 @@ type AccessServiceHandler interface {
 	Groups(context.Context, *connect.Request[apipb.GroupsRequest]) (*connect.Response[apipb.GroupsResponse], error)
 	// EditGroup changes the users of a group, makes it or removes it. It is for operators.
 	EditGroup(context.Context, *connect.Request[apipb.EditGroupRequest]) (*connect.Response[apipb.EditGroupResponse], error)
+	// Accounts shows as whom subjects may have jobs run on the machines.
+	Accounts(context.Context, *connect.Request[apipb.AccountsRequest]) (*connect.Response[apipb.AccountsResponse], error)
+	// EditAccounts changes that for one subject. It is for operators.
+	EditAccounts(context.Context, *connect.Request[apipb.EditAccountsRequest]) (*connect.Response[apipb.EditAccountsResponse], error)
 	// Revocations shows the certificates that are no longer accepted.
 	Revocations(context.Context, *connect.Request[apipb.RevocationsRequest]) (*connect.Response[apipb.RevocationsResponse], error)
 	// Revoke has certificates no longer accepted, or accepted again. It is for operators.
@@ -2071,6 +2108,18 @@ func NewAccessServiceHandler(svc AccessServiceHandler, opts ...connect.HandlerOp
 		connect.WithSchema(accessServiceMethods.ByName("EditGroup")),
 		connect.WithHandlerOptions(opts...),
 	)
+	accessServiceAccountsHandler := connect.NewUnaryHandler(
+		AccessServiceAccountsProcedure,
+		svc.Accounts,
+		connect.WithSchema(accessServiceMethods.ByName("Accounts")),
+		connect.WithHandlerOptions(opts...),
+	)
+	accessServiceEditAccountsHandler := connect.NewUnaryHandler(
+		AccessServiceEditAccountsProcedure,
+		svc.EditAccounts,
+		connect.WithSchema(accessServiceMethods.ByName("EditAccounts")),
+		connect.WithHandlerOptions(opts...),
+	)
 	accessServiceRevocationsHandler := connect.NewUnaryHandler(
 		AccessServiceRevocationsProcedure,
 		svc.Revocations,
@@ -2093,6 +2142,10 @@ func NewAccessServiceHandler(svc AccessServiceHandler, opts ...connect.HandlerOp
 			accessServiceGroupsHandler.ServeHTTP(w, r)
 		case AccessServiceEditGroupProcedure:
 			accessServiceEditGroupHandler.ServeHTTP(w, r)
+		case AccessServiceAccountsProcedure:
+			accessServiceAccountsHandler.ServeHTTP(w, r)
+		case AccessServiceEditAccountsProcedure:
+			accessServiceEditAccountsHandler.ServeHTTP(w, r)
 		case AccessServiceRevocationsProcedure:
 			accessServiceRevocationsHandler.ServeHTTP(w, r)
 		case AccessServiceRevokeProcedure:
@@ -2120,6 +2173,14 @@ func (UnimplementedAccessServiceHandler) Groups(context.Context, *connect.Reques
 
 func (UnimplementedAccessServiceHandler) EditGroup(context.Context, *connect.Request[apipb.EditGroupRequest]) (*connect.Response[apipb.EditGroupResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.AccessService.EditGroup is not implemented"))
+}
+
+func (UnimplementedAccessServiceHandler) Accounts(context.Context, *connect.Request[apipb.AccountsRequest]) (*connect.Response[apipb.AccountsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.AccessService.Accounts is not implemented"))
+}
+
+func (UnimplementedAccessServiceHandler) EditAccounts(context.Context, *connect.Request[apipb.EditAccountsRequest]) (*connect.Response[apipb.EditAccountsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.AccessService.EditAccounts is not implemented"))
 }
 
 func (UnimplementedAccessServiceHandler) Revocations(context.Context, *connect.Request[apipb.RevocationsRequest]) (*connect.Response[apipb.RevocationsResponse], error) {
