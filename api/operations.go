@@ -110,7 +110,7 @@ func (s operations) List(ctx context.Context, req *connect.Request[apipb.ListOpe
 	}
 	out := &apipb.ListOperationsResponse{}
 	err = s.read(ctx, "list operations", func(st *state.State) error {
-		past := m.GetAfter() == ""
+		past, left := m.GetAfter() == "", s.cfg.Limits.AnswerBytes
 		rights := state.RightsIn(st)
 		who := rights.Who(askerOf(ctx).subject())
 		for _, op := range slices.Backward(slices.Collect(st.Operations())) {
@@ -132,6 +132,10 @@ func (s operations) List(ctx context.Context, req *connect.Request[apipb.ListOpe
 			}
 			if hidden != nil {
 				shown = cut(shown, hidden)
+			}
+			if left -= proto.Size(shown); left < 0 && len(out.GetOperations()) > 0 {
+				out.Incomplete = true
+				break
 			}
 			out.Operations = append(out.Operations, shown)
 		}
