@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -88,7 +91,7 @@ func (d desk) schedulerView(ctx context.Context, leader *actor.PID, m *actorpb.S
 	d.system.Root.Send(leader, viewRequest{m, func(v *actorpb.SchedulerView) { answers <- v }, func() bool { return ctx.Err() != nil }})
 	select {
 	case view := <-answers:
-		return d.post(view)
+		return d.post(partOf(view, m.GetAfter(), viewBytes))
 	case <-ctx.Done():
 		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "scheduler did not respond in time"}
 	}
@@ -99,7 +102,7 @@ func (d desk) schedulerView(ctx context.Context, leader *actor.PID, m *actorpb.S
 func (d desk) post(view *actorpb.SchedulerView) *actorpb.SchedulerView {
 	shown := &actorpb.SchedulerView{
 		Time: view.GetTime(), Term: view.GetTerm(), Elements: view.GetElements(), Total: view.GetTotal(), Updated: view.GetUpdated(),
-		Explanations: view.GetExplanations(),
+		Explanations: view.GetExplanations(), Next: view.GetNext(),
 	}
 	if shown.Time == nil {
 		shown.Time = timestamppb.New(d.cfg.Clock.Now())
@@ -156,7 +159,80 @@ func (d desk) readOutput(ctx context.Context, m *actorpb.ReadOutput) proto.Messa
 
 // SchedulerView returns the view of the leader's engines.
 func (r *Replica) SchedulerView(ctx context.Context, m *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error) {
-	return askLeader[*actorpb.SchedulerView](ctx, r, m)
+	view, err := askLeader[*actorpb.SchedulerView](ctx, r, m)
+	if err != nil || view.GetNext() == "" {
+		return view, err
+	}
+	// The parts may be of different moments, so an element may be missing that has just come.
+	view = &actorpb.SchedulerView{
+		Time: view.GetTime(), Term: view.GetTerm(), Total: view.GetTotal(), Updated: view.GetUpdated(), Explanations: view.GetExplanations(),
+		Elements: slices.Clone(view.GetElements()), Nodes: slices.Clone(view.GetNodes()), Next: view.GetNext(),
+	}
+	for view.GetNext() != "" {
+		more := proto.CloneOf(m)
+		more.After = view.GetNext()
+		part, err := askLeader[*actorpb.SchedulerView](ctx, r, more)
+		if err != nil {
+			return nil, err
+		}
+		view.Elements, view.Nodes = append(view.Elements, part.GetElements()...), append(view.Nodes, part.GetNodes()...)
+		view.Next = part.GetNext()
+	}
+	return view, nil
+}
+
+// viewBytes bounds one part of a view; the latest reports of its nodes are added to it. It is well
+// below what a message may have (remote.Limits.MaxMessageBytes).
+const viewBytes = 2 << 20
+
+// partOf returns the part of a view that follows `after` in the order of names, of about limit bytes;
+// the view itself if that is not too large. Its Next is where it goes on.
+func partOf(view *actorpb.SchedulerView, after string, limit int) *actorpb.SchedulerView {
+	if after == "" && proto.Size(view) <= limit {
+		return view
+	}
+	element := func(e *actorpb.ElementView) string {
+		kind := "operation"
+		if e.GetPool() {
+			kind = "pool"
+		}
+		return strings.Join([]string{"element", e.GetTree(), kind, e.GetId()}, "\x00")
+	}
+	node := func(n *actorpb.NodeView) string { return "node\x00" + n.GetId() }
+	part := &actorpb.SchedulerView{Time: view.GetTime(), Term: view.GetTerm(), Total: view.GetTotal(), Updated: view.GetUpdated()}
+	if after == "" {
+		part.Explanations = view.GetExplanations()
+	}
+	first := after
+	part.Elements, limit, part.Next = following(view.GetElements(), element, first, limit, true)
+	if part.GetNext() != "" {
+		return part
+	}
+	if n := len(part.GetElements()); n > 0 {
+		first = element(part.GetElements()[n-1])
+	}
+	part.Nodes, _, part.Next = following(view.GetNodes(), node, first, limit, len(part.GetElements()) == 0)
+	return part
+}
+
+// following returns the messages after a key, in the order of their keys, of limit bytes together; at
+// least one if that is asked for. Left is how many bytes are left, and next the key of the last one
+// before those that are left out; empty if none are.
+func following[M proto.Message](all []M, key func(M) string, after string, limit int, one bool) (some []M, left int, next string) {
+	keys := make(map[string]M, len(all))
+	for _, m := range all {
+		if k := key(m); k > after {
+			keys[k] = m
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		size := proto.Size(keys[k])
+		if size > limit && !(one && len(some) == 0) {
+			return some, 0, after
+		}
+		some, limit, after = append(some, keys[k]), limit-size, k
+	}
+	return some, limit, ""
 }
 
 // PoolHistory returns the pool history that the leader has recorded.

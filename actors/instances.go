@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"weir/actors/operation"
 	"weir/actors/signal"
 	"weir/messages/actorpb"
@@ -21,8 +23,13 @@ const (
 	// instancesKept is how long the last answers for an operation are remembered without readers:
 	// a reader that returns within that time gets only the changes.
 	instancesKept = 30 * time.Second
-	// maxInstancesKept is how many past answers of an operation are remembered.
+	// maxInstancesKept is how many past answers of an operation are remembered, and maxPartsKept how
+	// many parts of answers.
 	maxInstancesKept = 8
+	maxPartsKept     = 64
+	// instancesBytes bounds the instances in one answer to an agent: below what a message may have
+	// (remote.Limits.MaxMessageBytes). So many are 10,000 or more.
+	instancesBytes = 2 << 20
 )
 
 // newsdesk wakes readers that wait for changes of the jobs of an operation.
@@ -46,6 +53,15 @@ type awaited struct {
 	finding sync.Mutex
 	// past holds recent answers, the latest last. They share unchanged instances.
 	past []*actorpb.Instances
+	// parts are recent parts of answers that were too large, the latest last.
+	parts []instancesPart
+}
+
+// instancesPart is a part of the way from one version to another.
+type instancesPart struct {
+	from, to string
+	// told is the answer, and known what a reader has that had the version `from`.
+	told, known *actorpb.Instances
 }
 
 func newNewsdesk() *newsdesk { return &newsdesk{waiting: map[string]*awaited{}} }
@@ -126,7 +142,52 @@ func (of *awaited) had(version string) *actorpb.Instances {
 			return past
 		}
 	}
+	for _, part := range of.parts {
+		if part.known.GetVersion() == version {
+			return part.known
+		}
+	}
 	return nil
+}
+
+// changes returns what has changed since an earlier version, of which nothing need be known. If that
+// has more than limit bytes it is the first part, which leads to a version of its own; a reader that
+// asks for what has changed since gets the next part at once.
+func (of *awaited) changes(now, before *actorpb.Instances, limit int) *actorpb.Instances {
+	all := now.ChangedSince(before)
+	if proto.Size(all) <= limit || len(all.GetInstances())+len(all.GetForgotten()) == 0 {
+		return all
+	}
+	of.finding.Lock()
+	defer of.finding.Unlock()
+	from, to := all.GetSince(), now.GetVersion()
+	for _, part := range of.parts {
+		if part.from == from && part.to == to {
+			return part.told
+		}
+	}
+	var had []*actorpb.Instance
+	if from != "" {
+		had = before.GetInstances()
+	}
+	told := &actorpb.Instances{OperationId: now.GetOperationId(), Since: from}
+	for _, in := range all.GetInstances() {
+		if limit -= proto.Size(in); limit < 0 && len(told.GetInstances()) > 0 {
+			break
+		}
+		told.Instances = append(told.Instances, in)
+	}
+	for _, job := range all.GetForgotten() {
+		if limit -= len(job); limit < 0 && len(told.GetInstances())+len(told.GetForgotten()) > 0 {
+			break
+		}
+		told.Forgotten = append(told.Forgotten, job)
+	}
+	known := &actorpb.Instances{OperationId: now.GetOperationId(), Instances: actorpb.InstanceChanges.Apply(had, told.GetInstances(), told.GetForgotten())}
+	known.Version = signal.Version(known)
+	told.Version = known.GetVersion()
+	of.parts = append(of.parts[max(0, len(of.parts)+1-maxPartsKept):], instancesPart{from, to, told, known})
+	return told
 }
 
 // stir signals a change. The caller holds the desk's mu.
@@ -195,7 +256,7 @@ func (r *Replica) Instances(ctx context.Context, operation, version string) *act
 }
 
 // InstanceChanges is like Instances, but returns only the changes since the given version, if this
-// replica still remembers that version.
+// replica still remembers that version, and only a part of what is too large for a message.
 func (r *Replica) InstanceChanges(ctx context.Context, operation, version string) *actorpb.Instances {
 	return r.news.await(ctx, operation, version, true, func() *actorpb.Instances { return r.instancesOf(operation) })
 }
@@ -209,7 +270,7 @@ func (n *newsdesk) await(ctx context.Context, operation, version string, changes
 		now, changed := of.look(find)
 		if now.GetVersion() != version || now.GetOver() || ctx.Err() != nil {
 			if changes {
-				return now.ChangedSince(of.had(version))
+				return of.changes(now, of.had(version), instancesBytes)
 			}
 			return now
 		}

@@ -89,7 +89,7 @@ func TestEveryLimitIsNeeded(t *testing.T) {
 	for name, spoil := range map[string]func(*Limits){
 		"calls": func(l *Limits) { l.Calls = 0 }, "watches": func(l *Limits) { l.Watches = -1 },
 		"outputs": func(l *Limits) { l.Outputs = 0 }, "queue_time": func(l *Limits) { l.QueueTime = 0 },
-		"message_bytes": func(l *Limits) { l.MessageBytes = 0 }, "patience": func(l *Limits) { l.Patience = 0 },
+		"message_bytes": func(l *Limits) { l.MessageBytes = 0 }, "answer_bytes": func(l *Limits) { l.AnswerBytes = 0 }, "patience": func(l *Limits) { l.Patience = 0 },
 		"max_wait": func(l *Limits) { l.MaxWait = 0 }, "keep_alive": func(l *Limits) { l.KeepAlive = 0 }, "retry_after": func(l *Limits) { l.RetryAfter = 0 },
 	} {
 		l := DefaultLimits()

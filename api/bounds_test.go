@@ -2,11 +2,13 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
@@ -75,5 +77,34 @@ func TestTextsOfRequestsAreBounded(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestOperationsAreListedInParts (T4) has more operations than an answer may have bytes, though fewer
+// than its limit: the answer is incomplete, and the next one goes on where it ended.
+func TestOperationsAreListedInParts(t *testing.T) {
+	s := newSite(t, func(l *Limits) { l.AnswerBytes = 2000 })
+	for range 12 {
+		s.get("OperationService/Start", startBody(1, fmt.Sprintf(`, "title": %q`, strings.Repeat("x", 250))))
+	}
+	listed := map[string]bool{}
+	after, answers := "", 0
+	for {
+		answer := &apipb.ListOperationsResponse{}
+		if err := protojson.Unmarshal([]byte(s.post("OperationService/List", fmt.Sprintf(`{"limit": 1000, "after": %q}`, after)).raw), answer); err != nil {
+			t.Fatal(err)
+		}
+		if size := proto.Size(answer); size > 2500 {
+			t.Fatalf("an answer has %d bytes", size)
+		}
+		for _, op := range answer.GetOperations() {
+			listed[op.GetId()], after = true, op.GetId()
+		}
+		if answers++; !answer.GetIncomplete() || answers > 20 {
+			break
+		}
+	}
+	if len(listed) != 12 || answers < 3 {
+		t.Errorf("%d answers list %d operations", answers, len(listed))
 	}
 }

@@ -91,6 +91,9 @@ type Limits struct {
 	// Computing is how many calls may compute at once. Default: half of the processors, at least one,
 	// so that the others are left for the log, the scheduler and the connections.
 	Computing int
+	// AnswerBytes is about the largest list of pools in one answer; the next one has the rest.
+	// Default 48 MiB: clients read up to 64 MiB.
+	AnswerBytes int
 	// Patience bounds every call that does not wait, also one with a later deadline or
 	// none. Default 10 s: longer than an election.
 	Patience time.Duration
@@ -110,7 +113,7 @@ type Limits struct {
 // DefaultLimits returns the default of every limit.
 func DefaultLimits() Limits {
 	return Limits{
-		Calls: 1024, Watches: 4096, Outputs: 256, QueueTime: 500 * time.Millisecond, MessageBytes: 2 << 20,
+		Calls: 1024, Watches: 4096, Outputs: 256, QueueTime: 500 * time.Millisecond, MessageBytes: 2 << 20, AnswerBytes: 48 << 20,
 		LargeRequests: 8, AtLeader: 64, Computing: max(1, runtime.GOMAXPROCS(0)/2), Patience: 10 * time.Second, MaxWait: 10 * time.Minute,
 		KeepAlive: 5 * time.Second, Stall: 10 * time.Second, RetryAfter: 200 * time.Millisecond,
 	}
@@ -122,7 +125,7 @@ func (l Limits) Validate() error {
 		name string
 		ok   bool
 	}{
-		{"calls", l.Calls > 0}, {"watches", l.Watches > 0}, {"outputs", l.Outputs > 0}, {"queue_time", l.QueueTime > 0}, {"message_bytes", l.MessageBytes > 0},
+		{"calls", l.Calls > 0}, {"watches", l.Watches > 0}, {"outputs", l.Outputs > 0}, {"queue_time", l.QueueTime > 0}, {"message_bytes", l.MessageBytes > 0}, {"answer_bytes", l.AnswerBytes > 0},
 		{"large_requests", l.LargeRequests > 0}, {"at_leader", l.AtLeader > 0}, {"computing", l.Computing > 0},
 		{"patience", l.Patience > 0}, {"max_wait", l.MaxWait > 0}, {"keep_alive", l.KeepAlive > 0}, {"stall", l.Stall > 0}, {"retry_after", l.RetryAfter > 0},
 	} {

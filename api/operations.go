@@ -135,8 +135,9 @@ func (s operations) List(ctx context.Context, req *connect.Request[apipb.ListOpe
 		latestFirst = latestFirst[at+1:]
 	}
 	// View blocks changes to the state, and rights of operations may be long.
+	of := listing{request: m, limit: limit, left: s.cfg.Limits.AnswerBytes, out: out}
 	for some := range slices.Chunk(latestFirst, operationsSearched) {
-		s.cfg.Store.View(func(st *state.State) { err = listed(st, askerOf(ctx).sight(st), some, m, limit, out) })
+		s.cfg.Store.View(func(st *state.State) { err = of.add(st, askerOf(ctx).sight(st), some) })
 		if err != nil || out.GetIncomplete() {
 			break
 		}
@@ -147,16 +148,24 @@ func (s operations) List(ctx context.Context, req *connect.Request[apipb.ListOpe
 	return answer(out, err)
 }
 
-// listed adds those of some operations that a list request selects, as the caller may see them. It
-// sets Incomplete if there are more than the limit.
-func listed(st *state.State, seen sight, some []scheduling.OperationID, m *apipb.ListOperationsRequest, limit int, out *apipb.ListOperationsResponse) error {
+// listing is an answer to a list request in the making.
+type listing struct {
+	request *apipb.ListOperationsRequest
+	// limit is how many operations it may have; left, how many bytes more.
+	limit, left int
+	out         *apipb.ListOperationsResponse
+}
+
+// add adds those of some operations that the request selects, as the caller may see them. It sets
+// Incomplete if there are more than fit.
+func (l *listing) add(st *state.State, seen sight, some []scheduling.OperationID) error {
 	for _, id := range some {
 		op, ok := st.Operation(id)
-		if !ok || !selects(m, op, seen) {
+		if !ok || !selects(l.request, op, seen) {
 			continue
 		}
-		if len(out.Operations) == limit {
-			out.Incomplete = true
+		if len(l.out.Operations) == l.limit {
+			l.out.Incomplete = true
 			return nil
 		}
 		shown, err := operationOf(op, false)
@@ -166,7 +175,11 @@ func listed(st *state.State, seen sight, some []scheduling.OperationID, m *apipb
 		if hidden := seen.Operation(seen.who, access.Read, op, "see all of"); hidden != nil {
 			shown = cut(shown, hidden)
 		}
-		out.Operations = append(out.Operations, shown)
+		if l.left -= proto.Size(shown); l.left < 0 && len(l.out.GetOperations()) > 0 {
+			l.out.Incomplete = true
+			return nil
+		}
+		l.out.Operations = append(l.out.Operations, shown)
 	}
 	return nil
 }

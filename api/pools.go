@@ -78,7 +78,7 @@ func (t treeIn) shown(p pooltree.Pool) (*apipb.Pool, error) {
 		out.Options = &structpb.Struct{}
 		return out, nil
 	}
-	i := slices.IndexFunc(t.record.GetPools(), func(r *statepb.Pool) bool { return r.GetName() == string(p.Name) })
+	i, _ := slices.BinarySearchFunc(t.record.GetPools(), string(p.Name), func(r *statepb.Pool, name string) int { return cmp.Compare(r.GetName(), name) })
 	out.Options = orEmpty(t.record.GetPools()[i].GetOptions())
 	return out, nil
 }
@@ -92,7 +92,8 @@ func orEmpty(options *structpb.Struct) *structpb.Struct {
 }
 
 // list returns the pools of a tree for which pick returns true, parents before children.
-// It calls pick for the root first.
+// It calls pick for the root first. Pools beyond answerBytes are left out; the answer says how many,
+// and after which one they are.
 func (s pools) list(ctx context.Context, what, tree string, pick func(scheduling.PoolName) bool) (*apipb.ListPoolsResponse, error) {
 	out := &apipb.ListPoolsResponse{}
 	err := s.read(ctx, what, func(st *state.State) error {
@@ -101,13 +102,22 @@ func (s pools) list(ctx context.Context, what, tree string, pick func(scheduling
 			return err
 		}
 		out.Tree, out.Revision, out.TreeOptions = string(t.name), t.record.GetRevision(), orEmpty(t.record.GetOptions())
+		left := s.cfg.Limits.AnswerBytes
 		for _, p := range append([]pooltree.Pool{{Name: scheduling.RootPool}}, t.pools.ParentsFirst()...) {
 			if !pick(p.Name) {
+				continue
+			}
+			if out.GetNext() != "" {
+				out.LeftOut++
 				continue
 			}
 			shown, err := t.shown(p)
 			if err != nil {
 				return err
+			}
+			if left -= proto.Size(shown) + poolViewBytes; left < 0 && len(out.GetPools()) > 0 {
+				out.Next, out.LeftOut = out.GetPools()[len(out.GetPools())-1].GetName(), 1
+				continue
 			}
 			out.Pools = append(out.Pools, shown)
 		}
@@ -127,6 +137,9 @@ func (s pools) list(ctx context.Context, what, tree string, pick func(scheduling
 	return out, nil
 }
 
+// poolViewBytes is about what addPoolView adds to a pool.
+const poolViewBytes = 500
+
 // addPoolView adds the leader's scheduler's view of a pool.
 func addPoolView(shown *apipb.Pool, e *actorpb.ElementView) {
 	shown.FairShare, shown.UsageShare, shown.DemandShare = &e.FairShare, &e.UsageShare, &e.DemandShare
@@ -139,9 +152,21 @@ func addPoolView(shown *apipb.Pool, e *actorpb.ElementView) {
 	}
 }
 
-// List shows all pools of a tree.
+// List shows all pools of a tree, or those after one.
 func (s pools) List(ctx context.Context, req *connect.Request[apipb.ListPoolsRequest]) (*connect.Response[apipb.ListPoolsResponse], error) {
-	out, err := s.list(ctx, "list pools", req.Msg.GetTree(), func(name scheduling.PoolName) bool { return name != scheduling.RootPool })
+	const what = "list pools"
+	after := scheduling.PoolName(req.Msg.GetAfter())
+	passed := after == ""
+	out, err := s.list(ctx, what, req.Msg.GetTree(), func(name scheduling.PoolName) bool {
+		if name == scheduling.RootPool || !passed {
+			passed = passed || name == after
+			return false
+		}
+		return true
+	})
+	if err == nil && !passed {
+		err = fail(connect.CodeNotFound, state.CodeUnknownPool, "%s: there is no pool %q in tree %q any more: list them again from the first", what, after, out.GetTree())
+	}
 	return answer(out, err)
 }
 

@@ -1,10 +1,14 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/messages/actorpb"
@@ -276,4 +280,39 @@ func TestRootIsNamedAsOtherPools(t *testing.T) {
 	if got := s.post("PoolService/Edit", `{"edits": [{"remove": "<Root>"}]}`); !strings.Contains(got.raw, "not allowed for the root pool") {
 		t.Errorf("the root is removed: %d %s", got.status, got.raw)
 	}
+}
+
+// TestPoolsAreListedInParts (T4) has more pools than an answer may have bytes: each answer says how
+// many it leaves out, and each pool is in one of them.
+func TestPoolsAreListedInParts(t *testing.T) {
+	s := newSite(t, func(l *Limits) { l.AnswerBytes = 10_000 })
+	const made = 40
+	for i := range made {
+		s.get("PoolService/Edit", fmt.Sprintf(`{"edits": [{"create": {"name": "p%02d", "options": {"weight": 2}}}]}`, i))
+	}
+	var names []string
+	after := ""
+	for {
+		answer := &apipb.ListPoolsResponse{}
+		if err := protojson.Unmarshal([]byte(s.post("PoolService/List", fmt.Sprintf(`{"after": %q}`, after)).raw), answer); err != nil {
+			t.Fatal(err)
+		}
+		if size := proto.Size(answer); size > 12_000 || len(answer.GetPools()) == 0 {
+			t.Fatalf("an answer of %d pools has %d bytes", len(answer.GetPools()), size)
+		}
+		for _, p := range answer.GetPools() {
+			names = append(names, p.GetName())
+		}
+		if left := made + 1 - len(names); int(answer.GetLeftOut()) != left || (answer.GetNext() == "") != (left == 0) {
+			t.Fatalf("%d pools are left out, next %q; want %d", answer.GetLeftOut(), answer.GetNext(), left)
+		}
+		if after = answer.GetNext(); after == "" {
+			break
+		}
+	}
+	if want := slices.Clone(names); len(slices.Compact(want)) != made+1 || !slices.IsSorted(names) {
+		t.Errorf("listed are %v", names)
+	}
+	want(t, s.get("PoolService/Get", `{"name": "p39"}`), "p39", "pool", "name")
+	s.refused("PoolService/List", `{"after": "gone"}`, "unknown_pool")
 }

@@ -189,7 +189,8 @@ func (a *gatewayActor) instances(m *remote.Inbound, msg *actorpb.InstancesReques
 	wait := max(min(time.Duration(msg.GetWaitMillis())*time.Millisecond, a.patience(m)-answerReserve), 0)
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
-	if msg.GetChanges() {
+	// Without a version, what has changed is everything, in parts if it is large.
+	if msg.GetChanges() || msg.GetVersion() == "" {
 		return a.cfg.Replica.InstanceChanges(ctx, msg.GetOperationId(), msg.GetVersion())
 	}
 	return a.cfg.Replica.Instances(ctx, msg.GetOperationId(), msg.GetVersion())

@@ -249,15 +249,24 @@ func (a *nodeActor) look() {
 		return
 	}
 	diff := a.session.Compare(a.cfg.StateNow(), granted)
+	a.order(diff, index)
+	for diff.More {
+		diff = a.session.Compare(a.cfg.StateNow(), granted)
+		a.order(diff, index)
+	}
+	if len(diff.Vanished) > 0 {
+		a.giveUp(lifecycle.AbortDisappearedFromNode, diff.Vanished)
+	}
+}
+
+// order sends the agent the orders of a difference.
+func (a *nodeActor) order(diff Difference, index uint64) {
 	if len(diff.Start)+len(diff.Abort) > 0 {
 		a.cfg.Agents.Send(a.cfg.ID, &actorpb.NodePlan{
 			Token: &actorpb.Token{Term: a.cfg.Term, Index: index},
 			Start: diff.Start,
 			Abort: diff.Abort,
 		})
-	}
-	if len(diff.Vanished) > 0 {
-		a.giveUp(lifecycle.AbortDisappearedFromNode, diff.Vanished)
 	}
 }
 

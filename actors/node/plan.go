@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"weir/messages/actorpb"
 	"weir/messages/statepb"
 	"weir/scheduling/lifecycle"
@@ -26,20 +28,47 @@ type Difference struct {
 	// Vanished are allocations that were granted to another incarnation of the node; that
 	// incarnation ended with its state folder.
 	Vanished []string
+	// left is how many bytes of orders may still be added.
+	left int
+	// More is set if there are more orders than a message may have bytes. They are in the next
+	// difference.
+	More bool
 }
+
+// planBytes bounds the orders of one message to an agent. All orders of a large node usually fit.
+const planBytes = 1 << 20
 
 // Empty reports whether there is no difference.
 func (d Difference) Empty() bool { return len(d.Start)+len(d.Abort)+len(d.Vanished) == 0 }
 
+// add adds the orders about a job, of which either may be nil. It returns false, and sets More, if
+// there is no room for them.
+func (d *Difference) add(start *actorpb.StartJob, abort *actorpb.AbortJob) bool {
+	size := proto.Size(start) + proto.Size(abort)
+	if d.left -= size; d.left < 0 && len(d.Start)+len(d.Abort) > 0 {
+		// Orders about later jobs wait, too: the first ones are older.
+		d.left, d.More = 0, true
+		return false
+	}
+	if start != nil {
+		d.Start = append(d.Start, start)
+	}
+	if abort != nil {
+		d.Abort = append(d.Abort, abort)
+	}
+	return true
+}
+
 // Compare returns the difference between the committed allocations of a node and the jobs that its
-// agent has. It leaves out orders that were sent less than a resend pause ago.
+// agent has. It leaves out orders that were sent less than a resend pause ago, and those beyond
+// planBytes.
 //
 // A job that has to end before the agent has it is started and ended in one plan, so that the agent
 // reports its end like any other. A job with a grace period is left alone once its agent has
 // confirmed the deadline; if the job is still there after the deadline, the order to end at once is
 // repeated.
 func (s *Session) Compare(now time.Time, granted []Granted) Difference {
-	var diff Difference
+	diff := Difference{left: planBytes}
 	known := make(map[string]bool, len(granted))
 	for _, g := range granted {
 		id := g.Allocation.GetJobId()
@@ -52,11 +81,16 @@ func (s *Session) Compare(now time.Time, granted []Granted) Difference {
 		if held && (g.Stop == nil || job.GetPhase() == actorpb.PhaseEnded || s.leaves(now, job, g.Stop)) || s.toldLately(now, id, g.Stop) {
 			continue
 		}
+		var start *actorpb.StartJob
+		var abort *actorpb.AbortJob
 		if !held {
-			diff.Start = append(diff.Start, startJob(g))
+			start = startJob(g)
 		}
 		if g.Stop != nil {
-			diff.Abort = append(diff.Abort, abortJob(now, g))
+			abort = abortJob(now, g)
+		}
+		if !diff.add(start, abort) {
+			continue
 		}
 		s.told[toldKey(id, g.Stop != nil)] = told{now, g.Stop.Deadline()}
 	}
@@ -65,11 +99,9 @@ func (s *Session) Compare(now time.Time, granted []Granted) Difference {
 		if known[id] || job.GetPhase() == actorpb.PhaseEnded || s.toldLately(now, id, unconfirmed) {
 			continue
 		}
-		diff.Abort = append(diff.Abort, &actorpb.AbortJob{
-			JobId:   id,
-			Reason:  unconfirmed.GetReason(),
-			Message: unconfirmed.GetMessage(),
-		})
+		if !diff.add(nil, &actorpb.AbortJob{JobId: id, Reason: unconfirmed.GetReason(), Message: unconfirmed.GetMessage()}) {
+			continue
+		}
 		s.told[toldKey(id, true)] = told{now, unconfirmed.Deadline()}
 	}
 	for key := range s.told {

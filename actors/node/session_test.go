@@ -1,11 +1,13 @@
 package node
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/actorpb"
@@ -316,4 +318,43 @@ func text(d Difference) string {
 		parts = append(parts, "?"+id)
 	}
 	return strings.Join(parts, " ")
+}
+
+// TestPlansTravelInParts (T4) has more orders than a message may have bytes: each is in one of the
+// differences that follow each other at once, the first granted first, and each of these is small
+// enough.
+func TestPlansTravelInParts(t *testing.T) {
+	const jobs = 5000
+	s := NewSession(noon, DefaultTiming())
+	s.Open(noon, registration(7, held("stranger", "running")))
+	all := make([]Granted, jobs)
+	for i := range all {
+		all[i] = granted(fmt.Sprintf("%05d", i), 7, uint64(i))
+		if i%2 == 0 {
+			all[i].Stop = &statepb.StopOrder{Reason: "operation_aborted", Message: strings.Repeat("x", 1<<10)}
+		}
+	}
+	var started, aborted []string
+	parts := 0
+	for more := true; more; parts++ {
+		diff := s.Compare(noon, all)
+		if size := proto.Size(&actorpb.NodePlan{Start: diff.Start, Abort: diff.Abort}); size > planBytes+planBytes/8 {
+			t.Fatalf("a plan has %d bytes", size)
+		}
+		for _, job := range diff.Start {
+			started = append(started, job.GetJobId())
+		}
+		for _, job := range diff.Abort {
+			aborted = append(aborted, job.GetJobId())
+		}
+		if more = diff.More; len(diff.Start) == 0 && more {
+			t.Fatal("a part without orders")
+		}
+	}
+	if parts < 3 || len(started) != jobs || len(aborted) != jobs/2+1 || !slices.IsSorted(started) || aborted[jobs/2] != "stranger" {
+		t.Errorf("%d parts start %d jobs and end %d, the last %v", parts, len(started), len(aborted), aborted[len(aborted)-1])
+	}
+	if again := s.Compare(noon, all); !again.Empty() {
+		t.Errorf("orders are sent twice: %d, %d", len(again.Start), len(again.Abort))
+	}
 }

@@ -73,7 +73,7 @@ func (k Known) Instances() *actorpb.Instances {
 	slices.SortFunc(out.Instances, func(a, b *actorpb.Instance) int {
 		return cmp.Or(cmp.Compare(a.GetTask(), b.GetTask()), cmp.Compare(a.GetCookie(), b.GetCookie()), cmp.Compare(a.GetJobId(), b.GetJobId()))
 	})
-	out.Version = version(out)
+	out.Version = Version(out)
 	return out
 }
 
@@ -117,8 +117,8 @@ func drain(instance *actorpb.Instance, stop *statepb.StopOrder, heard *actorpb.I
 	}
 }
 
-// version returns a hash of instances: equal instances have equal versions.
-func version(instances *actorpb.Instances) string {
+// Version returns a hash of instances: equal instances have equal versions.
+func Version(instances *actorpb.Instances) string {
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(instances)
 	if err != nil {
 		// Invariant: fields that were decoded from messages can be encoded.

@@ -41,6 +41,7 @@ type fakeReplica struct {
 	output    func(*apipb.JobOutputRequest) (*apipb.JobOutputResponse, error)
 	status    func() (*apipb.StatusResponse, error)
 	pools     func() error
+	listPools func(*apipb.ListPoolsRequest) (*apipb.ListPoolsResponse, error)
 	memory    fakeMemory
 	// leader is what answers say of who leads.
 	leader func() string
@@ -62,7 +63,7 @@ func serve(t *testing.T, r *fakeReplica) *fakeReplica {
 	routes.Handle(apipbconnect.NewOperationServiceHandler(fakeOperations{fakeReplica: r}))
 	routes.Handle(apipbconnect.NewJobServiceHandler(fakeJobs{fakeReplica: r}))
 	routes.Handle(apipbconnect.NewClusterServiceHandler(fakeCluster{fakeReplica: r}))
-	routes.Handle(apipbconnect.NewPoolServiceHandler(fakePools{edit: func() error { return r.pools() }}))
+	routes.Handle(apipbconnect.NewPoolServiceHandler(fakePools{edit: func() error { return r.pools() }, list: r.listPools}))
 	routes.Handle(apipbconnect.NewMemoryServiceHandler(r.memory))
 	server := &http.Server{Handler: routes}
 	mux.ConfigureServer(server)

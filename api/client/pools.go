@@ -2,7 +2,9 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"reflect"
+	"slices"
 
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -16,7 +18,40 @@ import (
 // ListPools returns the pools of a tree, parents before children; an empty name means the
 // default tree.
 func (c *Client) ListPools(ctx context.Context, tree string) (*apipb.ListPoolsResponse, error) {
-	return call(ctx, c.task("list pools"), apipbconnect.PoolServiceClient.List, &apipb.ListPoolsRequest{Tree: tree})
+	for range listAttempts {
+		all, err := c.pools(ctx, &apipb.ListPoolsRequest{Tree: tree})
+		if err != nil {
+			return nil, err
+		}
+		for all.GetNext() != "" {
+			part, err := c.pools(ctx, &apipb.ListPoolsRequest{Tree: all.GetTree(), After: all.GetNext()})
+			if CodeOf(err) == "unknown_pool" || err == nil && part.GetRevision() != all.GetRevision() {
+				break // The tree has changed meanwhile.
+			}
+			if err != nil {
+				return nil, err
+			}
+			// Each part has the alerts of the root.
+			for _, alert := range part.GetAlerts() {
+				if !slices.Contains(all.GetAlerts(), alert) {
+					all.Alerts = append(all.GetAlerts(), alert)
+				}
+			}
+			all.Pools = append(all.GetPools(), part.GetPools()...)
+			all.Next, all.LeftOut = part.GetNext(), part.GetLeftOut()
+		}
+		if all.GetNext() == "" {
+			return all, nil
+		}
+	}
+	return nil, fmt.Errorf("list pools: tree %q changes faster than its pools can be listed: try again", tree)
+}
+
+// listAttempts is how often a list in parts is begun again because it has changed meanwhile.
+const listAttempts = 5
+
+func (c *Client) pools(ctx context.Context, req *apipb.ListPoolsRequest) (*apipb.ListPoolsResponse, error) {
+	return call(ctx, c.task("list pools"), apipbconnect.PoolServiceClient.List, req)
 }
 
 // GetPool returns a pool and the revision of its tree.

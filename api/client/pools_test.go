@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"connectrpc.com/connect"
@@ -14,6 +15,7 @@ import (
 type fakePools struct {
 	apipbconnect.UnimplementedPoolServiceHandler
 	edit func() error
+	list func(*apipb.ListPoolsRequest) (*apipb.ListPoolsResponse, error)
 }
 
 func (r fakePools) Edit(context.Context, *connect.Request[apipb.EditTreeRequest]) (*connect.Response[apipb.EditTreeResponse], error) {
@@ -23,7 +25,14 @@ func (r fakePools) Edit(context.Context, *connect.Request[apipb.EditTreeRequest]
 	return connect.NewResponse(&apipb.EditTreeResponse{Revision: 8}), nil
 }
 
-func (fakePools) List(context.Context, *connect.Request[apipb.ListPoolsRequest]) (*connect.Response[apipb.ListPoolsResponse], error) {
+func (r fakePools) List(_ context.Context, req *connect.Request[apipb.ListPoolsRequest]) (*connect.Response[apipb.ListPoolsResponse], error) {
+	if r.list != nil {
+		out, err := r.list(req.Msg)
+		if err != nil {
+			return nil, err
+		}
+		return connect.NewResponse(out), nil
+	}
 	return connect.NewResponse(&apipb.ListPoolsResponse{Tree: "default", Revision: 9, Pools: []*apipb.Pool{{Name: "ads", Parent: "<Root>"}}}), nil
 }
 
@@ -48,6 +57,57 @@ func TestALostAnswerOfAnEdit(t *testing.T) {
 			revision, err := c.CreatePool(t.Context(), &apipb.Pool{Name: test.pool})
 			if revision != test.want || (err == nil) != (test.want != 0) {
 				t.Errorf("revision %d and %v, want %d", revision, err, test.want)
+			}
+		})
+	}
+}
+
+// TestListPoolsInParts (T4) has a tree whose pools come in two answers, and which changes between them:
+// the client asks for the rest, and begins again if the tree has changed.
+func TestListPoolsInParts(t *testing.T) {
+	for name, test := range map[string]struct {
+		// changes is how often the tree changes before its second part is listed.
+		changes int
+		// gone has the pool removed after which the list goes on.
+		gone    bool
+		want    string
+		wantErr string
+	}{
+		"a tree that stays as it is":                {want: "a b c"},
+		"one that changes once":                     {changes: 1, want: "a b c"},
+		"one whose next pool is removed":            {changes: 1, gone: true, want: "a b c"},
+		"one that changes faster than it is listed": {changes: 100, wantErr: "changes faster than its pools can be listed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			revision, left := uint64(1), test.changes
+			c := open(t, nil, serve(t, &fakeReplica{listPools: func(m *apipb.ListPoolsRequest) (*apipb.ListPoolsResponse, error) {
+				if m.GetAfter() == "" {
+					return &apipb.ListPoolsResponse{Tree: "t", Revision: revision, Next: "b", LeftOut: 1, Alerts: []string{"root"}, Pools: []*apipb.Pool{{Name: "a"}, {Name: "b"}}}, nil
+				}
+				if left > 0 {
+					left, revision = left-1, revision+1
+					if test.gone {
+						return nil, refuse(connect.CodeNotFound, "unknown_pool", "there is no pool b any more")
+					}
+				}
+				return &apipb.ListPoolsResponse{Tree: "t", Revision: revision, Alerts: []string{"root"}, Pools: []*apipb.Pool{{Name: "c"}}}, nil
+			}}).address)
+			all, err := c.ListPools(t.Context(), "")
+			if test.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), test.wantErr) {
+					t.Errorf("got %v, want %q", err, test.wantErr)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, p := range all.GetPools() {
+				names = append(names, p.GetName())
+			}
+			if got := strings.Join(names, " "); got != test.want || len(all.GetAlerts()) != 1 || all.GetLeftOut() != 0 {
+				t.Errorf("got %s, %v, %d left out", got, all.GetAlerts(), all.GetLeftOut())
 			}
 		})
 	}

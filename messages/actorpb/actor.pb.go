@@ -2673,8 +2673,10 @@ type SchedulerViewRequest struct {
 	Pool      string `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
 	Operation string `protobuf:"bytes,3,opt,name=operation,proto3" json:"operation,omitempty"`
 	// Instead of a view: explanations of the pool, the operation, or this job.
-	Explain       bool   `protobuf:"varint,4,opt,name=explain,proto3" json:"explain,omitempty"`
-	Job           string `protobuf:"bytes,5,opt,name=job,proto3" json:"job,omitempty"`
+	Explain bool   `protobuf:"varint,4,opt,name=explain,proto3" json:"explain,omitempty"`
+	Job     string `protobuf:"bytes,5,opt,name=job,proto3" json:"job,omitempty"`
+	// The next of an earlier answer: what follows it.
+	After         string `protobuf:"bytes,6,opt,name=after,proto3" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2744,6 +2746,13 @@ func (x *SchedulerViewRequest) GetJob() string {
 	return ""
 }
 
+func (x *SchedulerViewRequest) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
 // SchedulerView is what the leader's engine sees at a moment.
 type SchedulerView struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -2755,7 +2764,9 @@ type SchedulerView struct {
 	// When fair shares were found last, and as of when volumes are.
 	Updated *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=updated,proto3" json:"updated,omitempty"`
 	// By tree, of those whose scheduler knows what is to be explained.
-	Explanations  []*explainpb.Explanation `protobuf:"bytes,7,rep,name=explanations,proto3" json:"explanations,omitempty"`
+	Explanations []*explainpb.Explanation `protobuf:"bytes,7,rep,name=explanations,proto3" json:"explanations,omitempty"`
+	// Set: the view is larger than a message may be, and goes on after this.
+	Next          string `protobuf:"bytes,8,opt,name=next,proto3" json:"next,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2837,6 +2848,13 @@ func (x *SchedulerView) GetExplanations() []*explainpb.Explanation {
 		return x.Explanations
 	}
 	return nil
+}
+
+func (x *SchedulerView) GetNext() string {
+	if x != nil {
+		return x.Next
+	}
+	return ""
 }
 
 // ElementView is a pool or an operation in the engine.
@@ -4321,13 +4339,14 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x10ReadIndexRequest\"5\n" +
 	"\tReadIndex\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x12\n" +
-	"\x04term\x18\x02 \x01(\x04R\x04term\"\x88\x01\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\"\x9e\x01\n" +
 	"\x14SchedulerViewRequest\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x1c\n" +
 	"\toperation\x18\x03 \x01(\tR\toperation\x12\x18\n" +
 	"\aexplain\x18\x04 \x01(\bR\aexplain\x12\x10\n" +
-	"\x03job\x18\x05 \x01(\tR\x03job\"\xe2\x02\n" +
+	"\x03job\x18\x05 \x01(\tR\x03job\x12\x14\n" +
+	"\x05after\x18\x06 \x01(\tR\x05after\"\xf6\x02\n" +
 	"\rSchedulerView\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x126\n" +
@@ -4335,7 +4354,8 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x05nodes\x18\x04 \x03(\v2\x17.weir.actor.v1.NodeViewR\x05nodes\x12.\n" +
 	"\x05total\x18\x05 \x01(\v2\x18.weir.state.v1.ResourcesR\x05total\x124\n" +
 	"\aupdated\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aupdated\x12@\n" +
-	"\fexplanations\x18\a \x03(\v2\x1c.weir.explain.v1.ExplanationR\fexplanations\"\xf1\x06\n" +
+	"\fexplanations\x18\a \x03(\v2\x1c.weir.explain.v1.ExplanationR\fexplanations\x12\x12\n" +
+	"\x04next\x18\b \x01(\tR\x04next\"\xf1\x06\n" +
 	"\vElementView\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +

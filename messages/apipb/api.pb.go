@@ -6177,8 +6177,10 @@ func (x *Pool) GetClaimed() *Resources {
 }
 
 type ListPoolsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tree          string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Tree  string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	// The next of an earlier answer: the pools from there on.
+	After         string `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6220,6 +6222,13 @@ func (x *ListPoolsRequest) GetTree() string {
 	return ""
 }
 
+func (x *ListPoolsRequest) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
 type ListPoolsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Parents before children, children by name.
@@ -6229,7 +6238,12 @@ type ListPoolsResponse struct {
 	// What was set of the tree itself, by name.
 	TreeOptions *structpb.Struct `protobuf:"bytes,4,opt,name=tree_options,json=treeOptions,proto3" json:"tree_options,omitempty"`
 	// What is wrong with guarantees, and what to do.
-	Alerts        []string `protobuf:"bytes,5,rep,name=alerts,proto3" json:"alerts,omitempty"`
+	Alerts []string `protobuf:"bytes,5,rep,name=alerts,proto3" json:"alerts,omitempty"`
+	// Set: there are more pools than an answer may have bytes. Ask for those after this one; if the
+	// revision is another then, begin again.
+	Next string `protobuf:"bytes,6,opt,name=next,proto3" json:"next,omitempty"`
+	// How many pools follow.
+	LeftOut       int32 `protobuf:"varint,7,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6297,6 +6311,20 @@ func (x *ListPoolsResponse) GetAlerts() []string {
 		return x.Alerts
 	}
 	return nil
+}
+
+func (x *ListPoolsResponse) GetNext() string {
+	if x != nil {
+		return x.Next
+	}
+	return ""
+}
+
+func (x *ListPoolsResponse) GetLeftOut() int32 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
 }
 
 type GetPoolRequest struct {
@@ -11678,15 +11706,18 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x17_strong_guarantee_shareB$\n" +
 	"\"_accumulated_resource_ratio_volumeB\x19\n" +
 	"\x17_integral_pool_capacityB\x10\n" +
-	"\x0e_claimed_shareJ\x04\b\x03\x10\x06\"&\n" +
+	"\x0e_claimed_shareJ\x04\b\x03\x10\x06\"<\n" +
 	"\x10ListPoolsRequest\x12\x12\n" +
-	"\x04tree\x18\x01 \x01(\tR\x04tree\"\xc0\x01\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\tR\x05after\"\xef\x01\n" +
 	"\x11ListPoolsResponse\x12'\n" +
 	"\x05pools\x18\x01 \x03(\v2\x11.weir.api.v1.PoolR\x05pools\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x12\n" +
 	"\x04tree\x18\x03 \x01(\tR\x04tree\x12:\n" +
 	"\ftree_options\x18\x04 \x01(\v2\x17.google.protobuf.StructR\vtreeOptions\x12\x16\n" +
-	"\x06alerts\x18\x05 \x03(\tR\x06alerts\"8\n" +
+	"\x06alerts\x18\x05 \x03(\tR\x06alerts\x12\x12\n" +
+	"\x04next\x18\x06 \x01(\tR\x04next\x12\x19\n" +
+	"\bleft_out\x18\a \x01(\x05R\aleftOut\"8\n" +
 	"\x0eGetPoolRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04tree\x18\x02 \x01(\tR\x04tree\"T\n" +

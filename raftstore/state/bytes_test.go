@@ -376,7 +376,7 @@ func TestMemoryProfilesAreBoundedInBytes(t *testing.T) {
 	j.must(&commandpb.BeginTerm{Term: 2, Replica: "r1", ClusterId: "c1", Limits: WithBytes(&statepb.Limits{MemoryProfileBytes: 1 << 20})})
 	for i := range 30 {
 		key := fmt.Sprintf("ann:p%02d", i)
-		j.state.setProfile(key, &statepb.MemoryProfile{Key: key, UserDigest: make([]byte, 100<<10), UpdatedTime: timestamppb.New(epochStart.Add(time.Duration(i) * time.Hour))})
+		setProfile(j.state, key, &statepb.MemoryProfile{Key: key, UserDigest: make([]byte, 100<<10), UpdatedTime: timestamppb.New(epochStart.Add(time.Duration(i) * time.Hour))})
 		c := &change{State: j.state}
 		memoryChange{c}.trimProfiles()
 		if j.state.profileBytes > 1<<20 {

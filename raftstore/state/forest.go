@@ -14,9 +14,9 @@ import (
 // maxTrees bounds the pool trees of a cluster: each runs an engine.
 const maxTrees = 100
 
-// treeNames returns the names of all trees, sorted.
-func (s *State) treeNames() []string {
-	return listed(s.trees, func(t *tree) string { return t.record.GetName() })
+// namesOf returns the names of trees, sorted.
+func namesOf(trees map[scheduling.TreeName]*tree) []string {
+	return listed(trees, func(t *tree) string { return t.record.GetName() })
 }
 
 // createTree creates a tree with the pool scheduling.DefaultPool.
@@ -64,7 +64,7 @@ func (c treeChange) removeTree(m *commandpb.RemoveTree) *refusal {
 	name := scheduling.TreeName(m.GetTree())
 	switch n := orEmpty(c.trees, name).total[scheduling.RootPool].Operations; {
 	case c.trees[name] == nil:
-		return refuse(CodeUnknownTree, "%s: no such tree: there are %s", what, quoted(c.treeNames()))
+		return refuse(CodeUnknownTree, "%s: no such tree: there are %s", what, quoted(namesOf(c.trees)))
 	case name == c.defaultTree:
 		return refuse(CodeTreeInUse, "%s: it is the default tree: make another one the default first", what)
 	case n > 0:
@@ -86,7 +86,7 @@ func (c treeChange) setDefaultTree(m *commandpb.SetDefaultTree) *refusal {
 	what := fmt.Sprintf("set default tree %q", m.GetTree())
 	name := scheduling.TreeName(m.GetTree())
 	if c.trees[name] == nil {
-		return refuse(CodeUnknownTree, "%s: no such tree: there are %s", what, quoted(c.treeNames()))
+		return refuse(CodeUnknownTree, "%s: no such tree: there are %s", what, quoted(namesOf(c.trees)))
 	}
 	c.defaultTree = name
 	return nil

@@ -39,7 +39,7 @@ func (c memoryChange) saveMemoryProfiles(what string, o *operation, m *commandpb
 		t.Memory.Saved = true
 		p := shallow(saved.GetProfile())
 		p.UpdatedTime, p.LastOperation = c.timestamp(), string(o.id())
-		c.setProfile(p.GetKey(), p)
+		setProfile(c.State, p.GetKey(), p)
 		c.emit(ProfileSaved{ID: o.id(), Task: scheduling.TaskName(t.GetName()), Profile: p})
 	}
 	o.record.LastIndex = c.index
@@ -89,7 +89,7 @@ func (c memoryChange) removeMemoryProfiles(m *commandpb.RemoveMemoryProfiles) *r
 		}
 	}
 	for _, key := range keys {
-		c.setProfile(key, nil)
+		setProfile(c.State, key, nil)
 		c.emit(ProfileRemoved{Key: key})
 	}
 	return nil
@@ -100,13 +100,13 @@ func (c memoryChange) removeMemoryProfiles(m *commandpb.RemoveMemoryProfiles) *r
 func (c memoryChange) trimProfiles() {
 	for len(c.profiles) > int(c.limits.GetMemoryProfiles()) || over(c.limits, c.profileBytes, c.limits.GetMemoryProfileBytes()) {
 		oldest := slices.MinFunc(values(c.profiles), compareUpdates)
-		c.setProfile(oldest.GetKey(), nil)
+		setProfile(c.State, oldest.GetKey(), nil)
 		c.emit(ProfileRemoved{Key: oldest.GetKey()})
 	}
 }
 
 // setProfile puts a profile in the place of the one with its key; nil removes that one.
-func (s *State) setProfile(key string, p *statepb.MemoryProfile) {
+func setProfile(s *State, key string, p *statepb.MemoryProfile) {
 	if former := s.profiles[key]; former != nil {
 		s.profileBytes -= int64(proto.Size(former))
 	}

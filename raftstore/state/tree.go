@@ -157,7 +157,7 @@ func (c treeChange) findTree(what, name string) (*tree, scheduling.TreeName, *re
 	if t, ok := c.trees[tree]; ok {
 		return t, tree, nil
 	}
-	return nil, tree, refuse(CodeUnknownTree, "%s: no pool tree %q: there are %s", what, tree, quoted(c.treeNames()))
+	return nil, tree, refuse(CodeUnknownTree, "%s: no pool tree %q: there are %s", what, tree, quoted(namesOf(c.trees)))
 }
 
 // maxNamed is how many existing names an error lists.

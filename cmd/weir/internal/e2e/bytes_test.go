@@ -6,8 +6,13 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"weir/actors/agent/runner/proctree"
+	"weir/cmd/weir/internal/devcluster"
 	"weir/messages/apipb"
 )
 
@@ -93,6 +98,85 @@ func TestSpecsOfTheLargestSize(t *testing.T) {
 		t.Errorf("the backup has %d bytes", bytes)
 	}
 	c.abort(t, started...)
+}
+
+// TestBytesStayBounded (T4) has one user start and abort operations with the largest specifications
+// as fast as it can, several at once: many times what the replicas may take goes through their log.
+// The memory, the folder and the snapshot of each stay within the bounds that docs/running.md states,
+// and another user's operations are accepted all along.
+func TestBytesStayBounded(t *testing.T) {
+	const quota, logs, starts, atOnce = 8 << 20, 4 << 20, 400, 4
+	c := prepareCluster(t, here)
+	c.more = []string{"--operation-bytes-per-user", "8MiB", "--event-log-size", "4MiB", "--audit-log-size", "4MiB"}
+	for _, name := range replicaNames {
+		c.startReplica(name)
+	}
+	c.ready(t, 0)
+	tasks := object{}
+	for i := range 9 {
+		tasks[fmt.Sprint("t", i)] = small(1, "run", c.folder(t), "1h").with("environment", object{"PART": strings.Repeat("x", 110<<10)})
+	}
+	others := 0
+	var flood sync.WaitGroup
+	flooding := make(chan struct{})
+	for worker := range atOnce {
+		flood.Go(func() {
+			for range starts / atOnce {
+				started := &apipb.StartResponse{}
+				replica := replicaNames[worker%len(replicaNames)]
+				err := c.call(t.Context(), replica, "OperationService/Start", object{"spec": object{"tasks": tasks}}, started)
+				if err == nil {
+					err = c.call(t.Context(), replica, "OperationService/Abort", object{"operation": started.GetOperationId()}, &apipb.AbortOperationResponse{})
+				}
+				if refused := refusalOf(err); err != nil && !notNow(refused.Status) && refused.Status != http.StatusTooManyRequests {
+					t.Errorf("start and abort: %v", err)
+				}
+			}
+		})
+	}
+	go func() { flood.Wait(); close(flooding) }()
+	for going := true; going; {
+		select {
+		case <-flooding:
+			going = false
+		default:
+		}
+		c.othersStart(t, replicaNames[others%len(replicaNames)])
+		others++
+	}
+	want := devcluster.BytesOf(2*quota, logs, logs)
+	for _, replica := range replicaNames {
+		memory, err := proctree.Peak(c.process(replica).cmd.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		folder, snapshot := folderBytes(t, c.data(replica)), folderBytes(t, filepath.Join(c.data(replica), "raft", "snapshots"))
+		t.Logf("%s: memory %d of %d, folder %d of %d, snapshot %d of %d", replica, memory, want.Memory, folder, want.Folder, snapshot, want.Snapshot)
+		if memory > want.Memory || folder > want.Folder || snapshot > 2*want.Snapshot || snapshot == 0 {
+			t.Errorf("%s takes more than it may", replica)
+		}
+	}
+	t.Logf("%d operations of another user were started meanwhile", others)
+}
+
+// othersStart has ann start and abort a small operation.
+func (c *cluster) othersStart(t *testing.T, replica string) {
+	t.Helper()
+	until(t, "another user's operation is accepted", func() string {
+		status, answer, err := c.post(t.Context(), "user-ann", replica, "OperationService/Start", `{"spec": {"tasks": {"t": {"job_count": 1, "command": ["true"]}}}}`)
+		if err != nil || notNow(status) {
+			return fmt.Sprint(status, err)
+		}
+		var started apipb.StartResponse
+		if err := protojson.Unmarshal(answer, &started); status != http.StatusOK || err != nil {
+			t.Fatalf("another user's start: %d %s, %v", status, answer, err)
+		}
+		status, answer, err = c.post(t.Context(), "user-ann", replica, "OperationService/Abort", fmt.Sprintf(`{"operation": %q}`, started.GetOperationId()))
+		if err != nil || status != http.StatusOK && !notNow(status) {
+			t.Fatalf("another user's abort: %d %s, %v", status, answer, err)
+		}
+		return ""
+	})
 }
 
 // folderBytes returns the size of the files in a folder and below.

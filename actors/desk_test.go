@@ -1,0 +1,69 @@
+package actors
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"weir/messages/actorpb"
+)
+
+// TestViewsTravelInParts (T4) is a property: whatever is in a view, its parts together are the view,
+// each element and node once, and no part is larger than the limit unless one element is.
+func TestViewsTravelInParts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		view := &actorpb.SchedulerView{Term: 7}
+		largest := 0
+		for i := range rapid.IntRange(0, 30).Draw(t, "elements") {
+			e := &actorpb.ElementView{
+				Tree: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "tree"), Id: fmt.Sprint("e", i), Pool: rapid.Bool().Draw(t, "pool"),
+				Alerts: []string{string(make([]byte, rapid.IntRange(0, 300).Draw(t, "bytes")))},
+			}
+			view.Elements, largest = append(view.Elements, e), max(largest, proto.Size(e))
+		}
+		for i := range rapid.IntRange(0, 30).Draw(t, "nodes") {
+			n := &actorpb.NodeView{Id: fmt.Sprint("n", i)}
+			view.Nodes, largest = append(view.Nodes, n), max(largest, proto.Size(n))
+		}
+		limit := rapid.IntRange(1, 2000).Draw(t, "limit")
+		if whole := partOf(view, "", 1<<20); whole != view {
+			t.Fatal("a small view is cut")
+		}
+		var elements, nodes []string
+		after, parts := "", 0
+		for first := true; first || after != ""; first = false {
+			part := partOf(view, after, limit)
+			content := &actorpb.SchedulerView{Elements: part.GetElements(), Nodes: part.GetNodes()}
+			// Each message in the list takes some bytes more.
+			if size := proto.Size(content) - 3*(len(part.GetElements())+len(part.GetNodes())); size > max(limit, largest) {
+				t.Fatalf("a part has %d bytes, the limit is %d", size, limit)
+			}
+			for _, e := range part.GetElements() {
+				elements = append(elements, e.GetTree()+e.GetId())
+			}
+			for _, n := range part.GetNodes() {
+				nodes = append(nodes, n.GetId())
+			}
+			if after = part.GetNext(); part.GetTerm() != 7 {
+				t.Fatalf("a part of term %d", part.GetTerm())
+			}
+			if parts++; parts > 100 {
+				t.Fatal("there is no last part")
+			}
+		}
+		want := func(names []string) []string { return slices.Sorted(slices.Values(names)) }
+		var allElements, allNodes []string
+		for _, e := range view.GetElements() {
+			allElements = append(allElements, e.GetTree()+e.GetId())
+		}
+		for _, n := range view.GetNodes() {
+			allNodes = append(allNodes, n.GetId())
+		}
+		if !slices.Equal(want(elements), want(allElements)) || !slices.Equal(want(nodes), want(allNodes)) {
+			t.Fatalf("got %v and %v, want %v and %v", elements, nodes, allElements, allNodes)
+		}
+	})
+}
