@@ -180,7 +180,10 @@ func TestLargeRequestsTakeTurns(t *testing.T) {
 		}
 		go func() { replies <- s.post("OperationService/Start", send, headers...) }()
 	}
-	eventually(t, func() bool { _, waiting := s.handler.door.large.count(); return waiting == greedy-3 && s.held.Load() == 3 })
+	eventually(t, func() bool {
+		_, waiting := s.handler.door.large.count()
+		return waiting == greedy-3 && s.held.Load() == 3
+	})
 	s.hold.Store(nil)
 	for name, request := range map[string][2]string{"another user": {body, "client/ann"}, "a small request": {startBody(1, ""), "client/mallory"}} {
 		if got := s.post("OperationService/Start", request[0], roleHeader, request[1]); got.status != http.StatusOK {

@@ -44,7 +44,7 @@ type server struct {
 	changes *changes
 	// removed holds the ids of replicas that were removed through this one: removing
 	// one of them again is not an error.
-	removed sync.Map
+	removed    sync.Map
 	procedures map[string]procedure
 }
 
