@@ -91,10 +91,10 @@ type boundedConn struct {
 // Send implements connect.StreamingHandlerConn.
 func (c boundedConn) Send(message any) error {
 	mine := askerOf(c.ctx).turn
-	mine.take(c.ctx)
+	mine.take()
 	err := c.StreamingHandlerConn.Send(message) // At rest when the first byte is sent.
 	if needs[c.Spec().Procedure] != operatorsOnly {
-		mine.take(c.ctx)
+		mine.take()
 	}
 	return err
 }

@@ -179,20 +179,22 @@ func (e *entrance) count() (taken, waiting int) {
 type turn struct {
 	at *entrance
 	of subject
+	// ctx is done when the client has gone. Parts of a call may have less time.
+	ctx context.Context
 
 	mu   sync.Mutex
 	held *ticket
 }
 
-// take waits until the call may compute. It returns false if ctx was done before.
-func (t *turn) take(ctx context.Context) bool {
+// take waits until the call may compute. It returns false if that takes too long, or the client has gone.
+func (t *turn) take() bool {
 	if t == nil {
 		return true
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.held == nil {
-		t.held = t.at.enter(ctx, t.of)
+		t.held = t.at.enter(t.ctx, t.of)
 	}
 	return t.held != nil
 }
@@ -214,7 +216,7 @@ func (t *turn) rest() {
 func resting(ctx context.Context) (done func()) {
 	mine := askerOf(ctx).turn
 	mine.rest()
-	return func() { mine.take(ctx) }
+	return func() { mine.take() }
 }
 
 // away makes a request of the call of ctx to the leader. Meanwhile other calls compute.

@@ -279,7 +279,7 @@ func TestSlowStreamIsCutOff(t *testing.T) {
 
 func TestBodyEndsAsItDid(t *testing.T) {
 	h := newHurried(httptest.NewRecorder(), time.Second)
-	body := h.body(io.NopCloser(strings.NewReader("abc")), time.Now())
+	var body io.Reader = h.body(io.NopCloser(strings.NewReader("abc")), time.Now())
 	buffer := make([]byte, 8)
 	n, err := body.Read(buffer)
 	last, end := body.Read(buffer)

@@ -254,8 +254,8 @@ func TestCallsRestWhileTheyWait(t *testing.T) {
 		defer func() { _ = events.Close() }()
 	}
 	eventually(t, func() bool { computing, waiting := s.handler.door.turns.count(); return computing+waiting == 0 })
-	first := &turn{at: s.handler.door.turns, of: aUser("mallory")}
-	first.take(ctx)
+	first := &turn{at: s.handler.door.turns, of: aUser("mallory"), ctx: ctx}
+	first.take()
 	h := newHurried(discarded{}, time.Second)
 	h.turn = first
 	if _, err := h.Write([]byte("x")); err != nil || first.held != nil {
@@ -289,4 +289,32 @@ func TestTurnsGoRound(t *testing.T) {
 	if got, want := strings.Join(order, " "), "mallory ann mallory bob mallory ann mallory ann"; got != want {
 		t.Errorf("in the order %s, want %s", got, want)
 	}
+}
+
+// TestTurnsOutlastParts: a part of a call that has less time than the call does not make the call compute out of turn.
+func TestTurnsOutlastParts(t *testing.T) {
+	turns := newEntrance("calls that compute", 1, 10, patience)
+	mine := &turn{at: turns, of: aUser("ann"), ctx: t.Context()}
+	short, cancel := context.WithCancel(context.WithValue(t.Context(), askingKey{}, &asking{turn: mine}))
+	mine.take()
+	d := newDoor("r1", DefaultLimits())
+	other := &turn{at: turns, of: aUser("mallory"), ctx: t.Context()}
+	back := make(chan error, 1)
+	go func() {
+		_, err := away(short, d, func() (none struct{}, err error) {
+			other.take()
+			cancel()
+			return none, nil
+		})
+		back <- err
+	}()
+	eventually(t, func() bool { _, waiting := turns.count(); return waiting == 1 })
+	if len(back) > 0 {
+		t.Error("the call goes on without a turn")
+	}
+	other.rest()
+	if err := <-back; err != nil || mine.held == nil {
+		t.Errorf("%v, with a turn: %t", err, mine.held != nil)
+	}
+	mine.rest()
 }

@@ -62,13 +62,14 @@ func (c *Credentials) Guard(conn net.Conn, config *tls.Config) (*Guarded, *tls.C
 			return err
 		}
 		g.guard.mu.Lock()
-		defer g.guard.mu.Unlock()
 		g.peer = state.PeerCertificates[0]
 		if g.guard.open == nil {
 			g.guard.open = make(map[*Guarded]struct{})
 		}
 		g.guard.open[g] = struct{}{}
-		return nil
+		g.guard.mu.Unlock()
+		// Review finds the connection from now on. What was revoked since verify looked is found here.
+		return g.guard.refuses(g.peer)
 	}
 	return g, config
 }

@@ -289,7 +289,10 @@ func (v *visitor) Read(p []byte) (int, error) {
 
 // Close implements net.Conn.
 func (v *visitor) Close() error {
-	if v.inside {
+	v.gate.mu.Lock() // A revoked certificate may close it while it is admitted.
+	inside := v.inside
+	v.gate.mu.Unlock()
+	if inside {
 		v.gone.Do(func() { v.gate.part(v) })
 	}
 	return v.Conn.Close()

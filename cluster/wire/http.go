@@ -34,13 +34,15 @@ const (
 	headerTimeout = 10 * time.Second
 	// idleTimeout closes unused connections.
 	idleTimeout = 2 * time.Minute
+	// maxHeaders bounds the headers of a request.
+	maxHeaders = 64 << 10
 	// maxStreams bounds the requests and streams of one connection.
 	maxStreams = 1000
 )
 
 // ConfigureServer prepares server, before it serves m.HTTP(), for HTTP/2 with liveness pings and
-// for IdentityOfRequest. It sets Protocols and HTTP2. It sets ReadHeaderTimeout, IdleTimeout and
-// ErrorLog only if they are not set.
+// for IdentityOfRequest. It sets Protocols and HTTP2. It sets ReadHeaderTimeout, IdleTimeout,
+// MaxHeaderBytes and ErrorLog only if they are not set.
 func (m *Mux) ConfigureServer(server *http.Server) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -54,6 +56,9 @@ func (m *Mux) ConfigureServer(server *http.Server) {
 	}
 	if server.ReadHeaderTimeout == 0 {
 		server.ReadHeaderTimeout = headerTimeout
+	}
+	if server.MaxHeaderBytes == 0 {
+		server.MaxHeaderBytes = maxHeaders
 	}
 	if server.IdleTimeout == 0 {
 		server.IdleTimeout = idleTimeout

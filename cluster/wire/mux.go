@@ -35,6 +35,8 @@ type Config struct {
 	// Members are the addresses, host:port, of replicas. Connections from there have the room of
 	// members from the start. Other addresses of members are learned from their certificates.
 	Members []string
+	// only, if set, are the roles that the port is for. It has HTTP/1.1 then, and nothing else.
+	only []identity.Role
 	// Backlog bounds the connections of one protocol that wait for Accept;
 	// further ones are closed. Default 128.
 	Backlog int
@@ -86,7 +88,7 @@ func Listen(config Config) (*Mux, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
-	tcp, udp, err := openPort(config.Address)
+	tcp, udp, err := openPort(config.Address, config.only == nil)
 	if err != nil {
 		return nil, fmt.Errorf("listen %s: %w", config.Address, err)
 	}
@@ -105,7 +107,7 @@ func Listen(config Config) (*Mux, error) {
 	}
 	switch security := config.Security.(type) {
 	case Mutual:
-		m.tls = security.server()
+		m.tls = security.server(config.only)
 	case Insecure:
 		config.Logger.Warn("INSECURE: plaintext port; anyone who can reach it controls the cluster", "address", tcp.Addr().String())
 	}
@@ -134,8 +136,8 @@ func (m *Mux) expect(member string) {
 	}
 }
 
-// openPort opens address for TCP and UDP under one port number.
-func openPort(address string) (net.Listener, net.PacketConn, error) {
+// openPort opens address for TCP, and for UDP under the same port number if `both` says so.
+func openPort(address string, both bool) (net.Listener, net.PacketConn, error) {
 	// A port that is free for TCP may be taken for UDP. With port 0, try again with another port.
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -148,8 +150,8 @@ func openPort(address string) (net.Listener, net.PacketConn, error) {
 	keepAlive := net.ListenConfig{KeepAliveConfig: keepAliveConfig}
 	for attempt := 1; ; attempt++ {
 		tcp, err := keepAlive.Listen(context.Background(), "tcp", address)
-		if err != nil {
-			return nil, nil, err
+		if err != nil || !both {
+			return tcp, nil, err
 		}
 		udp, err := net.ListenPacket("udp", tcp.Addr().String())
 		if err == nil {
@@ -185,8 +187,10 @@ func (m *Mux) Close() error {
 		m.cancel()
 		m.closeErr = m.tcp.Close()
 		// Gossip may have closed its socket before.
-		if err := m.udp.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-			m.closeErr = errors.Join(m.closeErr, err)
+		if m.udp != nil {
+			if err := m.udp.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+				m.closeErr = errors.Join(m.closeErr, err)
+			}
 		}
 		m.running.Wait() // The end of ctx closes the connections in handshake.
 		m.gate.close()
@@ -279,7 +283,7 @@ func (m *Mux) handshake(v *visitor) (net.Conn, protocol, error) {
 	}
 	if chosen != httpProtocol {
 		if _, err := ready.Write([]byte{byteAccepted}); err != nil {
-			return nil, 0, err
+			return ready, 0, err
 		}
 	}
 	return ready, chosen, v.SetDeadline(time.Time{})

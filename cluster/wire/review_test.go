@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -95,5 +97,49 @@ func TestNoConnectionOutlivesItsCertificate(t *testing.T) {
 				_ = conn.Close()
 			}
 		})
+	}
+}
+
+// TestRevocationAmongHandshakes revokes a certificate while connections with it are opened, admitted and closed: none is left, however
+// far it was.
+func TestRevocationAmongHandshakes(t *testing.T) {
+	cluster := identitytest.New(t, "c1")
+	server := cluster.Credentials(t, identity.Replica, "r1")
+	mux, err := wire.Listen(wire.Config{Address: "127.0.0.1:0", Security: wire.Mutual{Credentials: server}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = mux.Close() }()
+	go echo(mux.Raft())
+	d := dialer(t, wire.Mutual{Credentials: cluster.Credentials(t, identity.Replica, "r2")})
+	opened := make(chan net.Conn, 1000)
+	var dialing sync.WaitGroup
+	for range 8 {
+		dialing.Go(func() {
+			for {
+				conn, err := d.DialRaft(t.Context(), mux.Addr().String())
+				if err != nil {
+					return
+				}
+				opened <- conn
+			}
+		})
+	}
+	conns := []net.Conn{<-opened, <-opened, <-opened}
+	server.Heed(func(*x509.Certificate) error { return errors.New("stolen") })
+	server.Review(time.Now())
+	dialing.Wait()
+	close(opened)
+	for conn := range opened {
+		conns = append(conns, conn)
+	}
+	for i, conn := range conns {
+		if err := conn.SetDeadline(time.Now().Add(deadline)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("connection %d of %d is open: %v", i, len(conns), err)
+		}
+		_ = conn.Close()
 	}
 }

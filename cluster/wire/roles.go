@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -28,29 +27,41 @@ func ForRoles(next http.Handler, roles ...identity.Role) http.Handler {
 }
 
 // ListenMutual opens a port for HTTP/1.1 over mutual TLS with peers that have one of the roles. The
-// certificate of credentials must be valid for a server.
+// certificate of credentials must be valid for a server. Strangers, and the connections of one user, have
+// the default bounds of a Mux.
 func ListenMutual(address string, credentials *identity.Credentials, roles ...identity.Role) (net.Listener, error) {
 	if !credentials.Serves() {
 		return nil, fmt.Errorf("listen %s: the certificate of %s is not valid for a server: reissue it with --hosts", address, credentials.Identity())
 	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("listen %s: %w", address, err)
-	}
-	config := credentials.ServerConfig(roles...)
-	config.NextProtos = []string{alpnHTTP1}
-	return tls.NewListener(listener, config), nil
+	return listenHTTP(Config{Address: address, Security: Mutual{Credentials: credentials}, only: roles})
 }
 
-// ListenLoopback opens a plaintext port that only this machine can reach.
+// httpPort is a Mux with HTTP only, as a listener.
+type httpPort struct{ *Mux }
+
+// Accept implements net.Listener.
+func (p httpPort) Accept() (net.Conn, error) { return p.http.Accept() }
+
+func listenHTTP(config Config) (net.Listener, error) {
+	mux, err := Listen(config)
+	if err != nil {
+		return nil, err
+	}
+	// Nobody accepts what asks for these protocols: it is closed at once.
+	_, _ = mux.raft.Close(), mux.gossip.Close()
+	return httpPort{mux}, nil
+}
+
+// ListenLoopback opens a plaintext port that only this machine can reach. Its connections have the
+// bounds of a Mux until they send something.
 func ListenLoopback(address string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("listen %q: %w: want host:port", address, err)
 	}
-	listener, err := net.Listen("tcp", address)
+	listener, err := listenHTTP(Config{Address: address, Security: Insecure{}, only: identity.Roles()})
 	if err != nil {
-		return nil, fmt.Errorf("listen %s: %w", address, err)
+		return nil, err
 	}
 	// A host name may resolve to any address, so check the address that was opened.
 	if at, ok := listener.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {

@@ -1,10 +1,12 @@
 package wire_test
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -122,5 +124,65 @@ func TestListenRefuses(t *testing.T) {
 	}
 	if err := listener.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPortsOfMetricsAreBounded (T5): the port of an agent's metrics closes what stays silent, and has room for no more silent
+// connections of an address than the port of a replica.
+func TestPortsOfMetricsAreBounded(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "n1")
+	if err := identitytest.New(t, "c1").Authority.Issue(folder, identity.Identity{Role: identity.Agent, Name: "n1"}, []string{"127.0.0.1"}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	agent, err := identity.LoadCredentials(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, listen := range map[string]func() (net.Listener, error){
+		"with certificates": func() (net.Listener, error) { return wire.ListenMutual("127.0.0.1:0", agent, identity.User) },
+		"on loopback":       func() (net.Listener, error) { return wire.ListenLoopback("127.0.0.1:0") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			listener, err := listen()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = listener.Close() }()
+			conn, err := net.Dial("tcp", listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			if err := conn.SetDeadline(time.Now().Add(deadline)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("a silent connection stays open: %v", err)
+			}
+		})
+	}
+}
+
+// TestHeadersAreBounded (T5) sends headers of a hundred KiB to the port of a replica.
+func TestHeadersAreBounded(t *testing.T) {
+	cluster := identitytest.New(t, "c1")
+	mux, _ := listen(t, mutual(t, cluster, identity.Replica, "r1"))
+	serveIdentity(t, mux)
+	d := dialer(t, mutual(t, cluster, identity.User, "ann"))
+	client := d.HTTPClient(deadline)
+	defer client.CloseIdleConnections()
+	for size, fits := range map[int]bool{1 << 10: true, 100 << 10: false} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.URL(mux.Addr().String()), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Large", strings.Repeat("x", size))
+		res, err := client.Do(req)
+		if err == nil {
+			_ = res.Body.Close()
+		}
+		if answered := err == nil && res.StatusCode == http.StatusOK; answered != fits {
+			t.Errorf("%d bytes of headers: %v, %v", size, res, err)
+		}
 	}
 }

@@ -106,8 +106,13 @@ func (m Mutual) validate() error {
 	return nil
 }
 
-// server returns the TLS configuration of a Mux.
-func (m Mutual) server() *tls.Config {
+// server returns the TLS configuration of a Mux, for the roles `only` if there are any.
+func (m Mutual) server(only []identity.Role) *tls.Config {
+	if only != nil {
+		config := m.Credentials.ServerConfig(only...)
+		config.NextProtos = []string{alpnHTTP1}
+		return config
+	}
 	config := m.Credentials.ServerConfigFor(rolesOf)
 	config.NextProtos = []string{alpnRaft, alpnGossip, alpnHTTP2, alpnHTTP1}
 	return config

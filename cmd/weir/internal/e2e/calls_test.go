@@ -88,7 +88,7 @@ func (c *cluster) httpClient(folder string) (*http.Client, error) {
 }
 
 // post sends a body as curl does, and returns what a replica answers.
-func (c *cluster) post(ctx context.Context, folder, replica, method, body string) (status int, answer []byte, err error) {
+func (c *cluster) post(ctx context.Context, folder, replica, method, body string, headers ...string) (status int, answer []byte, err error) {
 	client, err := c.httpClient(folder)
 	if err != nil {
 		return 0, nil, err
@@ -99,6 +99,9 @@ func (c *cluster) post(ctx context.Context, folder, replica, method, body string
 		return 0, nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
 	if deadline, ok := ctx.Deadline(); ok {
 		// As gRPC clients do by themselves: the replica is to answer before that.
 		request.Header.Set("Connect-Timeout-Ms", fmt.Sprint(time.Until(deadline).Milliseconds()-answerTime.Milliseconds()))
