@@ -185,6 +185,7 @@ func timeOf(t *timestamppb.Timestamp) any {
 	}
 	return t.AsTime().UTC().Format(time.RFC3339Nano)
 }
+
 // heldByPool returns the settings in effect for a pool by option name, including those that pools
 // do not pass down to their children.
 func heldByPool(e pooltree.Effective, s pooltree.Settings) map[string]any {
