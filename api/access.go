@@ -255,7 +255,7 @@ func (h *Handler) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 	w.Header().Set(apipb.HeaderRequest, call.request)
 	denied := h.admit(call, r)
 	if denied != nil {
-		h.server.audit(call, r.RemoteAddr, r.URL.Path, func() string { return "" }, denied)
+		h.server.audit(call, r.RemoteAddr, r.URL.Path, func() (string, string) { return "", "" }, denied)
 		h.turnAway(w, r, began, denied)
 		return
 	}

@@ -85,12 +85,17 @@ type audits struct{ server *server }
 // WrapUnary implements connect.Interceptor.
 func (a audits) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		change := ""
+		if audited[req.Spec().Procedure] != "" {
+			// It tells the values before the call.
+			change = a.server.changeOf(req.Any())
+		}
 		answer, err := next(ctx, req)
 		var said any
 		if err == nil {
 			said = answer.Any()
 		}
-		a.server.audit(askerOf(ctx), req.Peer().Addr, req.Spec().Procedure, func() string { return objectOf(req.Any(), said) }, err)
+		a.server.audit(askerOf(ctx), req.Peer().Addr, req.Spec().Procedure, func() (string, string) { return objectOf(req.Any(), said), change }, err)
 		return answer, err
 	}
 }
@@ -140,7 +145,7 @@ func (c *auditedConn) Send(msg any) error {
 }
 
 func (c *auditedConn) record(err error) {
-	c.server.audit(c.by, c.Peer().Addr, c.Spec().Procedure, func() string { return objectOf(c.asked, nil) }, err)
+	c.server.audit(c.by, c.Peer().Addr, c.Spec().Procedure, func() (string, string) { return objectOf(c.asked, nil), "" }, err)
 }
 
 // outcomeOf returns how a call with an error ended.
@@ -156,8 +161,9 @@ func outcomeOf(err error) audit.Outcome {
 	}
 }
 
-// audit records the decision about a call, if the call is audited.
-func (s *server) audit(by *asking, address, procedure string, object func() string, err error) {
+// audit records the decision about a call, if the call is audited. The function `about` says what it is
+// about, and what it changes.
+func (s *server) audit(by *asking, address, procedure string, about func() (object, change string), err error) {
 	outcome, right := outcomeOf(err), rightTo(procedure)
 	always := audited[procedure] != ""
 	if outcome != audit.Denied && (!always || outcome == audit.Failed && right == string(access.Read)) {
@@ -170,9 +176,10 @@ func (s *server) audit(by *asking, address, procedure string, object func() stri
 	if _, known := s.procedures[procedure]; !known {
 		procedure = "unknown"
 	}
+	object, change := about()
 	line := audit.Line{
 		Time: time.Now().UTC(), User: by.Name, Groups: strings.Join(by.groups, ","), Gateway: by.gateway, Address: address,
-		Method: strings.TrimPrefix(procedure, servicePrefix), Object: object(), Right: right, Outcome: outcome, Request: by.request,
+		Method: strings.TrimPrefix(procedure, servicePrefix), Object: object, Change: change, Right: right, Outcome: outcome, Request: by.request,
 	}
 	if by.Role != 0 {
 		line.Role = by.Role.String()

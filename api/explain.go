@@ -48,6 +48,10 @@ const (
 	factReason         = "reason"
 	factMemoryReserve  = "memory_reserve"
 	factMayNotUse      = "may_not_use"
+	factMayNotRead     = "may_not_read"
+	factMayNotManage   = "may_not_manage"
+
+	factMayNotAdminister = "may_not_administer"
 )
 
 // explanations implements ExplainService.

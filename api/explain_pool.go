@@ -25,7 +25,7 @@ import (
 // state. Its share, and what its running operations wait for, come from the scheduler.
 func (s explanations) pool(ctx context.Context, m *apipb.ExplainRequest) ([]*explainpb.Explanation, error) {
 	x := &explainpb.Explanation{Subject: "pool", Id: m.GetPool(), Pool: m.GetPool(), Time: timestamppb.New(s.cfg.Now())}
-	var missing error
+	var missing []*explainpb.Fact
 	err := s.read(ctx, "explain pool", func(st *state.State) error {
 		t, err := findTree(st, "explain pool", m.GetTree())
 		if err != nil {
@@ -44,8 +44,7 @@ func (s explanations) pool(ctx context.Context, m *apipb.ExplainRequest) ([]*exp
 			tell(x, limitFact(factRunningLimit, limit, m.GetPool()))
 		}
 		x.Waits = waitsBelow(st, t, name)
-		rights := state.RightsIn(st)
-		missing = rights.Pool(rights.Who(askerOf(ctx).subject()), access.Use, t.name, name, fmt.Sprintf("use pool %q", name))
+		missing = missingRights(askerOf(ctx).sight(st), t.name, name)
 		return nil
 	})
 	if err != nil {
@@ -55,11 +54,29 @@ func (s explanations) pool(ctx context.Context, m *apipb.ExplainRequest) ([]*exp
 	if err := s.addScheduler(ctx, all, &actorpb.SchedulerViewRequest{Tree: x.GetTree(), Pool: x.GetPool()}); err != nil {
 		return nil, err
 	}
-	if missing != nil {
-		tell(x, &explainpb.Fact{Code: factMayNotUse, Pool: x.GetPool(), Text: missing.Error()})
+	for _, f := range missing {
+		tell(x, f)
 	}
 	slices.SortStableFunc(x.GetWaits(), func(a, b *explainpb.Wait) int { return cmp.Compare(b.GetOperations(), a.GetOperations()) })
 	return all, nil
+}
+
+// missingRights says which rights on a pool the caller lacks, who has them, and how they are given.
+func missingRights(seen sight, tree scheduling.TreeName, pool scheduling.PoolName) (facts []*explainpb.Fact) {
+	for _, lacks := range []struct {
+		code, what string
+		right      access.Right
+	}{
+		{factMayNotUse, "use pool %q", access.Use},
+		{factMayNotRead, "read all of the operations of others in pool %q", access.Read},
+		{factMayNotManage, "manage operations of others in pool %q", access.Manage},
+		{factMayNotAdminister, "administer the pools below pool %q", access.Administer},
+	} {
+		if missing := seen.Pool(seen.who, lacks.right, tree, pool, fmt.Sprintf(lacks.what, pool)); missing != nil {
+			facts = append(facts, &explainpb.Fact{Code: lacks.code, Pool: string(pool), Setting: string(lacks.right), Text: missing.Error()})
+		}
+	}
+	return facts
 }
 
 // elsewhere names another tree that has a pool of this name; empty if none has.

@@ -22,8 +22,8 @@ import (
 // memories implements MemoryService.
 type memories struct{ *server }
 
-// Profiles shows memory profiles of finished operations, latest update first. It shows commands to
-// those who may read all operations of the default tree.
+// Profiles shows memory profiles of finished operations, latest update first: those whose last operation
+// the caller may read, or all to those who may read all operations of the default tree.
 func (s memories) Profiles(ctx context.Context, req *connect.Request[apipb.MemoryProfilesRequest]) (*connect.Response[apipb.MemoryProfilesResponse], error) {
 	const what = "list memory profiles"
 	limit, err := page(req.Msg.GetLimit(), what)
@@ -31,10 +31,10 @@ func (s memories) Profiles(ctx context.Context, req *connect.Request[apipb.Memor
 		return nil, err
 	}
 	var all []*statepb.MemoryProfile
-	hidden := false
+	hidden := 0
 	err = s.read(ctx, what, func(st *state.State) error {
-		rights := state.RightsIn(st)
-		hidden = rights.Pool(rights.Who(askerOf(ctx).subject()), access.Read, "", scheduling.RootPool, what) != nil
+		seen := askerOf(ctx).sight(st)
+		missing := seen.Pool(seen.who, access.Read, "", scheduling.RootPool, "see memory profiles of others")
 		if key := req.Msg.GetKey(); key != "" {
 			p, ok := st.Profile(key)
 			if !ok {
@@ -43,10 +43,19 @@ func (s memories) Profiles(ctx context.Context, req *connect.Request[apipb.Memor
 			if !ok {
 				return fail(connect.CodeNotFound, state.CodeUnknownProfile, "%s: no profile %q: no operation with this profile has finished, or the profile was removed", what, key)
 			}
+			if missing != nil && !seen.readsID(p.GetLastOperation()) {
+				return denied(missing)
+			}
 			all = []*statepb.MemoryProfile{p}
 			return nil
 		}
-		all = st.Profiles()
+		for _, p := range st.Profiles() {
+			if missing != nil && !seen.readsID(p.GetLastOperation()) {
+				hidden++
+				continue
+			}
+			all = append(all, p)
+		}
 		return nil
 	})
 	if err != nil {
@@ -55,14 +64,11 @@ func (s memories) Profiles(ctx context.Context, req *connect.Request[apipb.Memor
 	slices.SortStableFunc(all, func(a, b *statepb.MemoryProfile) int {
 		return cmp.Or(b.GetUpdatedTime().AsTime().Compare(a.GetUpdatedTime().AsTime()), cmp.Compare(a.GetKey(), b.GetKey()))
 	})
-	out := &apipb.MemoryProfilesResponse{Total: int32(len(all))}
+	out := &apipb.MemoryProfilesResponse{Total: int32(len(all)), Hidden: int32(hidden)}
 	for _, p := range all[:min(limit, len(all))] {
 		shown, err := profileOf(p)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", what, err)
-		}
-		if hidden {
-			shown.Command = ""
 		}
 		out.Profiles = append(out.Profiles, shown)
 	}

@@ -176,6 +176,13 @@ func TestMemoryProfiles(t *testing.T) {
 		want(t, got, 0.25, "profiles", 0, "p50")
 		want(t, got, 0.5, "profiles", 0, "p95")
 	}
+	// Those of others are counted, as long as nobody gives the right to read them.
+	others := s.get("MemoryService/Profiles", `{}`, roleHeader, "user/stranger")
+	want(t, others, float64(1), "hidden")
+	want(t, others, float64(0), "total")
+	if got := s.post("MemoryService/Profiles", `{"key": "ads/nightly"}`, roleHeader, "user/stranger"); got.status != 403 || !strings.Contains(got.raw, "needs the right read") {
+		t.Errorf("a profile of others: %d %s", got.status, got.raw)
+	}
 	s.refused("MemoryService/Profiles", `{"key": "other"}`, "unknown_profile")
 	s.refused("MemoryService/Profiles", `{"limit": 1001}`, "invalid_argument")
 	s.refused("MemoryService/Forget", `{}`, "invalid_argument")

@@ -171,3 +171,27 @@ func TestGroupsThatOperationsName(t *testing.T) {
 	}
 	s.get("AccessService/EditGroup", `{"group": "helpers", "delete": true, "force": true}`)
 }
+
+// TestExplainPoolNamesMissingRights (T1): a user is told each right on the pool that the user lacks, and
+// who has it.
+func TestExplainPoolNamesMissingRights(t *testing.T) {
+	s, _ := rightsSite(t)
+	for subject, wanted := range map[string]string{
+		"user/stranger": "may_not_use may_not_read may_not_manage may_not_administer", "user/ann": "may_not_read may_not_manage may_not_administer",
+		"user/reader": "may_not_use may_not_manage may_not_administer", "user/member": "", "operator/oda": "",
+	} {
+		var codes []string
+		facts, _ := at(t, s.get("ExplainService/Explain", `{"pool": "ads"}`, roleHeader, subject), "explanations", 0, "facts").([]any)
+		for _, f := range facts {
+			if code := at(t, f, "code").(string); strings.HasPrefix(code, "may_not") {
+				codes = append(codes, code)
+				if text := at(t, f, "text").(string); !strings.Contains(text, "held by group:crew") || !strings.Contains(text, "weir pool acl 'ads'") {
+					t.Errorf("%s: %s", subject, text)
+				}
+			}
+		}
+		if got := strings.Join(codes, " "); got != wanted {
+			t.Errorf("%s: %q, want %q", subject, got, wanted)
+		}
+	}
+}

@@ -2,6 +2,10 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,5 +86,43 @@ func TestLeaseThatIsOver(t *testing.T) {
 				t.Errorf("result %+v, want the lease expired", result)
 			}
 		})
+	}
+}
+
+// TestLeaseCountsTheBootClock (T7): a lease ends by the boot clock, which goes on while the machine is
+// suspended. The proxy runs where this clock alone is two hours ahead, as after a suspend.
+func TestLeaseCountsTheBootClock(t *testing.T) {
+	unshare, err := exec.LookPath("unshare")
+	if err != nil {
+		t.Skip("no program unshare: ", err)
+	}
+	shifted := []string{unshare, "--time", "--boottime", "7200"}
+	if os.Geteuid() != 0 {
+		shifted = append(shifted, "--user", "--map-root-user")
+	}
+	if out, err := exec.Command(shifted[0], append(shifted[1:], "true")...).CombinedOutput(); err != nil {
+		t.Skipf("no time namespace here: %v: %s", err, out)
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "proxy")
+	script := fmt.Sprintf("#!/bin/sh\nexec %s '%s' \"$@\"\n", strings.Join(shifted, " "), executable)
+	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(programVariable, program)
+	start := func(left time.Duration) agent {
+		return startProxy(t, "sleep 1000", 10*time.Hour, func(s *proxyproto.Spec) { s.LeaseEndMillis = (clock.Boot() + left).Milliseconds() }).connect(t)
+	}
+	if result := start(time.Hour).hear(t, "exited").Exited; result.Outcome != proxyproto.OutcomeLeaseExpired {
+		t.Errorf("a lease of one hour: %+v, want it expired", result)
+	}
+	a := start(3 * time.Hour)
+	a.hear(t, "started")
+	a.say(t, `{"stop":{"reason":"enough","grace_millis":0}}`)
+	if result := a.hear(t, "exited").Exited; result.Outcome != proxyproto.OutcomeStopped {
+		t.Errorf("a lease of three hours: %+v, want it to run until it is stopped", result)
 	}
 }

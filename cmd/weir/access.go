@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -152,7 +153,8 @@ func groupsText(groups []*apipb.Group) string {
 
 func newAuditCommand(f *clientFlags) *cobra.Command {
 	var follow bool
-	var since time.Duration
+	var since string
+	var filter auditFilter
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Show who changed something or was refused, from all replicas",
@@ -162,14 +164,15 @@ calls within a second are one line with a count. It needs operator credentials.
 
 With --follow it goes on with new lines, and with those of a replica that comes back.
 With -o json each line is as in the audit log.`,
-		Example: "  weir audit --since 1h\n  weir audit --follow -o json >>audit.jsonl",
+		Example: "  weir audit --since 1d --user ann --outcome denied\n  weir audit --object 'pool ads'\n  weir audit --follow -o json >>audit.jsonl",
 		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
-			if since < 0 {
-				return &exitError{exitUsage, fmt.Errorf("--since %v: must not be negative", since)}
+			ago, err := longAgo(since)
+			if err = cmp.Or(err, filter.check()); err != nil {
+				return &exitError{exitUsage, err}
 			}
-			a := &auditReading{session: s, from: &apipb.ReadAuditRequest{Follow: follow}}
-			if since > 0 || follow {
-				a.from.After = uint64(time.Now().Add(-since).UnixMicro())
+			a := &auditReading{session: s, from: &apipb.ReadAuditRequest{Follow: follow}, filter: filter}
+			if ago > 0 || follow {
+				a.from.After = uint64(time.Now().Add(-ago).UnixMicro())
 			}
 			if follow {
 				return a.follow(ctx)
@@ -178,14 +181,55 @@ With -o json each line is as in the audit log.`,
 		}),
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow new lines; without --since, begin with the next one")
-	cmd.Flags().DurationVar(&since, "since", 0, "how long ago to start, such as 5m (default: the oldest line)")
+	cmd.Flags().StringVar(&since, "since", "", "how long ago to start, such as 5m or 1d (default: the oldest line)")
+	cmd.Flags().StringVar(&filter.user, "user", "", "only lines about the user, operator or gateway of this name")
+	cmd.Flags().StringVar(&filter.outcome, "outcome", "", "only lines with this outcome: allowed, denied, failed or lost")
+	cmd.Flags().StringVar(&filter.object, "object", "", "only lines whose object or change has this text, such as 'pool ads'")
+	must(cmd.RegisterFlagCompletionFunc("outcome", fixed(auditOutcomes...)))
 	return cmd
+}
+
+var auditOutcomes = []string{string(audit.Allowed), string(audit.Denied), string(audit.Failed), string(audit.Lost)}
+
+// auditFilter selects lines; an empty field matches all.
+type auditFilter struct{ user, outcome, object string }
+
+func (f auditFilter) check() error {
+	if f.outcome != "" && !slices.Contains(auditOutcomes, f.outcome) {
+		return fmt.Errorf("--outcome %q: must be one of %s", f.outcome, strings.Join(auditOutcomes, ", "))
+	}
+	return nil
+}
+
+func (f auditFilter) takes(line audit.Line) bool {
+	return (f.user == "" || f.user == line.User || f.user == line.Gateway) && (f.outcome == "" || f.outcome == string(line.Outcome)) &&
+		(f.object == "" || strings.Contains(line.Object, f.object) || strings.Contains(line.Change, f.object))
+}
+
+// longAgo reads how long ago something was: a duration, or a number of days such as 1d.
+func longAgo(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	ago, err := time.ParseDuration(text)
+	if days, is := strings.CutSuffix(text, "d"); is {
+		var n int
+		if n, err = strconv.Atoi(days); n > 36500 {
+			err = strconv.ErrRange
+		}
+		ago = time.Duration(n) * 24 * time.Hour
+	}
+	if err != nil || ago < 0 {
+		return 0, fmt.Errorf("--since %q: must be a duration such as 90s, 5m, 12h or 7d", text)
+	}
+	return ago, nil
 }
 
 // auditReading reads the audit logs of all replicas.
 type auditReading struct {
 	*session
-	from *apipb.ReadAuditRequest
+	from   *apipb.ReadAuditRequest
+	filter auditFilter
 	// mu guards the output.
 	mu sync.Mutex
 }
@@ -195,22 +239,31 @@ func (a *auditReading) request() *apipb.ReadAuditRequest {
 	return &apipb.ReadAuditRequest{After: a.from.GetAfter(), Follow: a.from.GetFollow()}
 }
 
+// auditFound is a line, and its text.
+type auditFound struct {
+	audit.Line
+	raw string
+}
+
+// byTime orders lines of several replicas by when they were decided: seq is when they were written.
+func byTime(a, b auditFound) int {
+	return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Replica, b.Replica), cmp.Compare(a.Seq, b.Seq))
+}
+
 // all prints the lines that there are, in order of time.
 func (a *auditReading) all(ctx context.Context) error {
 	members, err := a.Members(ctx)
 	if err != nil {
 		return err
 	}
-	type found struct {
-		audit.Line
-		raw string
-	}
-	var lines []found
+	var lines []auditFound
 	var missing []error
 	for _, m := range members {
 		err := a.ReadAudit(ctx, m.GetAddress(), a.request(), func(raw string) error {
 			line, err := parseAudit(raw)
-			lines = append(lines, found{line, raw})
+			if a.filter.takes(line) {
+				lines = append(lines, auditFound{line, raw})
+			}
 			return err
 		})
 		if isDenied(err) {
@@ -220,7 +273,7 @@ func (a *auditReading) all(ctx context.Context) error {
 			missing = append(missing, fmt.Errorf("replica %s: %w", m.GetId(), err))
 		}
 	}
-	slices.SortStableFunc(lines, func(a, b found) int { return cmp.Compare(a.Seq, b.Seq) })
+	slices.SortStableFunc(lines, byTime)
 	for _, line := range lines {
 		if err := a.print(line.Line, line.raw); err != nil {
 			return err
@@ -275,7 +328,7 @@ func (a *auditReading) followOne(ctx context.Context, fail context.CancelCauseFu
 		err := a.ReadAudit(ctx, m.GetAddress(), request, func(raw string) error {
 			silent = false
 			line, err := parseAudit(raw)
-			if err == nil {
+			if err == nil && a.filter.takes(line) {
 				err = a.print(line, raw)
 			}
 			printing = err
@@ -347,7 +400,7 @@ func auditText(line audit.Line, where *time.Location) string {
 	if line.Count > 1 {
 		text += fmt.Sprintf(" (%d times)", line.Count)
 	}
-	text = joined(": ", text, line.Code, line.Why)
+	text = joined(": ", text, line.Change, line.Code, line.Why)
 	return printable(fmt.Sprintf("%s  %-4s  %s: %s", line.Time.In(where).Format("2006-01-02 15:04:05.000"), line.Replica, who, text))
 }
 

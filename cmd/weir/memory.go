@@ -107,7 +107,8 @@ func profilesText(page *apipb.MemoryProfilesResponse, now time.Time) string {
 			share(&p.P50), share(&p.P95), age(p.GetUpdatedTime(), now), clip(printable(p.GetCommand()), 40))
 	}
 	shown := len(page.GetProfiles())
-	return g.String() + when(shown < int(page.GetTotal()), fmt.Sprintf("\nthe latest %d of %d: more with --limit\n", shown, page.GetTotal()))
+	return g.String() + when(shown < int(page.GetTotal()), fmt.Sprintf("\nthe latest %d of %d: more with --limit\n", shown, page.GetTotal())) +
+		when(page.GetHidden() > 0, fmt.Sprintf("\nof others, not shown: %d (it takes the right read: weir whoami)\n", page.GetHidden()))
 }
 
 func profileText(p *apipb.MemoryProfile, now time.Time) string {

@@ -5210,8 +5210,10 @@ func (x *MemoryProfilesRequest) GetLimit() int32 {
 type MemoryProfilesResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Profiles []*MemoryProfile       `protobuf:"bytes,1,rep,name=profiles,proto3" json:"profiles,omitempty"`
-	// How many there are.
-	Total         int32 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
+	// How many there are that the caller may see.
+	Total int32 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
+	// How many of others are not shown.
+	Hidden        int32 `protobuf:"varint,3,opt,name=hidden,proto3" json:"hidden,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5256,6 +5258,13 @@ func (x *MemoryProfilesResponse) GetProfiles() []*MemoryProfile {
 func (x *MemoryProfilesResponse) GetTotal() int32 {
 	if x != nil {
 		return x.Total
+	}
+	return 0
+}
+
+func (x *MemoryProfilesResponse) GetHidden() int32 {
+	if x != nil {
+		return x.Hidden
 	}
 	return 0
 }
@@ -11609,10 +11618,11 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\bdeadline\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"?\n" +
 	"\x15MemoryProfilesRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05limit\x18\x02 \x01(\x05R\x05limit\"f\n" +
+	"\x05limit\x18\x02 \x01(\x05R\x05limit\"~\n" +
 	"\x16MemoryProfilesResponse\x126\n" +
 	"\bprofiles\x18\x01 \x03(\v2\x1a.weir.api.v1.MemoryProfileR\bprofiles\x12\x14\n" +
-	"\x05total\x18\x02 \x01(\x05R\x05total\"\xd0\x02\n" +
+	"\x05total\x18\x02 \x01(\x05R\x05total\x12\x16\n" +
+	"\x06hidden\x18\x03 \x01(\x05R\x06hidden\"\xd0\x02\n" +
 	"\rMemoryProfile\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x18\n" +

@@ -12,7 +12,7 @@ const Window = time.Second
 // Limits bound what a Fold holds.
 type Limits struct {
 	// Distinct is how many different decisions of one account get a line of their own within Window.
-	// More are counted by method and outcome. Default 500.
+	// More are counted by method and outcome, but for changes that were made. Default 500.
 	Distinct int
 	// Pending is how many lines may wait to be written. Default 32768, about 20 MiB.
 	Pending int
@@ -66,7 +66,7 @@ func (f *Fold) Add(line Line) {
 	}
 	key := line.key()
 	again, repeated := a.seen[key]
-	if !repeated && len(a.seen) >= f.limits.Distinct {
+	if !repeated && len(a.seen) >= f.limits.Distinct && !line.changed() {
 		line = line.coarse()
 		key = line.key()
 		again, repeated = a.seen[key]

@@ -234,3 +234,35 @@ func TestLinesAreCut(t *testing.T) {
 		t.Error("accounts are not of subjects, or changes have none of their own")
 	}
 }
+
+// TestDifferentChangesAreNotEqual (T8): each change that was made has a line of its own, however many
+// there are in a second; equal ones are counted.
+func TestDifferentChangesAreNotEqual(t *testing.T) {
+	f := NewFold(Limits{Distinct: 3, Pending: 1000})
+	for i := range 100 {
+		line := decision("oda", Allowed, "pool ads", i)
+		line.Change = fmt.Sprintf("weight %d -> %d", i/2, i/2+1)
+		f.Add(line)
+	}
+	changes := map[string]int64{}
+	for _, line := range f.Take(noon.Add(time.Hour), true) {
+		changes[line.Change] += max(line.Count, 1)
+		if line.Various {
+			t.Errorf("%+v", line)
+		}
+	}
+	for i := range 50 {
+		if n := changes[fmt.Sprintf("weight %d -> %d", i, i+1)]; n != 2 {
+			t.Errorf("change %d was told %d times", i, n)
+		}
+	}
+	// What was refused has changed nothing: it may be counted together.
+	for i := range 100 {
+		line := decision("eve", Denied, "pool ads", i)
+		line.Change = fmt.Sprint("weight ", i)
+		f.Add(line)
+	}
+	if lines := f.Take(noon.Add(2*time.Hour), true); len(lines) > 6 {
+		t.Errorf("%d lines of what was refused", len(lines))
+	}
+}

@@ -48,6 +48,9 @@ type Line struct {
 	// about several objects, which Various says.
 	Object  string `json:"object,omitempty"`
 	Various bool   `json:"various,omitempty"`
+	// Change is what the call changed or would have changed: "weight 1 -> 5 on pool ads". It is empty if
+	// Method and Object say it.
+	Change string `json:"change,omitempty"`
 	// Right is the right that the call needs.
 	Right   string  `json:"right,omitempty"`
 	Outcome Outcome `json:"outcome"`
@@ -63,8 +66,9 @@ type Line struct {
 
 // The largest sizes of texts in a line, in bytes.
 const (
-	maxText = 256
-	maxWhy  = 512
+	maxText   = 256
+	maxWhy    = 512
+	maxChange = 1024
 )
 
 // Cut returns the line with texts of bounded length.
@@ -72,7 +76,7 @@ func (l Line) Cut() Line {
 	for _, text := range []*string{&l.Role, &l.User, &l.Groups, &l.Gateway, &l.Address, &l.Method, &l.Object, &l.Right, &l.Code, &l.Request} {
 		*text = cut(*text, maxText)
 	}
-	l.Why = cut(l.Why, maxWhy)
+	l.Why, l.Change = cut(l.Why, maxWhy), cut(l.Change, maxChange)
 	return l
 }
 
@@ -93,9 +97,12 @@ func (l Line) key() Line {
 	return l
 }
 
+// changed reports whether something was changed that the line describes.
+func (l Line) changed() bool { return l.Outcome == Allowed && l.Change != "" }
+
 // coarse returns the line without what a caller can vary as often as he likes.
 func (l Line) coarse() Line {
-	l.Object, l.Address, l.Various, l.Why = "", "", true, ""
+	l.Object, l.Address, l.Various, l.Why, l.Change = "", "", true, "", ""
 	return l
 }
 

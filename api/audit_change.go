@@ -1,0 +1,220 @@
+package api
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"weir/messages/apipb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/access"
+	"weir/scheduling/pooltree"
+)
+
+// maxChange bounds what a line of the audit log says about a change, in bytes.
+const maxChange = 900
+
+// changeOf says what a request changes, with the values before it; empty if the method and the object
+// of the line say it already. Long texts are cut; they end in a checksum of the whole, so that
+// different changes have different texts.
+func (s *server) changeOf(asked any) string {
+	var parts []string
+	s.cfg.Store.View(func(st *state.State) { parts = changesBy(st, asked) })
+	text := strings.Join(parts, "; ")
+	if len(text) <= maxChange {
+		return text
+	}
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(text))
+	return fmt.Sprintf("%s… (%d bytes, checksum %016x)", strings.ToValidUTF8(text[:maxChange], ""), len(text), sum.Sum64())
+}
+
+func changesBy(st *state.State, asked any) (parts []string) {
+	switch m := asked.(type) {
+	case *apipb.EditTreeRequest:
+		t, _ := findTree(st, "", m.GetTree())
+		for _, edit := range m.GetEdits() {
+			parts = append(parts, editText(t, edit)...)
+		}
+	case *apipb.CreateTreeRequest:
+		return append([]string{"created tree " + m.GetTree()}, settings(treeIn{}, "", m.GetOptions(), nil)...)
+	case *apipb.SetTreeRequest:
+		t, _ := findTree(st, "", m.GetTree())
+		return settings(t, scheduling.RootPool, m.GetOptions(), t.record.GetOptions())
+	case *apipb.RemoveTreeRequest:
+		return []string{"removed tree " + m.GetTree()}
+	case *apipb.SetDefaultTreeRequest:
+		return []string{fmt.Sprintf("default tree %s -> %s", st.DefaultTree(), m.GetTree())}
+	case *apipb.EditGroupRequest:
+		return []string{groupText(m)}
+	case *apipb.RevokeRequest:
+		what := cmp.Or(put("serial ", m.GetSerial()), m.GetRole()+" "+m.GetName())
+		if m.GetLift() {
+			return []string{"lifted the revocation of " + what}
+		}
+		return []string{"revoked " + what + put(": ", m.GetReason())}
+	case *apipb.UpdateOperationRequest:
+		for _, change := range m.GetChanges() {
+			if change.Pool != nil {
+				parts = append(parts, "moved to pool "+change.GetPool()+put(" of tree ", change.GetTree()))
+			}
+			parts = append(parts, settings(treeIn{}, "", change.GetOptions(), nil)...)
+		}
+	case *apipb.AbortOperationRequest:
+		return []string{"aborted" + put(": ", m.GetReason())}
+	case *apipb.AbortJobRequest:
+		return []string{"aborted" + put(": ", m.GetReason())}
+	case *apipb.DrainNodeRequest:
+		return []string{"drained" + put(": ", m.GetReason())}
+	case *apipb.AddReplicaRequest:
+		return []string{"added at " + m.GetAddress()}
+	}
+	return parts
+}
+
+// groupText says how a group changes: "group ads-team + ann - bob".
+func groupText(m *apipb.EditGroupRequest) string {
+	text := "group " + m.GetGroup()
+	if m.GetDelete() {
+		return text + " removed"
+	}
+	if len(m.GetAdd()) > 0 {
+		text += " + " + strings.Join(m.GetAdd(), ", ")
+	}
+	if len(m.GetRemove()) > 0 {
+		text += " - " + strings.Join(m.GetRemove(), ", ")
+	}
+	return text
+}
+
+// editText says what an edit of a tree changes.
+func editText(t treeIn, edit *apipb.TreeEdit) []string {
+	options := func(pool string) *structpb.Struct {
+		for _, p := range t.record.GetPools() {
+			if p.GetName() == pool {
+				return p.GetOptions()
+			}
+		}
+		return nil
+	}
+	switch e := edit.GetEdit().(type) {
+	case *apipb.TreeEdit_TreeOptions:
+		return settings(t, scheduling.RootPool, e.TreeOptions, t.record.GetOptions())
+	case *apipb.TreeEdit_Create:
+		made := fmt.Sprintf("created pool %s below %s", e.Create.GetName(), cmp.Or(e.Create.GetParent(), string(scheduling.RootPool)))
+		return append([]string{made}, settings(t, scheduling.PoolName(e.Create.GetName()), e.Create.GetOptions(), nil)...)
+	case *apipb.TreeEdit_Change:
+		var parts []string
+		name := scheduling.PoolName(e.Change.GetName())
+		if e.Change.Parent != nil {
+			before, _ := t.pools.Pool(name)
+			parts = append(parts, fmt.Sprintf("moved pool %s from %s to %s", name, cmp.Or(before.Parent, scheduling.RootPool), cmp.Or(e.Change.GetParent(), string(scheduling.RootPool))))
+		}
+		return append(parts, settings(t, name, e.Change.GetOptions(), options(e.Change.GetName()))...)
+	case *apipb.TreeEdit_Rename:
+		return []string{fmt.Sprintf("renamed pool %s to %s", e.Rename.GetFrom(), e.Rename.GetTo())}
+	case *apipb.TreeEdit_Remove:
+		return []string{"removed pool " + e.Remove}
+	}
+	return nil
+}
+
+// settings says how options change, by name: "weight 1 -> 5 on pool ads". Rights are told by subject:
+// "user:bob=read,manage on pool ads".
+func settings(t treeIn, pool scheduling.PoolName, given, before *structpb.Struct) (parts []string) {
+	on := put(" on pool ", string(pool))
+	was, now := map[string]any{}, map[string]any{}
+	flatten("", before.AsMap(), was)
+	flatten("", given.AsMap(), now)
+	rights := make(map[access.Right]any)
+	for _, path := range slices.Sorted(maps.Keys(now)) {
+		if right, is := strings.CutPrefix(path, "acl/"); is {
+			rights[access.Right(right)] = now[path]
+			continue
+		}
+		if path == "acl" {
+			for _, right := range access.Rights() {
+				rights[right] = nil
+			}
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("%s %s -> %s%s", path, valueText(was[path]), valueText(now[path]), on))
+	}
+	return append(parts, rightsText(t.pools, pool, rights, on)...)
+}
+
+// rightsText says to whom rights are given, and from whom they are taken.
+func rightsText(pools pooltree.Tree, pool scheduling.PoolName, rights map[access.Right]any, on string) (parts []string) {
+	given, taken := map[string][]string{}, map[string][]string{}
+	for _, right := range access.Rights() {
+		value, changed := rights[right]
+		if !changed {
+			continue
+		}
+		after := subjectTexts(value)
+		if value == nil && pool == scheduling.RootPool {
+			after = subjectTexts(access.Initial().Subjects(right))
+		}
+		before := subjectTexts(pools.Rights(pool).Subjects(right))
+		for _, subject := range after {
+			if !slices.Contains(before, subject) {
+				given[subject] = append(given[subject], string(right))
+			}
+		}
+		for _, subject := range before {
+			if !slices.Contains(after, subject) {
+				taken[subject] = append(taken[subject], string(right))
+			}
+		}
+	}
+	for _, subject := range slices.Sorted(maps.Keys(given)) {
+		parts = append(parts, subject+"="+strings.Join(given[subject], ",")+on)
+	}
+	for _, subject := range slices.Sorted(maps.Keys(taken)) {
+		parts = append(parts, "no more "+subject+"="+strings.Join(taken[subject], ",")+on)
+	}
+	return parts
+}
+
+// subjectTexts returns subjects out of a list of options, or of rights.
+func subjectTexts(value any) []string {
+	switch list := value.(type) {
+	case []any:
+		return mapped(list, func(v any) string {
+			if text, ok := v.(string); ok {
+				return text
+			}
+			// Parsers of YAML take user:ann for an object within braces.
+			return strings.Trim(strings.ReplaceAll(fmt.Sprint(v), "map", ""), "[]")
+		})
+	case []access.Subject:
+		return mapped(list, func(s access.Subject) string { return string(s) })
+	}
+	return nil
+}
+
+// flatten puts the values of an object by path, with slashes between names.
+func flatten(path string, value any, into map[string]any) {
+	object, is := value.(map[string]any)
+	if !is || path != "" && len(object) == 0 {
+		into[path] = value
+		return
+	}
+	for name, inner := range object {
+		flatten(strings.TrimPrefix(path+"/"+name, "/"), inner, into)
+	}
+}
+
+// valueText returns a value of an option as text.
+func valueText(value any) string {
+	if value == nil {
+		return "default"
+	}
+	return fmt.Sprint(value)
+}
