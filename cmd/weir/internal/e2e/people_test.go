@@ -22,9 +22,13 @@ func TestPageOfTenancy(t *testing.T) {
 			t.Errorf("%s: %v\n%s", line, err, printed)
 		}
 	}
-	for _, user := range []string{"bob", "carol"} {
-		if printed, code := weir(t, "tls", "issue", "--dir", c.certs(), "--role", "user", "--name", user); code != 0 {
-			t.Fatal(printed)
+	// Users become who they are as the page says, too.
+	if err := os.RemoveAll(c.certs("user-ann")); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(block(t, "docs/tenancy.md", "Becoming ann")) {
+		if printed, err := c.typedAs(t, "operator-admin", filepath.Dir(c.certs()), line); err != nil {
+			t.Fatalf("%s: %v\n%s", line, err, printed)
 		}
 	}
 	text, err := os.ReadFile(filepath.Join(repository, "docs/tenancy.md"))
