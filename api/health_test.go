@@ -81,7 +81,7 @@ func TestStatusTellsOfNodes(t *testing.T) {
 	}
 }
 
-// TestStatusTellsOfSharedUsers, as long as everyone may submit.
+// TestStatusTellsOfSharedUsers (T2), as long as everyone may submit.
 func TestStatusTellsOfSharedUsers(t *testing.T) {
 	s := newSite(t)
 	for node, user := range map[string]string{"n1": "weir", "n2": "", "n3": "weir", "n4": "weir", "n5": "weir", "n6": "root"} {

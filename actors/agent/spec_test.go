@@ -79,6 +79,7 @@ func TestJobsAreWhoTheirNodeSays(t *testing.T) {
 	}
 }
 
+// TestNoJobIsRootWhereTheNodeSaysSo (T2): jobs that are root, or as good as root, need --allow-root-jobs.
 func TestNoJobIsRootWhereTheNodeSaysSo(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be somebody else")

@@ -65,7 +65,7 @@ func TestUsersReadNoMore(t *testing.T) {
 	emptyFolder(t, folder)
 }
 
-// TestMagicLinks: no name leads to what the proxy has open, whoever the job is.
+// TestMagicLinks (T2): no name leads to what the proxy has open, whoever the job is.
 func TestMagicLinks(t *testing.T) {
 	const loop = "too many levels of symbolic links"
 	part := input(t, "secret\n")

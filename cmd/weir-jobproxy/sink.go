@@ -230,9 +230,9 @@ func explainSpace(path string, err error) error {
 		return err
 	}
 	folder := filepath.Dir(path)
-	if real, err := filepath.EvalSymlinks(folder); err == nil {
+	if resolved, err := filepath.EvalSymlinks(folder); err == nil {
 		// It may be the name of a descriptor.
-		folder = real
+		folder = resolved
 	}
 	var space unix.Statfs_t
 	if statErr := unix.Statfs(folder, &space); statErr != nil {

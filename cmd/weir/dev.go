@@ -89,6 +89,7 @@ cores and 4 user slots; on a small machine, jobs then share cores.`,
 	flags.StringVar(&f.cluster.NodePrefix, "node-prefix", f.cluster.NodePrefix, "prefix of node names: clusters that run on one machine at the same time need different ones")
 	flags.StringVar(&f.nodeMemory, "node-memory", "", "memory of each node for jobs, such as 1GiB: small nodes fill up and trigger preemption (default: an even share of the machine's)")
 	flags.DurationVar(&f.lease, "lease", 0, "how long an agent keeps running without contact with a leader, at least 2s; more for a busy machine (default: that of weir server)")
+	flags.StringSliceVar(&f.cluster.DataRoots, "data-root", nil, "folder whose files operations may read and write; can be repeated (default: all files, or, as root, the folder files in that of the cluster)")
 	flags.StringVar(&f.onStop, "on-stop", endJobs, "what happens to the jobs of an agent on SIGTERM, as for weir agent: with keep they run until weir dev start restarts the agent, or the lease expires")
 	flags.BoolVar(&f.cluster.Insecure, "insecure-plaintext", false, "no encryption, no certificates: every user of this machine is an operator")
 	flags.BoolVar(&f.cluster.Detached, "detach", false, "return when the cluster is ready; stop it with weir dev down")
@@ -128,6 +129,11 @@ func (f *devFlags) config() (devcluster.Config, error) {
 			return devcluster.Config{}, err
 		}
 		c.AgentArguments = []string{"--on-stop", f.onStop}
+	}
+	for i, root := range c.DataRoots {
+		if c.DataRoots[i], err = filepath.Abs(root); err != nil {
+			return devcluster.Config{}, usage(fmt.Errorf("--data-root %q: %w", root, err))
+		}
 	}
 	c.Program, c.JobProxy = program, proxy
 	c.Share = devcluster.ShareOut(machine.CPU, machine.Memory, c.Agents)

@@ -42,6 +42,10 @@ func buildAndRun(m *testing.M) (code int, err error) {
 		return 0, err
 	}
 	defer os.RemoveAll(programs)
+	// The cliques are jobs, which are other users.
+	if err := os.Chmod(programs, 0o755); err != nil {
+		return 0, err
+	}
 	for name, folder := range map[string]string{"weir": "weir/cmd/weir", "weir-jobproxy": "weir/cmd/weir-jobproxy", "clique": "weir/examples/clique"} {
 		cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-o", filepath.Join(programs, name), folder)
 		if name == "weir-jobproxy" {

@@ -386,6 +386,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
+// TestFilesAreReadWithTheRightsOfTheJob (T2): neither what the cache has nor what the agent has open is a way around them.
 func TestFilesAreReadWithTheRightsOfTheJob(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be somebody else")

@@ -107,7 +107,7 @@ var probes = map[string]string{
 	"read the node's /tmp":         "ls /tmp/weir-probe-*",
 }
 
-// TestStrictJobsCannotEscape runs all probes in one job, beside another.
+// TestStrictJobsCannotEscape (T2) runs all probes in one job, beside another.
 func TestStrictJobsCannotEscape(t *testing.T) {
 	needsRoot(t)
 	shared, err := os.CreateTemp("/dev/shm", "weir-probe")
@@ -161,7 +161,7 @@ func TestStrictJobsCannotEscape(t *testing.T) {
 	}
 }
 
-// TestIsolation tells the levels apart by what the job finds out about itself.
+// TestIsolation (T2) tells the levels apart by what the job finds out about itself.
 func TestIsolation(t *testing.T) {
 	needsRoot(t)
 	mounts, err := os.Readlink("/proc/self/ns/mnt")
@@ -396,7 +396,7 @@ func TestAgentWithoutRoot(t *testing.T) {
 	}
 }
 
-// TestAdoptedUsers: a job keeps its user when another agent takes it over, and no other job gets
+// TestAdoptedUsers (T2): a job keeps its user when another agent takes it over, and no other job gets
 // that user before the job is released.
 func TestAdoptedUsers(t *testing.T) {
 	needsRoot(t)

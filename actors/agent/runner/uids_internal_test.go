@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestClaims are given in turn, to one job at a time, whichever runner of the machine asks, and go
+// TestClaims (T2) are given in turn, to one job at a time, whichever runner of the machine asks, and go
 // on after a restart.
 func TestClaims(t *testing.T) {
 	c := claims{path: filepath.Join(t.TempDir(), "deep", "job-uids"), uids: UIDs{First: 1000, Last: 1003}}
@@ -55,7 +55,7 @@ func TestClaims(t *testing.T) {
 	put(take(2000))
 }
 
-// TestUIDs are ranges that nobody has.
+// TestUIDs (T2) are ranges that nobody has.
 func TestUIDs(t *testing.T) {
 	for text, want := range map[string]string{
 		"200000-265535": "", "1-1000": "", "0-5000": "must be FIRST-LAST", "5": "must be FIRST-LAST", "10-20": "at least 1000 ids",

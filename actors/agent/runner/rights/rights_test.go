@@ -14,6 +14,7 @@ import (
 
 const nobody = 65534
 
+// TestWhatAUserMay (T2): work in the name of a user has the rights of that user, and no capability.
 func TestWhatAUserMay(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be somebody else")

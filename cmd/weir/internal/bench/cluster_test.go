@@ -44,6 +44,7 @@ func startClusterOf(b *testing.B, timing string, replicas, agents int) *cluster 
 	config := devcluster.Default()
 	config.Dir, config.Timing, config.Replicas, config.Agents, config.LogLevel = b.TempDir(), timing, replicas, agents, "warn"
 	// It logs where they are.
+	config.DataRoots = []string{"/"}
 	config.AgentArguments = []string{"--metrics-listen", "127.0.0.1:0", "--metrics-insecure", "--log-level", "info"}
 	config.NodePrefix = fmt.Sprintf("bench-%d-", time.Now().UnixNano())
 	config.Program, config.JobProxy = program("weir"), program("weir-jobproxy")

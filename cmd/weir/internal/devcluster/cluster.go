@@ -62,9 +62,30 @@ func Start(config Config, say func(string)) (*Cluster, error) {
 	return c, nil
 }
 
+// openFiles chooses the folders for the files of operations if the configuration names none.
+func (c *Cluster) openFiles() error {
+	switch {
+	case len(c.config.DataRoots) > 0:
+		return nil
+	case os.Geteuid() != 0:
+		c.config.DataRoots = []string{"/"}
+		return nil
+	}
+	c.config.DataRoots = []string{c.paths.files()}
+	if err := os.Mkdir(c.paths.files(), 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	// The umask may have cleared bits. Jobs, which are users of their own, may add files, and may not
+	// remove those of others.
+	return os.Chmod(c.paths.files(), 0o777|os.ModeSticky)
+}
+
 // claim makes this process the owner of the folder.
 func (c *Cluster) claim() error {
 	if err := c.takeOver(); err != nil {
+		return err
+	}
+	if err := c.openFiles(); err != nil {
 		return err
 	}
 	if _, err := os.Stat(SettingsFile(c.paths.root)); !errors.Is(err, fs.ErrNotExist) {

@@ -37,6 +37,9 @@ type Config struct {
 	Network *Network
 	// Share is what each agent has for jobs: see ShareOut.
 	Share Share
+	// DataRoots are the folders whose files operations may read and write. Default: all files; if
+	// this process is root, the folder files in Dir: replicas that are root would overwrite any file.
+	DataRoots []string
 	// Program is the path of weir; JobProxy is the path of weir-jobproxy.
 	Program, JobProxy string
 	// ReadyTimeout bounds how long the cluster may take to be ready. Default 1 min: it
@@ -154,6 +157,7 @@ func SettingsFile(dir string) string { return filepath.Join(dir, "client.yaml") 
 type layout struct{ root string }
 
 func (l layout) dev() string                 { return filepath.Join(l.root, "dev") }
+func (l layout) files() string               { return filepath.Join(l.root, "files") }
 func (l layout) record() string              { return filepath.Join(l.dev(), "cluster.json") }
 func (l layout) authority() string           { return filepath.Join(l.dev(), "authority") }
 func (l layout) operator() string            { return filepath.Join(l.dev(), "operator") }

@@ -55,7 +55,7 @@ func plan(c *Config, ports, ranges []int) []Member {
 	for i := range c.Replicas {
 		name := names[i]
 		arguments := []string{
-			"server", "--id", name, "--data-root", "/", "--listen", addresses[i], "--advertise", addresses[i],
+			"server", "--id", name, "--data-root", strings.Join(c.DataRoots, ","), "--listen", addresses[i], "--advertise", addresses[i],
 			"--peers", strings.Join(peers, ","), "--timing", c.Timing,
 			// The replicas share a disk with everything else on this machine.
 			"--disk-stall", "10s",

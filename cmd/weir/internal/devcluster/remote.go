@@ -226,6 +226,7 @@ func remove(paths layout) error {
 	if err := os.Remove(SettingsFile(paths.root)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	_ = os.Remove(paths.files()) // unless it holds what operations have written
 	return os.RemoveAll(paths.dev())
 }
 
