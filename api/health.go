@@ -176,6 +176,8 @@ type nodeTroubles struct {
 	// caveats counts the nodes with a caveat. The field others counts the nodes that run another
 	// version.
 	caveats, others alike
+	// refused counts the nodes that claim more than they may.
+	refused alike
 }
 
 // addNode counts a node in a status and collects its problems. It reports whether the node is

@@ -8045,6 +8045,258 @@ func (x *GetAttributeResponse) GetValue() *structpb.Value {
 	return nil
 }
 
+type NodeGrantsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeGrantsRequest) Reset() {
+	*x = NodeGrantsRequest{}
+	mi := &file_apipb_api_proto_msgTypes[112]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeGrantsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeGrantsRequest) ProtoMessage() {}
+
+func (x *NodeGrantsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[112]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeGrantsRequest.ProtoReflect.Descriptor instead.
+func (*NodeGrantsRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{112}
+}
+
+type NodeGrantsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By pattern. None: agents may claim any tags and any capacity.
+	Grants        []*NodeGrant `protobuf:"bytes,1,rep,name=grants,proto3" json:"grants,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeGrantsResponse) Reset() {
+	*x = NodeGrantsResponse{}
+	mi := &file_apipb_api_proto_msgTypes[113]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeGrantsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeGrantsResponse) ProtoMessage() {}
+
+func (x *NodeGrantsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[113]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeGrantsResponse.ProtoReflect.Descriptor instead.
+func (*NodeGrantsResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{113}
+}
+
+func (x *NodeGrantsResponse) GetGrants() []*NodeGrant {
+	if x != nil {
+		return x.Grants
+	}
+	return nil
+}
+
+// NodeGrant is what agents of nodes may claim.
+type NodeGrant struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names of nodes, with * for any text, ? for any character and [a-c] for one of several.
+	Pattern string   `protobuf:"bytes,1,opt,name=pattern,proto3" json:"pattern,omitempty"`
+	Tags    []string `protobuf:"bytes,2,rep,name=tags,proto3" json:"tags,omitempty"`
+	// The most of a resource, by its name: cpu in cores, memory in bytes. What is not here is not
+	// bounded.
+	Max           map[string]float64     `protobuf:"bytes,3,rep,name=max,proto3" json:"max,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	ModifiedTime  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=modified_time,json=modifiedTime,proto3" json:"modified_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeGrant) Reset() {
+	*x = NodeGrant{}
+	mi := &file_apipb_api_proto_msgTypes[114]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeGrant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeGrant) ProtoMessage() {}
+
+func (x *NodeGrant) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[114]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeGrant.ProtoReflect.Descriptor instead.
+func (*NodeGrant) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{114}
+}
+
+func (x *NodeGrant) GetPattern() string {
+	if x != nil {
+		return x.Pattern
+	}
+	return ""
+}
+
+func (x *NodeGrant) GetTags() []string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
+func (x *NodeGrant) GetMax() map[string]float64 {
+	if x != nil {
+		return x.Max
+	}
+	return nil
+}
+
+func (x *NodeGrant) GetModifiedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ModifiedTime
+	}
+	return nil
+}
+
+type EditNodeGrantRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// It replaces the one of the same pattern.
+	Grant *NodeGrant `protobuf:"bytes,1,opt,name=grant,proto3" json:"grant,omitempty"`
+	// The grant of the pattern is taken away.
+	Disallow bool `protobuf:"varint,2,opt,name=disallow,proto3" json:"disallow,omitempty"`
+	// Also if registered nodes are refused from then on.
+	Force         bool `protobuf:"varint,3,opt,name=force,proto3" json:"force,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EditNodeGrantRequest) Reset() {
+	*x = EditNodeGrantRequest{}
+	mi := &file_apipb_api_proto_msgTypes[115]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditNodeGrantRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditNodeGrantRequest) ProtoMessage() {}
+
+func (x *EditNodeGrantRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[115]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditNodeGrantRequest.ProtoReflect.Descriptor instead.
+func (*EditNodeGrantRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{115}
+}
+
+func (x *EditNodeGrantRequest) GetGrant() *NodeGrant {
+	if x != nil {
+		return x.Grant
+	}
+	return nil
+}
+
+func (x *EditNodeGrantRequest) GetDisallow() bool {
+	if x != nil {
+		return x.Disallow
+	}
+	return false
+}
+
+func (x *EditNodeGrantRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+type EditNodeGrantResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EditNodeGrantResponse) Reset() {
+	*x = EditNodeGrantResponse{}
+	mi := &file_apipb_api_proto_msgTypes[116]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditNodeGrantResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditNodeGrantResponse) ProtoMessage() {}
+
+func (x *EditNodeGrantResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[116]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditNodeGrantResponse.ProtoReflect.Descriptor instead.
+func (*EditNodeGrantResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{116}
+}
+
 // Drain says who keeps jobs away from a node, since when and why.
 type Drain struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -8057,7 +8309,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_apipb_api_proto_msgTypes[112]
+	mi := &file_apipb_api_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8069,7 +8321,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[112]
+	mi := &file_apipb_api_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8082,7 +8334,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{112}
+	return file_apipb_api_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *Drain) GetUser() string {
@@ -8135,7 +8387,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_apipb_api_proto_msgTypes[113]
+	mi := &file_apipb_api_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8147,7 +8399,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[113]
+	mi := &file_apipb_api_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8160,7 +8412,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{113}
+	return file_apipb_api_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *Node) GetId() string {
@@ -8288,7 +8540,7 @@ type FileCache struct {
 
 func (x *FileCache) Reset() {
 	*x = FileCache{}
-	mi := &file_apipb_api_proto_msgTypes[114]
+	mi := &file_apipb_api_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8300,7 +8552,7 @@ func (x *FileCache) String() string {
 func (*FileCache) ProtoMessage() {}
 
 func (x *FileCache) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[114]
+	mi := &file_apipb_api_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8313,7 +8565,7 @@ func (x *FileCache) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileCache.ProtoReflect.Descriptor instead.
 func (*FileCache) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{114}
+	return file_apipb_api_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *FileCache) GetFiles() int64 {
@@ -8347,7 +8599,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[115]
+	mi := &file_apipb_api_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8359,7 +8611,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[115]
+	mi := &file_apipb_api_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8372,7 +8624,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{115}
+	return file_apipb_api_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *ListNodesRequest) GetState() string {
@@ -8391,7 +8643,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[116]
+	mi := &file_apipb_api_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8403,7 +8655,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[116]
+	mi := &file_apipb_api_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8416,7 +8668,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{116}
+	return file_apipb_api_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -8435,7 +8687,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[117]
+	mi := &file_apipb_api_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8447,7 +8699,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[117]
+	mi := &file_apipb_api_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8460,7 +8712,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{117}
+	return file_apipb_api_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *GetNodeRequest) GetNode() string {
@@ -8480,7 +8732,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[118]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8492,7 +8744,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[118]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8505,7 +8757,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{118}
+	return file_apipb_api_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -8535,7 +8787,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[119]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8547,7 +8799,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[119]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8560,7 +8812,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{119}
+	return file_apipb_api_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -8592,7 +8844,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[120]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8604,7 +8856,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[120]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8617,7 +8869,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{120}
+	return file_apipb_api_proto_rawDescGZIP(), []int{125}
 }
 
 type UndrainNodeRequest struct {
@@ -8629,7 +8881,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[121]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8641,7 +8893,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[121]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8654,7 +8906,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{121}
+	return file_apipb_api_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *UndrainNodeRequest) GetNode() string {
@@ -8672,7 +8924,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8684,7 +8936,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8697,7 +8949,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{122}
+	return file_apipb_api_proto_rawDescGZIP(), []int{127}
 }
 
 type RemoveNodeRequest struct {
@@ -8710,7 +8962,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8722,7 +8974,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8735,7 +8987,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{123}
+	return file_apipb_api_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *RemoveNodeRequest) GetNode() string {
@@ -8760,7 +9012,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8772,7 +9024,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8785,7 +9037,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{124}
+	return file_apipb_api_proto_rawDescGZIP(), []int{129}
 }
 
 type Member struct {
@@ -8805,7 +9057,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8817,7 +9069,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8830,7 +9082,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{125}
+	return file_apipb_api_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *Member) GetId() string {
@@ -8897,7 +9149,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8909,7 +9161,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8922,7 +9174,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{126}
+	return file_apipb_api_proto_rawDescGZIP(), []int{131}
 }
 
 type MembersResponse struct {
@@ -8934,7 +9186,7 @@ type MembersResponse struct {
 
 func (x *MembersResponse) Reset() {
 	*x = MembersResponse{}
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8946,7 +9198,7 @@ func (x *MembersResponse) String() string {
 func (*MembersResponse) ProtoMessage() {}
 
 func (x *MembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8959,7 +9211,7 @@ func (x *MembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersResponse.ProtoReflect.Descriptor instead.
 func (*MembersResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{127}
+	return file_apipb_api_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *MembersResponse) GetMembers() []*Member {
@@ -8977,7 +9229,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8989,7 +9241,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9002,7 +9254,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{128}
+	return file_apipb_api_proto_rawDescGZIP(), []int{133}
 }
 
 type StatusResponse struct {
@@ -9027,14 +9279,16 @@ type StatusResponse struct {
 	// What an operator should look at; empty: nothing.
 	Problems []string `protobuf:"bytes,18,rep,name=problems,proto3" json:"problems,omitempty"`
 	// The nodes that are given no more jobs, by name.
-	Draining      []*Node `protobuf:"bytes,19,rep,name=draining,proto3" json:"draining,omitempty"`
+	Draining []*Node `protobuf:"bytes,19,rep,name=draining,proto3" json:"draining,omitempty"`
+	// How many grants of nodes there are; 0: agents may claim any tags and any capacity.
+	NodeGrants    int32 `protobuf:"varint,20,opt,name=node_grants,json=nodeGrants,proto3" json:"node_grants,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9046,7 +9300,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9059,7 +9313,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{129}
+	return file_apipb_api_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *StatusResponse) GetClusterId() string {
@@ -9195,6 +9449,13 @@ func (x *StatusResponse) GetDraining() []*Node {
 	return nil
 }
 
+func (x *StatusResponse) GetNodeGrants() int32 {
+	if x != nil {
+		return x.NodeGrants
+	}
+	return 0
+}
+
 type TransferRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty: whoever is most up to date.
@@ -9205,7 +9466,7 @@ type TransferRequest struct {
 
 func (x *TransferRequest) Reset() {
 	*x = TransferRequest{}
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9217,7 +9478,7 @@ func (x *TransferRequest) String() string {
 func (*TransferRequest) ProtoMessage() {}
 
 func (x *TransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9230,7 +9491,7 @@ func (x *TransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
 func (*TransferRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{130}
+	return file_apipb_api_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *TransferRequest) GetTo() string {
@@ -9249,7 +9510,7 @@ type TransferResponse struct {
 
 func (x *TransferResponse) Reset() {
 	*x = TransferResponse{}
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9261,7 +9522,7 @@ func (x *TransferResponse) String() string {
 func (*TransferResponse) ProtoMessage() {}
 
 func (x *TransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9274,7 +9535,7 @@ func (x *TransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
 func (*TransferResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{131}
+	return file_apipb_api_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *TransferResponse) GetLeader() string {
@@ -9295,7 +9556,7 @@ type AddReplicaRequest struct {
 
 func (x *AddReplicaRequest) Reset() {
 	*x = AddReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9307,7 +9568,7 @@ func (x *AddReplicaRequest) String() string {
 func (*AddReplicaRequest) ProtoMessage() {}
 
 func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9320,7 +9581,7 @@ func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaRequest.ProtoReflect.Descriptor instead.
 func (*AddReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{132}
+	return file_apipb_api_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *AddReplicaRequest) GetId() string {
@@ -9345,7 +9606,7 @@ type AddReplicaResponse struct {
 
 func (x *AddReplicaResponse) Reset() {
 	*x = AddReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9357,7 +9618,7 @@ func (x *AddReplicaResponse) String() string {
 func (*AddReplicaResponse) ProtoMessage() {}
 
 func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9370,7 +9631,7 @@ func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaResponse.ProtoReflect.Descriptor instead.
 func (*AddReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{133}
+	return file_apipb_api_proto_rawDescGZIP(), []int{138}
 }
 
 type RemoveReplicaRequest struct {
@@ -9384,7 +9645,7 @@ type RemoveReplicaRequest struct {
 
 func (x *RemoveReplicaRequest) Reset() {
 	*x = RemoveReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9396,7 +9657,7 @@ func (x *RemoveReplicaRequest) String() string {
 func (*RemoveReplicaRequest) ProtoMessage() {}
 
 func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9409,7 +9670,7 @@ func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{134}
+	return file_apipb_api_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *RemoveReplicaRequest) GetId() string {
@@ -9434,7 +9695,7 @@ type RemoveReplicaResponse struct {
 
 func (x *RemoveReplicaResponse) Reset() {
 	*x = RemoveReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9446,7 +9707,7 @@ func (x *RemoveReplicaResponse) String() string {
 func (*RemoveReplicaResponse) ProtoMessage() {}
 
 func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9459,7 +9720,7 @@ func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{135}
+	return file_apipb_api_proto_rawDescGZIP(), []int{140}
 }
 
 type PromoteReplicaRequest struct {
@@ -9471,7 +9732,7 @@ type PromoteReplicaRequest struct {
 
 func (x *PromoteReplicaRequest) Reset() {
 	*x = PromoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9483,7 +9744,7 @@ func (x *PromoteReplicaRequest) String() string {
 func (*PromoteReplicaRequest) ProtoMessage() {}
 
 func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9496,7 +9757,7 @@ func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{136}
+	return file_apipb_api_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *PromoteReplicaRequest) GetId() string {
@@ -9514,7 +9775,7 @@ type PromoteReplicaResponse struct {
 
 func (x *PromoteReplicaResponse) Reset() {
 	*x = PromoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9526,7 +9787,7 @@ func (x *PromoteReplicaResponse) String() string {
 func (*PromoteReplicaResponse) ProtoMessage() {}
 
 func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9539,7 +9800,7 @@ func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{137}
+	return file_apipb_api_proto_rawDescGZIP(), []int{142}
 }
 
 type DemoteReplicaRequest struct {
@@ -9553,7 +9814,7 @@ type DemoteReplicaRequest struct {
 
 func (x *DemoteReplicaRequest) Reset() {
 	*x = DemoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9565,7 +9826,7 @@ func (x *DemoteReplicaRequest) String() string {
 func (*DemoteReplicaRequest) ProtoMessage() {}
 
 func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9578,7 +9839,7 @@ func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{138}
+	return file_apipb_api_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *DemoteReplicaRequest) GetId() string {
@@ -9603,7 +9864,7 @@ type DemoteReplicaResponse struct {
 
 func (x *DemoteReplicaResponse) Reset() {
 	*x = DemoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9615,7 +9876,7 @@ func (x *DemoteReplicaResponse) String() string {
 func (*DemoteReplicaResponse) ProtoMessage() {}
 
 func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9628,7 +9889,7 @@ func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{139}
+	return file_apipb_api_proto_rawDescGZIP(), []int{144}
 }
 
 type BackupRequest struct {
@@ -9639,7 +9900,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9651,7 +9912,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9664,7 +9925,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{140}
+	return file_apipb_api_proto_rawDescGZIP(), []int{145}
 }
 
 // BackupPart is the next bytes of a backup: records with their lengths, and a
@@ -9678,7 +9939,7 @@ type BackupPart struct {
 
 func (x *BackupPart) Reset() {
 	*x = BackupPart{}
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9690,7 +9951,7 @@ func (x *BackupPart) String() string {
 func (*BackupPart) ProtoMessage() {}
 
 func (x *BackupPart) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9703,7 +9964,7 @@ func (x *BackupPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart.ProtoReflect.Descriptor instead.
 func (*BackupPart) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{141}
+	return file_apipb_api_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *BackupPart) GetData() []byte {
@@ -9727,7 +9988,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9739,7 +10000,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9752,7 +10013,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{142}
+	return file_apipb_api_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *JoinRequest) GetId() string {
@@ -9796,7 +10057,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9808,7 +10069,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9821,7 +10082,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{143}
+	return file_apipb_api_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *JoinResponse) GetSuffrage() string {
@@ -9853,7 +10114,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9865,7 +10126,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9878,7 +10139,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{144}
+	return file_apipb_api_proto_rawDescGZIP(), []int{149}
 }
 
 type WhoAmIResponse struct {
@@ -9899,7 +10160,7 @@ type WhoAmIResponse struct {
 
 func (x *WhoAmIResponse) Reset() {
 	*x = WhoAmIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9911,7 +10172,7 @@ func (x *WhoAmIResponse) String() string {
 func (*WhoAmIResponse) ProtoMessage() {}
 
 func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9924,7 +10185,7 @@ func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
 func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{145}
+	return file_apipb_api_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *WhoAmIResponse) GetUser() string {
@@ -9974,7 +10235,7 @@ type PoolRights struct {
 
 func (x *PoolRights) Reset() {
 	*x = PoolRights{}
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9986,7 +10247,7 @@ func (x *PoolRights) String() string {
 func (*PoolRights) ProtoMessage() {}
 
 func (x *PoolRights) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9999,7 +10260,7 @@ func (x *PoolRights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolRights.ProtoReflect.Descriptor instead.
 func (*PoolRights) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{146}
+	return file_apipb_api_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *PoolRights) GetTree() string {
@@ -10038,7 +10299,7 @@ type MayIRequest struct {
 
 func (x *MayIRequest) Reset() {
 	*x = MayIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10050,7 +10311,7 @@ func (x *MayIRequest) String() string {
 func (*MayIRequest) ProtoMessage() {}
 
 func (x *MayIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10063,7 +10324,7 @@ func (x *MayIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIRequest.ProtoReflect.Descriptor instead.
 func (*MayIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{147}
+	return file_apipb_api_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *MayIRequest) GetRight() string {
@@ -10105,7 +10366,7 @@ type MayIResponse struct {
 
 func (x *MayIResponse) Reset() {
 	*x = MayIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10117,7 +10378,7 @@ func (x *MayIResponse) String() string {
 func (*MayIResponse) ProtoMessage() {}
 
 func (x *MayIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10130,7 +10391,7 @@ func (x *MayIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIResponse.ProtoReflect.Descriptor instead.
 func (*MayIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{148}
+	return file_apipb_api_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *MayIResponse) GetAllowed() bool {
@@ -10157,7 +10418,7 @@ type PoolACL struct {
 
 func (x *PoolACL) Reset() {
 	*x = PoolACL{}
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10169,7 +10430,7 @@ func (x *PoolACL) String() string {
 func (*PoolACL) ProtoMessage() {}
 
 func (x *PoolACL) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10182,7 +10443,7 @@ func (x *PoolACL) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolACL.ProtoReflect.Descriptor instead.
 func (*PoolACL) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{149}
+	return file_apipb_api_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *PoolACL) GetRights() []*SubjectRight {
@@ -10205,7 +10466,7 @@ type SubjectRight struct {
 
 func (x *SubjectRight) Reset() {
 	*x = SubjectRight{}
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10217,7 +10478,7 @@ func (x *SubjectRight) String() string {
 func (*SubjectRight) ProtoMessage() {}
 
 func (x *SubjectRight) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10230,7 +10491,7 @@ func (x *SubjectRight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubjectRight.ProtoReflect.Descriptor instead.
 func (*SubjectRight) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{150}
+	return file_apipb_api_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *SubjectRight) GetSubject() string {
@@ -10264,7 +10525,7 @@ type GroupsRequest struct {
 
 func (x *GroupsRequest) Reset() {
 	*x = GroupsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10276,7 +10537,7 @@ func (x *GroupsRequest) String() string {
 func (*GroupsRequest) ProtoMessage() {}
 
 func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10289,7 +10550,7 @@ func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsRequest.ProtoReflect.Descriptor instead.
 func (*GroupsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{151}
+	return file_apipb_api_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *GroupsRequest) GetName() string {
@@ -10308,7 +10569,7 @@ type GroupsResponse struct {
 
 func (x *GroupsResponse) Reset() {
 	*x = GroupsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10320,7 +10581,7 @@ func (x *GroupsResponse) String() string {
 func (*GroupsResponse) ProtoMessage() {}
 
 func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10333,7 +10594,7 @@ func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsResponse.ProtoReflect.Descriptor instead.
 func (*GroupsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{152}
+	return file_apipb_api_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *GroupsResponse) GetGroups() []*Group {
@@ -10355,7 +10616,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10367,7 +10628,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10380,7 +10641,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{153}
+	return file_apipb_api_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *Group) GetName() string {
@@ -10418,7 +10679,7 @@ type EditGroupRequest struct {
 
 func (x *EditGroupRequest) Reset() {
 	*x = EditGroupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10430,7 +10691,7 @@ func (x *EditGroupRequest) String() string {
 func (*EditGroupRequest) ProtoMessage() {}
 
 func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10443,7 +10704,7 @@ func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupRequest.ProtoReflect.Descriptor instead.
 func (*EditGroupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{154}
+	return file_apipb_api_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *EditGroupRequest) GetGroup() string {
@@ -10482,7 +10743,7 @@ type EditGroupResponse struct {
 
 func (x *EditGroupResponse) Reset() {
 	*x = EditGroupResponse{}
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10494,7 +10755,7 @@ func (x *EditGroupResponse) String() string {
 func (*EditGroupResponse) ProtoMessage() {}
 
 func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10507,7 +10768,7 @@ func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupResponse.ProtoReflect.Descriptor instead.
 func (*EditGroupResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{155}
+	return file_apipb_api_proto_rawDescGZIP(), []int{160}
 }
 
 type AccountsRequest struct {
@@ -10518,7 +10779,7 @@ type AccountsRequest struct {
 
 func (x *AccountsRequest) Reset() {
 	*x = AccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10530,7 +10791,7 @@ func (x *AccountsRequest) String() string {
 func (*AccountsRequest) ProtoMessage() {}
 
 func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10543,7 +10804,7 @@ func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsRequest.ProtoReflect.Descriptor instead.
 func (*AccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{156}
+	return file_apipb_api_proto_rawDescGZIP(), []int{161}
 }
 
 type AccountsResponse struct {
@@ -10556,7 +10817,7 @@ type AccountsResponse struct {
 
 func (x *AccountsResponse) Reset() {
 	*x = AccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10568,7 +10829,7 @@ func (x *AccountsResponse) String() string {
 func (*AccountsResponse) ProtoMessage() {}
 
 func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10581,7 +10842,7 @@ func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsResponse.ProtoReflect.Descriptor instead.
 func (*AccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{157}
+	return file_apipb_api_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *AccountsResponse) GetAccounts() []*Accounts {
@@ -10608,7 +10869,7 @@ type Accounts struct {
 
 func (x *Accounts) Reset() {
 	*x = Accounts{}
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10620,7 +10881,7 @@ func (x *Accounts) String() string {
 func (*Accounts) ProtoMessage() {}
 
 func (x *Accounts) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10633,7 +10894,7 @@ func (x *Accounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accounts.ProtoReflect.Descriptor instead.
 func (*Accounts) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{158}
+	return file_apipb_api_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *Accounts) GetSubject() string {
@@ -10687,7 +10948,7 @@ type EditAccountsRequest struct {
 
 func (x *EditAccountsRequest) Reset() {
 	*x = EditAccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10699,7 +10960,7 @@ func (x *EditAccountsRequest) String() string {
 func (*EditAccountsRequest) ProtoMessage() {}
 
 func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10712,7 +10973,7 @@ func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsRequest.ProtoReflect.Descriptor instead.
 func (*EditAccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{159}
+	return file_apipb_api_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *EditAccountsRequest) GetSubject() string {
@@ -10758,7 +11019,7 @@ type EditAccountsResponse struct {
 
 func (x *EditAccountsResponse) Reset() {
 	*x = EditAccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10770,7 +11031,7 @@ func (x *EditAccountsResponse) String() string {
 func (*EditAccountsResponse) ProtoMessage() {}
 
 func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10783,7 +11044,7 @@ func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsResponse.ProtoReflect.Descriptor instead.
 func (*EditAccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{160}
+	return file_apipb_api_proto_rawDescGZIP(), []int{165}
 }
 
 type RevocationsRequest struct {
@@ -10794,7 +11055,7 @@ type RevocationsRequest struct {
 
 func (x *RevocationsRequest) Reset() {
 	*x = RevocationsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10806,7 +11067,7 @@ func (x *RevocationsRequest) String() string {
 func (*RevocationsRequest) ProtoMessage() {}
 
 func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10819,7 +11080,7 @@ func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsRequest.ProtoReflect.Descriptor instead.
 func (*RevocationsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{161}
+	return file_apipb_api_proto_rawDescGZIP(), []int{166}
 }
 
 type RevocationsResponse struct {
@@ -10831,7 +11092,7 @@ type RevocationsResponse struct {
 
 func (x *RevocationsResponse) Reset() {
 	*x = RevocationsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10843,7 +11104,7 @@ func (x *RevocationsResponse) String() string {
 func (*RevocationsResponse) ProtoMessage() {}
 
 func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10856,7 +11117,7 @@ func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsResponse.ProtoReflect.Descriptor instead.
 func (*RevocationsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{162}
+	return file_apipb_api_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *RevocationsResponse) GetRevocations() []*Revocation {
@@ -10885,7 +11146,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10897,7 +11158,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10910,7 +11171,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{163}
+	return file_apipb_api_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *Revocation) GetSerial() string {
@@ -10977,7 +11238,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10989,7 +11250,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11002,7 +11263,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{164}
+	return file_apipb_api_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *RevokeRequest) GetSerial() string {
@@ -11049,7 +11310,7 @@ type RevokeResponse struct {
 
 func (x *RevokeResponse) Reset() {
 	*x = RevokeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11061,7 +11322,7 @@ func (x *RevokeResponse) String() string {
 func (*RevokeResponse) ProtoMessage() {}
 
 func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11074,7 +11335,7 @@ func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeResponse.ProtoReflect.Descriptor instead.
 func (*RevokeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{165}
+	return file_apipb_api_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *RevokeResponse) GetRevocation() *Revocation {
@@ -11771,7 +12032,23 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x13GetAttributeRequest\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\"D\n" +
 	"\x14GetAttributeResponse\x12,\n" +
-	"\x05value\x18\x01 \x01(\v2\x16.google.protobuf.ValueR\x05value\"c\n" +
+	"\x05value\x18\x01 \x01(\v2\x16.google.protobuf.ValueR\x05value\"\x13\n" +
+	"\x11NodeGrantsRequest\"D\n" +
+	"\x12NodeGrantsResponse\x12.\n" +
+	"\x06grants\x18\x01 \x03(\v2\x16.weir.api.v1.NodeGrantR\x06grants\"\xe5\x01\n" +
+	"\tNodeGrant\x12\x18\n" +
+	"\apattern\x18\x01 \x01(\tR\apattern\x12\x12\n" +
+	"\x04tags\x18\x02 \x03(\tR\x04tags\x121\n" +
+	"\x03max\x18\x03 \x03(\v2\x1f.weir.api.v1.NodeGrant.MaxEntryR\x03max\x12?\n" +
+	"\rmodified_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\x1a6\n" +
+	"\bMaxEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"v\n" +
+	"\x14EditNodeGrantRequest\x12,\n" +
+	"\x05grant\x18\x01 \x01(\v2\x16.weir.api.v1.NodeGrantR\x05grant\x12\x1a\n" +
+	"\bdisallow\x18\x02 \x01(\bR\bdisallow\x12\x14\n" +
+	"\x05force\x18\x03 \x01(\bR\x05force\"\x17\n" +
+	"\x15EditNodeGrantResponse\"c\n" +
 	"\x05Drain\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
@@ -11833,7 +12110,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x0eMembersRequest\"@\n" +
 	"\x0fMembersResponse\x12-\n" +
 	"\amembers\x18\x01 \x03(\v2\x13.weir.api.v1.MemberR\amembers\"\x0f\n" +
-	"\rStatusRequest\"\xc4\x05\n" +
+	"\rStatusRequest\"\xe5\x05\n" +
 	"\x0eStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x18\n" +
@@ -11855,7 +12132,9 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x05usage\x18\x10 \x01(\v2\x16.weir.api.v1.ResourcesR\x05usage\x12\x18\n" +
 	"\aversion\x18\x11 \x01(\tR\aversion\x12\x1a\n" +
 	"\bproblems\x18\x12 \x03(\tR\bproblems\x12-\n" +
-	"\bdraining\x18\x13 \x03(\v2\x11.weir.api.v1.NodeR\bdraining\"!\n" +
+	"\bdraining\x18\x13 \x03(\v2\x11.weir.api.v1.NodeR\bdraining\x12\x1f\n" +
+	"\vnode_grants\x18\x14 \x01(\x05R\n" +
+	"nodeGrants\"!\n" +
 	"\x0fTransferRequest\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\tR\x02to\"*\n" +
 	"\x10TransferResponse\x12\x16\n" +
@@ -12011,13 +12290,15 @@ const file_apipb_api_proto_rawDesc = "" +
 	"SetDefault\x12\".weir.api.v1.SetDefaultTreeRequest\x1a#.weir.api.v1.SetDefaultTreeResponse\x12G\n" +
 	"\bSnapshot\x12\x1c.weir.api.v1.SnapshotRequest\x1a\x1d.weir.api.v1.SnapshotResponse2^\n" +
 	"\x10AttributeService\x12J\n" +
-	"\x03Get\x12 .weir.api.v1.GetAttributeRequest\x1a!.weir.api.v1.GetAttributeResponse2\xf7\x02\n" +
+	"\x03Get\x12 .weir.api.v1.GetAttributeRequest\x1a!.weir.api.v1.GetAttributeResponse2\x96\x04\n" +
 	"\vNodeService\x12E\n" +
 	"\x04List\x12\x1d.weir.api.v1.ListNodesRequest\x1a\x1e.weir.api.v1.ListNodesResponse\x12@\n" +
 	"\x03Get\x12\x1b.weir.api.v1.GetNodeRequest\x1a\x1c.weir.api.v1.GetNodeResponse\x12F\n" +
 	"\x05Drain\x12\x1d.weir.api.v1.DrainNodeRequest\x1a\x1e.weir.api.v1.DrainNodeResponse\x12L\n" +
 	"\aUndrain\x12\x1f.weir.api.v1.UndrainNodeRequest\x1a .weir.api.v1.UndrainNodeResponse\x12I\n" +
-	"\x06Remove\x12\x1e.weir.api.v1.RemoveNodeRequest\x1a\x1f.weir.api.v1.RemoveNodeResponse2\x9e\x05\n" +
+	"\x06Remove\x12\x1e.weir.api.v1.RemoveNodeRequest\x1a\x1f.weir.api.v1.RemoveNodeResponse\x12I\n" +
+	"\x06Grants\x12\x1e.weir.api.v1.NodeGrantsRequest\x1a\x1f.weir.api.v1.NodeGrantsResponse\x12R\n" +
+	"\tEditGrant\x12!.weir.api.v1.EditNodeGrantRequest\x1a\".weir.api.v1.EditNodeGrantResponse2\x9e\x05\n" +
 	"\x0eClusterService\x12D\n" +
 	"\aMembers\x12\x1b.weir.api.v1.MembersRequest\x1a\x1c.weir.api.v1.MembersResponse\x12A\n" +
 	"\x06Status\x12\x1a.weir.api.v1.StatusRequest\x1a\x1b.weir.api.v1.StatusResponse\x12G\n" +
@@ -12050,7 +12331,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 171)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 177)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                    // 0: weir.api.v1.Resources
 	(*Error)(nil),                        // 1: weir.api.v1.Error
@@ -12164,92 +12445,98 @@ var file_apipb_api_proto_goTypes = []any{
 	(*SnapshotNode)(nil),                 // 109: weir.api.v1.SnapshotNode
 	(*GetAttributeRequest)(nil),          // 110: weir.api.v1.GetAttributeRequest
 	(*GetAttributeResponse)(nil),         // 111: weir.api.v1.GetAttributeResponse
-	(*Drain)(nil),                        // 112: weir.api.v1.Drain
-	(*Node)(nil),                         // 113: weir.api.v1.Node
-	(*FileCache)(nil),                    // 114: weir.api.v1.FileCache
-	(*ListNodesRequest)(nil),             // 115: weir.api.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),            // 116: weir.api.v1.ListNodesResponse
-	(*GetNodeRequest)(nil),               // 117: weir.api.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),              // 118: weir.api.v1.GetNodeResponse
-	(*DrainNodeRequest)(nil),             // 119: weir.api.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),            // 120: weir.api.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),           // 121: weir.api.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),          // 122: weir.api.v1.UndrainNodeResponse
-	(*RemoveNodeRequest)(nil),            // 123: weir.api.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),           // 124: weir.api.v1.RemoveNodeResponse
-	(*Member)(nil),                       // 125: weir.api.v1.Member
-	(*MembersRequest)(nil),               // 126: weir.api.v1.MembersRequest
-	(*MembersResponse)(nil),              // 127: weir.api.v1.MembersResponse
-	(*StatusRequest)(nil),                // 128: weir.api.v1.StatusRequest
-	(*StatusResponse)(nil),               // 129: weir.api.v1.StatusResponse
-	(*TransferRequest)(nil),              // 130: weir.api.v1.TransferRequest
-	(*TransferResponse)(nil),             // 131: weir.api.v1.TransferResponse
-	(*AddReplicaRequest)(nil),            // 132: weir.api.v1.AddReplicaRequest
-	(*AddReplicaResponse)(nil),           // 133: weir.api.v1.AddReplicaResponse
-	(*RemoveReplicaRequest)(nil),         // 134: weir.api.v1.RemoveReplicaRequest
-	(*RemoveReplicaResponse)(nil),        // 135: weir.api.v1.RemoveReplicaResponse
-	(*PromoteReplicaRequest)(nil),        // 136: weir.api.v1.PromoteReplicaRequest
-	(*PromoteReplicaResponse)(nil),       // 137: weir.api.v1.PromoteReplicaResponse
-	(*DemoteReplicaRequest)(nil),         // 138: weir.api.v1.DemoteReplicaRequest
-	(*DemoteReplicaResponse)(nil),        // 139: weir.api.v1.DemoteReplicaResponse
-	(*BackupRequest)(nil),                // 140: weir.api.v1.BackupRequest
-	(*BackupPart)(nil),                   // 141: weir.api.v1.BackupPart
-	(*JoinRequest)(nil),                  // 142: weir.api.v1.JoinRequest
-	(*JoinResponse)(nil),                 // 143: weir.api.v1.JoinResponse
-	(*WhoAmIRequest)(nil),                // 144: weir.api.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),               // 145: weir.api.v1.WhoAmIResponse
-	(*PoolRights)(nil),                   // 146: weir.api.v1.PoolRights
-	(*MayIRequest)(nil),                  // 147: weir.api.v1.MayIRequest
-	(*MayIResponse)(nil),                 // 148: weir.api.v1.MayIResponse
-	(*PoolACL)(nil),                      // 149: weir.api.v1.PoolACL
-	(*SubjectRight)(nil),                 // 150: weir.api.v1.SubjectRight
-	(*GroupsRequest)(nil),                // 151: weir.api.v1.GroupsRequest
-	(*GroupsResponse)(nil),               // 152: weir.api.v1.GroupsResponse
-	(*Group)(nil),                        // 153: weir.api.v1.Group
-	(*EditGroupRequest)(nil),             // 154: weir.api.v1.EditGroupRequest
-	(*EditGroupResponse)(nil),            // 155: weir.api.v1.EditGroupResponse
-	(*AccountsRequest)(nil),              // 156: weir.api.v1.AccountsRequest
-	(*AccountsResponse)(nil),             // 157: weir.api.v1.AccountsResponse
-	(*Accounts)(nil),                     // 158: weir.api.v1.Accounts
-	(*EditAccountsRequest)(nil),          // 159: weir.api.v1.EditAccountsRequest
-	(*EditAccountsResponse)(nil),         // 160: weir.api.v1.EditAccountsResponse
-	(*RevocationsRequest)(nil),           // 161: weir.api.v1.RevocationsRequest
-	(*RevocationsResponse)(nil),          // 162: weir.api.v1.RevocationsResponse
-	(*Revocation)(nil),                   // 163: weir.api.v1.Revocation
-	(*RevokeRequest)(nil),                // 164: weir.api.v1.RevokeRequest
-	(*RevokeResponse)(nil),               // 165: weir.api.v1.RevokeResponse
-	nil,                                  // 166: weir.api.v1.Error.AttributesEntry
-	nil,                                  // 167: weir.api.v1.Operation.PreemptedOthersEntry
-	nil,                                  // 168: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                                  // 169: weir.api.v1.OperationEvent.AttributesEntry
-	nil,                                  // 170: weir.api.v1.JobStatistics.ValuesEntry
-	(*structpb.Struct)(nil),              // 171: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),        // 172: google.protobuf.Timestamp
-	(*structpb.Value)(nil),               // 173: google.protobuf.Value
+	(*NodeGrantsRequest)(nil),            // 112: weir.api.v1.NodeGrantsRequest
+	(*NodeGrantsResponse)(nil),           // 113: weir.api.v1.NodeGrantsResponse
+	(*NodeGrant)(nil),                    // 114: weir.api.v1.NodeGrant
+	(*EditNodeGrantRequest)(nil),         // 115: weir.api.v1.EditNodeGrantRequest
+	(*EditNodeGrantResponse)(nil),        // 116: weir.api.v1.EditNodeGrantResponse
+	(*Drain)(nil),                        // 117: weir.api.v1.Drain
+	(*Node)(nil),                         // 118: weir.api.v1.Node
+	(*FileCache)(nil),                    // 119: weir.api.v1.FileCache
+	(*ListNodesRequest)(nil),             // 120: weir.api.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),            // 121: weir.api.v1.ListNodesResponse
+	(*GetNodeRequest)(nil),               // 122: weir.api.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),              // 123: weir.api.v1.GetNodeResponse
+	(*DrainNodeRequest)(nil),             // 124: weir.api.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),            // 125: weir.api.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),           // 126: weir.api.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),          // 127: weir.api.v1.UndrainNodeResponse
+	(*RemoveNodeRequest)(nil),            // 128: weir.api.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),           // 129: weir.api.v1.RemoveNodeResponse
+	(*Member)(nil),                       // 130: weir.api.v1.Member
+	(*MembersRequest)(nil),               // 131: weir.api.v1.MembersRequest
+	(*MembersResponse)(nil),              // 132: weir.api.v1.MembersResponse
+	(*StatusRequest)(nil),                // 133: weir.api.v1.StatusRequest
+	(*StatusResponse)(nil),               // 134: weir.api.v1.StatusResponse
+	(*TransferRequest)(nil),              // 135: weir.api.v1.TransferRequest
+	(*TransferResponse)(nil),             // 136: weir.api.v1.TransferResponse
+	(*AddReplicaRequest)(nil),            // 137: weir.api.v1.AddReplicaRequest
+	(*AddReplicaResponse)(nil),           // 138: weir.api.v1.AddReplicaResponse
+	(*RemoveReplicaRequest)(nil),         // 139: weir.api.v1.RemoveReplicaRequest
+	(*RemoveReplicaResponse)(nil),        // 140: weir.api.v1.RemoveReplicaResponse
+	(*PromoteReplicaRequest)(nil),        // 141: weir.api.v1.PromoteReplicaRequest
+	(*PromoteReplicaResponse)(nil),       // 142: weir.api.v1.PromoteReplicaResponse
+	(*DemoteReplicaRequest)(nil),         // 143: weir.api.v1.DemoteReplicaRequest
+	(*DemoteReplicaResponse)(nil),        // 144: weir.api.v1.DemoteReplicaResponse
+	(*BackupRequest)(nil),                // 145: weir.api.v1.BackupRequest
+	(*BackupPart)(nil),                   // 146: weir.api.v1.BackupPart
+	(*JoinRequest)(nil),                  // 147: weir.api.v1.JoinRequest
+	(*JoinResponse)(nil),                 // 148: weir.api.v1.JoinResponse
+	(*WhoAmIRequest)(nil),                // 149: weir.api.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),               // 150: weir.api.v1.WhoAmIResponse
+	(*PoolRights)(nil),                   // 151: weir.api.v1.PoolRights
+	(*MayIRequest)(nil),                  // 152: weir.api.v1.MayIRequest
+	(*MayIResponse)(nil),                 // 153: weir.api.v1.MayIResponse
+	(*PoolACL)(nil),                      // 154: weir.api.v1.PoolACL
+	(*SubjectRight)(nil),                 // 155: weir.api.v1.SubjectRight
+	(*GroupsRequest)(nil),                // 156: weir.api.v1.GroupsRequest
+	(*GroupsResponse)(nil),               // 157: weir.api.v1.GroupsResponse
+	(*Group)(nil),                        // 158: weir.api.v1.Group
+	(*EditGroupRequest)(nil),             // 159: weir.api.v1.EditGroupRequest
+	(*EditGroupResponse)(nil),            // 160: weir.api.v1.EditGroupResponse
+	(*AccountsRequest)(nil),              // 161: weir.api.v1.AccountsRequest
+	(*AccountsResponse)(nil),             // 162: weir.api.v1.AccountsResponse
+	(*Accounts)(nil),                     // 163: weir.api.v1.Accounts
+	(*EditAccountsRequest)(nil),          // 164: weir.api.v1.EditAccountsRequest
+	(*EditAccountsResponse)(nil),         // 165: weir.api.v1.EditAccountsResponse
+	(*RevocationsRequest)(nil),           // 166: weir.api.v1.RevocationsRequest
+	(*RevocationsResponse)(nil),          // 167: weir.api.v1.RevocationsResponse
+	(*Revocation)(nil),                   // 168: weir.api.v1.Revocation
+	(*RevokeRequest)(nil),                // 169: weir.api.v1.RevokeRequest
+	(*RevokeResponse)(nil),               // 170: weir.api.v1.RevokeResponse
+	nil,                                  // 171: weir.api.v1.Error.AttributesEntry
+	nil,                                  // 172: weir.api.v1.Operation.PreemptedOthersEntry
+	nil,                                  // 173: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                                  // 174: weir.api.v1.OperationEvent.AttributesEntry
+	nil,                                  // 175: weir.api.v1.JobStatistics.ValuesEntry
+	nil,                                  // 176: weir.api.v1.NodeGrant.MaxEntry
+	(*structpb.Struct)(nil),              // 177: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),        // 178: google.protobuf.Timestamp
+	(*structpb.Value)(nil),               // 179: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	166, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	171, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
 	4,   // 2: weir.api.v1.OperationStatisticsResponse.statistics:type_name -> weir.api.v1.Statistic
 	5,   // 3: weir.api.v1.OperationStatisticsResponse.advice:type_name -> weir.api.v1.MemoryAdvice
-	171, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	172, // 5: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	172, // 6: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	177, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	178, // 5: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	178, // 6: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	16,  // 7: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	16,  // 8: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 9: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	171, // 10: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	171, // 11: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	177, // 10: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	177, // 11: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
 	15,  // 12: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
 	14,  // 13: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
 	76,  // 14: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
-	167, // 15: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
+	172, // 15: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
 	11,  // 16: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
 	12,  // 17: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
 	13,  // 18: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
-	172, // 19: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
-	171, // 20: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	168, // 21: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	178, // 19: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
+	177, // 20: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	173, // 21: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
 	0,   // 22: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
 	18,  // 23: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
 	20,  // 24: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
@@ -12263,17 +12550,17 @@ var file_apipb_api_proto_depIdxs = []int32{
 	10,  // 32: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
 	37,  // 33: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
 	37,  // 34: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	172, // 35: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	172, // 36: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	178, // 35: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	178, // 36: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
 	45,  // 37: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	171, // 38: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	172, // 39: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	169, // 40: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	177, // 38: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	178, // 39: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	174, // 40: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
 	48,  // 41: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
 	52,  // 42: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
 	1,   // 43: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	172, // 44: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	172, // 45: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	178, // 44: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	178, // 45: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
 	0,   // 46: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
 	58,  // 47: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
 	57,  // 48: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
@@ -12281,203 +12568,211 @@ var file_apipb_api_proto_depIdxs = []int32{
 	54,  // 50: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
 	56,  // 51: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
 	55,  // 52: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
-	172, // 53: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	172, // 54: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	172, // 55: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
-	170, // 56: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
+	178, // 53: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	178, // 54: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	178, // 55: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
+	175, // 56: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
 	53,  // 57: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
 	53,  // 58: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	172, // 59: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	178, // 59: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
 	71,  // 60: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
-	172, // 61: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	178, // 61: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
 	76,  // 62: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	172, // 63: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	172, // 64: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	178, // 63: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	178, // 64: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
 	79,  // 65: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	172, // 66: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	178, // 66: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
 	0,   // 67: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
 	0,   // 68: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	171, // 69: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	171, // 70: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	177, // 69: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	177, // 70: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
 	0,   // 71: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
 	80,  // 72: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	171, // 73: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	177, // 73: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
 	80,  // 74: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
 	86,  // 75: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	171, // 76: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	177, // 76: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
 	80,  // 77: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
 	87,  // 78: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
 	88,  // 79: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	171, // 80: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	171, // 81: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	171, // 82: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	177, // 80: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	177, // 81: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	177, // 82: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
 	0,   // 83: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	172, // 84: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	178, // 84: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
 	90,  // 85: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
 	90,  // 86: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	171, // 87: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	171, // 88: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	172, // 89: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	171, // 90: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	177, // 87: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	177, // 88: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	178, // 89: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	177, // 90: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
 	105, // 91: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
 	107, // 92: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
 	109, // 93: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	171, // 94: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	177, // 94: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
 	106, // 95: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	171, // 96: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	177, // 96: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
 	0,   // 97: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
 	108, // 98: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	172, // 99: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	178, // 99: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
 	0,   // 100: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
 	0,   // 101: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	173, // 102: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	172, // 103: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	0,   // 104: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
-	0,   // 105: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	172, // 106: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	172, // 107: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
-	112, // 108: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
-	114, // 109: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
-	113, // 110: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	113, // 111: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	53,  // 112: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	125, // 113: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	125, // 114: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 115: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 116: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	113, // 117: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	125, // 118: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	146, // 119: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
-	150, // 120: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
-	153, // 121: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	172, // 122: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	158, // 123: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
-	172, // 124: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
-	163, // 125: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
-	172, // 126: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	172, // 127: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	163, // 128: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
-	6,   // 129: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 130: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 131: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	25,  // 132: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	27,  // 133: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	29,  // 134: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	31,  // 135: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	38,  // 136: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	40,  // 137: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	42,  // 138: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	47,  // 139: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	44,  // 140: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	33,  // 141: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	35,  // 142: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	2,   // 143: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	59,  // 144: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	61,  // 145: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	63,  // 146: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	65,  // 147: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	67,  // 148: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	50,  // 149: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	69,  // 150: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	72,  // 151: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	81,  // 152: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	83,  // 153: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	85,  // 154: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	77,  // 155: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	74,  // 156: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	91,  // 157: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	93,  // 158: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	95,  // 159: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	97,  // 160: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	99,  // 161: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	101, // 162: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	103, // 163: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	110, // 164: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	115, // 165: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	117, // 166: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	119, // 167: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	121, // 168: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	123, // 169: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	126, // 170: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	128, // 171: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	130, // 172: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	132, // 173: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	134, // 174: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	136, // 175: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	138, // 176: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	140, // 177: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	142, // 178: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	144, // 179: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	147, // 180: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	151, // 181: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	154, // 182: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	156, // 183: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
-	159, // 184: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
-	161, // 185: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
-	164, // 186: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
-	7,   // 187: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 188: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 189: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	26,  // 190: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	28,  // 191: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	30,  // 192: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	32,  // 193: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	39,  // 194: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	41,  // 195: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	43,  // 196: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	49,  // 197: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	46,  // 198: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	34,  // 199: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	36,  // 200: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	3,   // 201: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	60,  // 202: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	62,  // 203: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	64,  // 204: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	66,  // 205: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	68,  // 206: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	51,  // 207: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	70,  // 208: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	73,  // 209: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	82,  // 210: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	84,  // 211: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	89,  // 212: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	78,  // 213: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	75,  // 214: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	92,  // 215: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	94,  // 216: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	96,  // 217: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	98,  // 218: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	100, // 219: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	102, // 220: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	104, // 221: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	111, // 222: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	116, // 223: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	118, // 224: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	120, // 225: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	122, // 226: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	124, // 227: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	127, // 228: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	129, // 229: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	131, // 230: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	133, // 231: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	135, // 232: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	137, // 233: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	139, // 234: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	141, // 235: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	143, // 236: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	145, // 237: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	148, // 238: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	152, // 239: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	155, // 240: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	157, // 241: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
-	160, // 242: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
-	162, // 243: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
-	165, // 244: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
-	187, // [187:245] is the sub-list for method output_type
-	129, // [129:187] is the sub-list for method input_type
-	129, // [129:129] is the sub-list for extension type_name
-	129, // [129:129] is the sub-list for extension extendee
-	0,   // [0:129] is the sub-list for field type_name
+	179, // 102: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	114, // 103: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
+	176, // 104: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
+	178, // 105: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
+	114, // 106: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
+	178, // 107: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	0,   // 108: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
+	0,   // 109: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
+	178, // 110: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	178, // 111: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	117, // 112: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
+	119, // 113: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
+	118, // 114: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
+	118, // 115: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	53,  // 116: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	130, // 117: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	130, // 118: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 119: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 120: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	118, // 121: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	130, // 122: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	151, // 123: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
+	155, // 124: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
+	158, // 125: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
+	178, // 126: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	163, // 127: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
+	178, // 128: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	168, // 129: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	178, // 130: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	178, // 131: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	168, // 132: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 133: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 134: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 135: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	25,  // 136: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	27,  // 137: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	29,  // 138: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	31,  // 139: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	38,  // 140: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	40,  // 141: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	42,  // 142: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	47,  // 143: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	44,  // 144: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	33,  // 145: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	35,  // 146: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	2,   // 147: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	59,  // 148: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	61,  // 149: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	63,  // 150: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	65,  // 151: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	67,  // 152: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	50,  // 153: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	69,  // 154: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	72,  // 155: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	81,  // 156: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	83,  // 157: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	85,  // 158: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	77,  // 159: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	74,  // 160: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	91,  // 161: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	93,  // 162: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	95,  // 163: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	97,  // 164: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	99,  // 165: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	101, // 166: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	103, // 167: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	110, // 168: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	120, // 169: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	122, // 170: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	124, // 171: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	126, // 172: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	128, // 173: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	112, // 174: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
+	115, // 175: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
+	131, // 176: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	133, // 177: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	135, // 178: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	137, // 179: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	139, // 180: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	141, // 181: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	143, // 182: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	145, // 183: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	147, // 184: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	149, // 185: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	152, // 186: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	156, // 187: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	159, // 188: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	161, // 189: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
+	164, // 190: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
+	166, // 191: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	169, // 192: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	7,   // 193: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 194: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 195: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	26,  // 196: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	28,  // 197: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	30,  // 198: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	32,  // 199: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	39,  // 200: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	41,  // 201: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	43,  // 202: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	49,  // 203: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	46,  // 204: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	34,  // 205: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	36,  // 206: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	3,   // 207: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	60,  // 208: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	62,  // 209: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	64,  // 210: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	66,  // 211: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	68,  // 212: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	51,  // 213: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	70,  // 214: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	73,  // 215: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	82,  // 216: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	84,  // 217: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	89,  // 218: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	78,  // 219: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	75,  // 220: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	92,  // 221: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	94,  // 222: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	96,  // 223: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	98,  // 224: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	100, // 225: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	102, // 226: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	104, // 227: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	111, // 228: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	121, // 229: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	123, // 230: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	125, // 231: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	127, // 232: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	129, // 233: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	113, // 234: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
+	116, // 235: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
+	132, // 236: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	134, // 237: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	136, // 238: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	138, // 239: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	140, // 240: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	142, // 241: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	144, // 242: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	146, // 243: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	148, // 244: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	150, // 245: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	153, // 246: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	157, // 247: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	160, // 248: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	162, // 249: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
+	165, // 250: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
+	167, // 251: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	170, // 252: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	193, // [193:253] is the sub-list for method output_type
+	133, // [133:193] is the sub-list for method input_type
+	133, // [133:133] is the sub-list for extension type_name
+	133, // [133:133] is the sub-list for extension extendee
+	0,   // [0:133] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -12505,7 +12800,7 @@ func file_apipb_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   171,
+			NumMessages:   177,
 			NumExtensions: 0,
 			NumServices:   9,
 		},

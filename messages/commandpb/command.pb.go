@@ -830,6 +830,86 @@ func (x *EditAccounts) GetUser() string {
 	return ""
 }
 
+// EditNodeGrant sets what agents of nodes may claim, or takes it away.
+type EditNodeGrant struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// It replaces the one of the same pattern.
+	Grant *statepb.NodeGrant `protobuf:"bytes,1,opt,name=grant,proto3" json:"grant,omitempty"`
+	// The grant of the pattern is taken away.
+	Disallow bool `protobuf:"varint,2,opt,name=disallow,proto3" json:"disallow,omitempty"`
+	// Also if registered nodes are refused from then on.
+	Force         bool                   `protobuf:"varint,3,opt,name=force,proto3" json:"force,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+	User          string                 `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EditNodeGrant) Reset() {
+	*x = EditNodeGrant{}
+	mi := &file_commandpb_command_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditNodeGrant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditNodeGrant) ProtoMessage() {}
+
+func (x *EditNodeGrant) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditNodeGrant.ProtoReflect.Descriptor instead.
+func (*EditNodeGrant) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *EditNodeGrant) GetGrant() *statepb.NodeGrant {
+	if x != nil {
+		return x.Grant
+	}
+	return nil
+}
+
+func (x *EditNodeGrant) GetDisallow() bool {
+	if x != nil {
+		return x.Disallow
+	}
+	return false
+}
+
+func (x *EditNodeGrant) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+func (x *EditNodeGrant) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *EditNodeGrant) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
 type StartOperationResult struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
@@ -843,7 +923,7 @@ type StartOperationResult struct {
 
 func (x *StartOperationResult) Reset() {
 	*x = StartOperationResult{}
-	mi := &file_commandpb_command_proto_msgTypes[10]
+	mi := &file_commandpb_command_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -855,7 +935,7 @@ func (x *StartOperationResult) String() string {
 func (*StartOperationResult) ProtoMessage() {}
 
 func (x *StartOperationResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[10]
+	mi := &file_commandpb_command_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -868,7 +948,7 @@ func (x *StartOperationResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOperationResult.ProtoReflect.Descriptor instead.
 func (*StartOperationResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{10}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StartOperationResult) GetOperationId() string {
@@ -911,7 +991,7 @@ type AdvanceOperation struct {
 
 func (x *AdvanceOperation) Reset() {
 	*x = AdvanceOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[11]
+	mi := &file_commandpb_command_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -923,7 +1003,7 @@ func (x *AdvanceOperation) String() string {
 func (*AdvanceOperation) ProtoMessage() {}
 
 func (x *AdvanceOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[11]
+	mi := &file_commandpb_command_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -936,7 +1016,7 @@ func (x *AdvanceOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdvanceOperation.ProtoReflect.Descriptor instead.
 func (*AdvanceOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{11}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AdvanceOperation) GetOperationId() string {
@@ -1011,7 +1091,7 @@ type SetPendingReason struct {
 
 func (x *SetPendingReason) Reset() {
 	*x = SetPendingReason{}
-	mi := &file_commandpb_command_proto_msgTypes[12]
+	mi := &file_commandpb_command_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1023,7 +1103,7 @@ func (x *SetPendingReason) String() string {
 func (*SetPendingReason) ProtoMessage() {}
 
 func (x *SetPendingReason) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[12]
+	mi := &file_commandpb_command_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1036,7 +1116,7 @@ func (x *SetPendingReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPendingReason.ProtoReflect.Descriptor instead.
 func (*SetPendingReason) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{12}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SetPendingReason) GetOperationId() string {
@@ -1087,7 +1167,7 @@ type AssignController struct {
 
 func (x *AssignController) Reset() {
 	*x = AssignController{}
-	mi := &file_commandpb_command_proto_msgTypes[13]
+	mi := &file_commandpb_command_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1099,7 +1179,7 @@ func (x *AssignController) String() string {
 func (*AssignController) ProtoMessage() {}
 
 func (x *AssignController) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[13]
+	mi := &file_commandpb_command_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1112,7 +1192,7 @@ func (x *AssignController) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignController.ProtoReflect.Descriptor instead.
 func (*AssignController) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{13}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AssignController) GetTerm() uint64 {
@@ -1147,7 +1227,7 @@ type ControllerAssignment struct {
 
 func (x *ControllerAssignment) Reset() {
 	*x = ControllerAssignment{}
-	mi := &file_commandpb_command_proto_msgTypes[14]
+	mi := &file_commandpb_command_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1159,7 +1239,7 @@ func (x *ControllerAssignment) String() string {
 func (*ControllerAssignment) ProtoMessage() {}
 
 func (x *ControllerAssignment) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[14]
+	mi := &file_commandpb_command_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1172,7 +1252,7 @@ func (x *ControllerAssignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControllerAssignment.ProtoReflect.Descriptor instead.
 func (*ControllerAssignment) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{14}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ControllerAssignment) GetOperationId() string {
@@ -1218,7 +1298,7 @@ type PrepareOperation struct {
 
 func (x *PrepareOperation) Reset() {
 	*x = PrepareOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[15]
+	mi := &file_commandpb_command_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1230,7 +1310,7 @@ func (x *PrepareOperation) String() string {
 func (*PrepareOperation) ProtoMessage() {}
 
 func (x *PrepareOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[15]
+	mi := &file_commandpb_command_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1243,7 +1323,7 @@ func (x *PrepareOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareOperation.ProtoReflect.Descriptor instead.
 func (*PrepareOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{15}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PrepareOperation) GetOperationId() string {
@@ -1309,7 +1389,7 @@ type DefineTasks struct {
 
 func (x *DefineTasks) Reset() {
 	*x = DefineTasks{}
-	mi := &file_commandpb_command_proto_msgTypes[16]
+	mi := &file_commandpb_command_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1321,7 +1401,7 @@ func (x *DefineTasks) String() string {
 func (*DefineTasks) ProtoMessage() {}
 
 func (x *DefineTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[16]
+	mi := &file_commandpb_command_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1334,7 +1414,7 @@ func (x *DefineTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DefineTasks.ProtoReflect.Descriptor instead.
 func (*DefineTasks) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{16}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DefineTasks) GetOperationId() string {
@@ -1380,7 +1460,7 @@ type TaskDefinition struct {
 
 func (x *TaskDefinition) Reset() {
 	*x = TaskDefinition{}
-	mi := &file_commandpb_command_proto_msgTypes[17]
+	mi := &file_commandpb_command_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1392,7 +1472,7 @@ func (x *TaskDefinition) String() string {
 func (*TaskDefinition) ProtoMessage() {}
 
 func (x *TaskDefinition) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[17]
+	mi := &file_commandpb_command_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1405,7 +1485,7 @@ func (x *TaskDefinition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskDefinition.ProtoReflect.Descriptor instead.
 func (*TaskDefinition) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{17}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TaskDefinition) GetName() string {
@@ -1455,7 +1535,7 @@ type StartAllocations struct {
 
 func (x *StartAllocations) Reset() {
 	*x = StartAllocations{}
-	mi := &file_commandpb_command_proto_msgTypes[18]
+	mi := &file_commandpb_command_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1467,7 +1547,7 @@ func (x *StartAllocations) String() string {
 func (*StartAllocations) ProtoMessage() {}
 
 func (x *StartAllocations) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[18]
+	mi := &file_commandpb_command_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1480,7 +1560,7 @@ func (x *StartAllocations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAllocations.ProtoReflect.Descriptor instead.
 func (*StartAllocations) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{18}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StartAllocations) GetTerm() uint64 {
@@ -1528,7 +1608,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_commandpb_command_proto_msgTypes[19]
+	mi := &file_commandpb_command_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1540,7 +1620,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[19]
+	mi := &file_commandpb_command_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1553,7 +1633,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{19}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Grant) GetJobId() string {
@@ -1636,7 +1716,7 @@ type StartAllocationsResult struct {
 
 func (x *StartAllocationsResult) Reset() {
 	*x = StartAllocationsResult{}
-	mi := &file_commandpb_command_proto_msgTypes[20]
+	mi := &file_commandpb_command_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1648,7 +1728,7 @@ func (x *StartAllocationsResult) String() string {
 func (*StartAllocationsResult) ProtoMessage() {}
 
 func (x *StartAllocationsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[20]
+	mi := &file_commandpb_command_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1661,7 +1741,7 @@ func (x *StartAllocationsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAllocationsResult.ProtoReflect.Descriptor instead.
 func (*StartAllocationsResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{20}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *StartAllocationsResult) GetGrants() []*GrantResult {
@@ -1687,7 +1767,7 @@ type GrantResult struct {
 
 func (x *GrantResult) Reset() {
 	*x = GrantResult{}
-	mi := &file_commandpb_command_proto_msgTypes[21]
+	mi := &file_commandpb_command_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1699,7 +1779,7 @@ func (x *GrantResult) String() string {
 func (*GrantResult) ProtoMessage() {}
 
 func (x *GrantResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[21]
+	mi := &file_commandpb_command_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1712,7 +1792,7 @@ func (x *GrantResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantResult.ProtoReflect.Descriptor instead.
 func (*GrantResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{21}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GrantResult) GetJobId() string {
@@ -1770,7 +1850,7 @@ type FinishJobs struct {
 
 func (x *FinishJobs) Reset() {
 	*x = FinishJobs{}
-	mi := &file_commandpb_command_proto_msgTypes[22]
+	mi := &file_commandpb_command_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1782,7 +1862,7 @@ func (x *FinishJobs) String() string {
 func (*FinishJobs) ProtoMessage() {}
 
 func (x *FinishJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[22]
+	mi := &file_commandpb_command_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1795,7 +1875,7 @@ func (x *FinishJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishJobs.ProtoReflect.Descriptor instead.
 func (*FinishJobs) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{22}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FinishJobs) GetOperationId() string {
@@ -1837,7 +1917,7 @@ type FinishJobsResult struct {
 
 func (x *FinishJobsResult) Reset() {
 	*x = FinishJobsResult{}
-	mi := &file_commandpb_command_proto_msgTypes[23]
+	mi := &file_commandpb_command_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1849,7 +1929,7 @@ func (x *FinishJobsResult) String() string {
 func (*FinishJobsResult) ProtoMessage() {}
 
 func (x *FinishJobsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[23]
+	mi := &file_commandpb_command_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1862,7 +1942,7 @@ func (x *FinishJobsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishJobsResult.ProtoReflect.Descriptor instead.
 func (*FinishJobsResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{23}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FinishJobsResult) GetJobs() []*FinishJobResult {
@@ -1886,7 +1966,7 @@ type FinishJobResult struct {
 
 func (x *FinishJobResult) Reset() {
 	*x = FinishJobResult{}
-	mi := &file_commandpb_command_proto_msgTypes[24]
+	mi := &file_commandpb_command_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1898,7 +1978,7 @@ func (x *FinishJobResult) String() string {
 func (*FinishJobResult) ProtoMessage() {}
 
 func (x *FinishJobResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[24]
+	mi := &file_commandpb_command_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1911,7 +1991,7 @@ func (x *FinishJobResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishJobResult.ProtoReflect.Descriptor instead.
 func (*FinishJobResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{24}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FinishJobResult) GetJobId() string {
@@ -1950,7 +2030,7 @@ type AbortAllocations struct {
 
 func (x *AbortAllocations) Reset() {
 	*x = AbortAllocations{}
-	mi := &file_commandpb_command_proto_msgTypes[25]
+	mi := &file_commandpb_command_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1962,7 +2042,7 @@ func (x *AbortAllocations) String() string {
 func (*AbortAllocations) ProtoMessage() {}
 
 func (x *AbortAllocations) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[25]
+	mi := &file_commandpb_command_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1975,7 +2055,7 @@ func (x *AbortAllocations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortAllocations.ProtoReflect.Descriptor instead.
 func (*AbortAllocations) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{25}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AbortAllocations) GetTerm() uint64 {
@@ -2025,7 +2105,7 @@ type SuspendOperation struct {
 
 func (x *SuspendOperation) Reset() {
 	*x = SuspendOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[26]
+	mi := &file_commandpb_command_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2037,7 +2117,7 @@ func (x *SuspendOperation) String() string {
 func (*SuspendOperation) ProtoMessage() {}
 
 func (x *SuspendOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[26]
+	mi := &file_commandpb_command_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2050,7 +2130,7 @@ func (x *SuspendOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendOperation.ProtoReflect.Descriptor instead.
 func (*SuspendOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{26}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SuspendOperation) GetOperationId() string {
@@ -2092,7 +2172,7 @@ type ResumeOperation struct {
 
 func (x *ResumeOperation) Reset() {
 	*x = ResumeOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[27]
+	mi := &file_commandpb_command_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2104,7 +2184,7 @@ func (x *ResumeOperation) String() string {
 func (*ResumeOperation) ProtoMessage() {}
 
 func (x *ResumeOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[27]
+	mi := &file_commandpb_command_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2117,7 +2197,7 @@ func (x *ResumeOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeOperation.ProtoReflect.Descriptor instead.
 func (*ResumeOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{27}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ResumeOperation) GetOperationId() string {
@@ -2155,7 +2235,7 @@ type AbortOperation struct {
 
 func (x *AbortOperation) Reset() {
 	*x = AbortOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[28]
+	mi := &file_commandpb_command_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2167,7 +2247,7 @@ func (x *AbortOperation) String() string {
 func (*AbortOperation) ProtoMessage() {}
 
 func (x *AbortOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[28]
+	mi := &file_commandpb_command_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2180,7 +2260,7 @@ func (x *AbortOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortOperation.ProtoReflect.Descriptor instead.
 func (*AbortOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{28}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *AbortOperation) GetOperationId() string {
@@ -2229,7 +2309,7 @@ type CompleteOperation struct {
 
 func (x *CompleteOperation) Reset() {
 	*x = CompleteOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[29]
+	mi := &file_commandpb_command_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2241,7 +2321,7 @@ func (x *CompleteOperation) String() string {
 func (*CompleteOperation) ProtoMessage() {}
 
 func (x *CompleteOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[29]
+	mi := &file_commandpb_command_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2254,7 +2334,7 @@ func (x *CompleteOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteOperation.ProtoReflect.Descriptor instead.
 func (*CompleteOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{29}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CompleteOperation) GetOperationId() string {
@@ -2295,7 +2375,7 @@ type EditTree struct {
 
 func (x *EditTree) Reset() {
 	*x = EditTree{}
-	mi := &file_commandpb_command_proto_msgTypes[30]
+	mi := &file_commandpb_command_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2307,7 +2387,7 @@ func (x *EditTree) String() string {
 func (*EditTree) ProtoMessage() {}
 
 func (x *EditTree) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[30]
+	mi := &file_commandpb_command_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2320,7 +2400,7 @@ func (x *EditTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTree.ProtoReflect.Descriptor instead.
 func (*EditTree) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{30}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *EditTree) GetTree() string {
@@ -2376,7 +2456,7 @@ type TreeEdit struct {
 
 func (x *TreeEdit) Reset() {
 	*x = TreeEdit{}
-	mi := &file_commandpb_command_proto_msgTypes[31]
+	mi := &file_commandpb_command_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2388,7 +2468,7 @@ func (x *TreeEdit) String() string {
 func (*TreeEdit) ProtoMessage() {}
 
 func (x *TreeEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[31]
+	mi := &file_commandpb_command_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2401,7 +2481,7 @@ func (x *TreeEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeEdit.ProtoReflect.Descriptor instead.
 func (*TreeEdit) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{31}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *TreeEdit) GetEdit() isTreeEdit_Edit {
@@ -2536,7 +2616,7 @@ type Changes struct {
 
 func (x *Changes) Reset() {
 	*x = Changes{}
-	mi := &file_commandpb_command_proto_msgTypes[32]
+	mi := &file_commandpb_command_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2548,7 +2628,7 @@ func (x *Changes) String() string {
 func (*Changes) ProtoMessage() {}
 
 func (x *Changes) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[32]
+	mi := &file_commandpb_command_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2561,7 +2641,7 @@ func (x *Changes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Changes.ProtoReflect.Descriptor instead.
 func (*Changes) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{32}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Changes) GetValues() map[string]*structpb.Value {
@@ -2584,7 +2664,7 @@ type PoolChange struct {
 
 func (x *PoolChange) Reset() {
 	*x = PoolChange{}
-	mi := &file_commandpb_command_proto_msgTypes[33]
+	mi := &file_commandpb_command_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2596,7 +2676,7 @@ func (x *PoolChange) String() string {
 func (*PoolChange) ProtoMessage() {}
 
 func (x *PoolChange) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[33]
+	mi := &file_commandpb_command_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2609,7 +2689,7 @@ func (x *PoolChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolChange.ProtoReflect.Descriptor instead.
 func (*PoolChange) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{33}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PoolChange) GetName() string {
@@ -2643,7 +2723,7 @@ type RenamePool struct {
 
 func (x *RenamePool) Reset() {
 	*x = RenamePool{}
-	mi := &file_commandpb_command_proto_msgTypes[34]
+	mi := &file_commandpb_command_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2655,7 +2735,7 @@ func (x *RenamePool) String() string {
 func (*RenamePool) ProtoMessage() {}
 
 func (x *RenamePool) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[34]
+	mi := &file_commandpb_command_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2668,7 +2748,7 @@ func (x *RenamePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenamePool.ProtoReflect.Descriptor instead.
 func (*RenamePool) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{34}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RenamePool) GetFrom() string {
@@ -2695,7 +2775,7 @@ type TreeResult struct {
 
 func (x *TreeResult) Reset() {
 	*x = TreeResult{}
-	mi := &file_commandpb_command_proto_msgTypes[35]
+	mi := &file_commandpb_command_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2707,7 +2787,7 @@ func (x *TreeResult) String() string {
 func (*TreeResult) ProtoMessage() {}
 
 func (x *TreeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[35]
+	mi := &file_commandpb_command_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2720,7 +2800,7 @@ func (x *TreeResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeResult.ProtoReflect.Descriptor instead.
 func (*TreeResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{35}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *TreeResult) GetRevision() uint64 {
@@ -2742,7 +2822,7 @@ type CreateTree struct {
 
 func (x *CreateTree) Reset() {
 	*x = CreateTree{}
-	mi := &file_commandpb_command_proto_msgTypes[36]
+	mi := &file_commandpb_command_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2754,7 +2834,7 @@ func (x *CreateTree) String() string {
 func (*CreateTree) ProtoMessage() {}
 
 func (x *CreateTree) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[36]
+	mi := &file_commandpb_command_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2767,7 +2847,7 @@ func (x *CreateTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTree.ProtoReflect.Descriptor instead.
 func (*CreateTree) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{36}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CreateTree) GetTree() string {
@@ -2810,7 +2890,7 @@ type RemoveTree struct {
 
 func (x *RemoveTree) Reset() {
 	*x = RemoveTree{}
-	mi := &file_commandpb_command_proto_msgTypes[37]
+	mi := &file_commandpb_command_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2822,7 +2902,7 @@ func (x *RemoveTree) String() string {
 func (*RemoveTree) ProtoMessage() {}
 
 func (x *RemoveTree) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[37]
+	mi := &file_commandpb_command_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2835,7 +2915,7 @@ func (x *RemoveTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTree.ProtoReflect.Descriptor instead.
 func (*RemoveTree) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{37}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *RemoveTree) GetTree() string {
@@ -2871,7 +2951,7 @@ type SetDefaultTree struct {
 
 func (x *SetDefaultTree) Reset() {
 	*x = SetDefaultTree{}
-	mi := &file_commandpb_command_proto_msgTypes[38]
+	mi := &file_commandpb_command_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2883,7 +2963,7 @@ func (x *SetDefaultTree) String() string {
 func (*SetDefaultTree) ProtoMessage() {}
 
 func (x *SetDefaultTree) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[38]
+	mi := &file_commandpb_command_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2896,7 +2976,7 @@ func (x *SetDefaultTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultTree.ProtoReflect.Descriptor instead.
 func (*SetDefaultTree) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{38}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SetDefaultTree) GetTree() string {
@@ -2934,7 +3014,7 @@ type UpdateOperation struct {
 
 func (x *UpdateOperation) Reset() {
 	*x = UpdateOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[39]
+	mi := &file_commandpb_command_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2946,7 +3026,7 @@ func (x *UpdateOperation) String() string {
 func (*UpdateOperation) ProtoMessage() {}
 
 func (x *UpdateOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[39]
+	mi := &file_commandpb_command_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2959,7 +3039,7 @@ func (x *UpdateOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateOperation.ProtoReflect.Descriptor instead.
 func (*UpdateOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{39}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *UpdateOperation) GetOperationId() string {
@@ -3000,7 +3080,7 @@ type UpdateOperationResult struct {
 
 func (x *UpdateOperationResult) Reset() {
 	*x = UpdateOperationResult{}
-	mi := &file_commandpb_command_proto_msgTypes[40]
+	mi := &file_commandpb_command_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3012,7 +3092,7 @@ func (x *UpdateOperationResult) String() string {
 func (*UpdateOperationResult) ProtoMessage() {}
 
 func (x *UpdateOperationResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[40]
+	mi := &file_commandpb_command_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3025,7 +3105,7 @@ func (x *UpdateOperationResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateOperationResult.ProtoReflect.Descriptor instead.
 func (*UpdateOperationResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{40}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *UpdateOperationResult) GetWarnings() []string {
@@ -3048,7 +3128,7 @@ type OperationChange struct {
 
 func (x *OperationChange) Reset() {
 	*x = OperationChange{}
-	mi := &file_commandpb_command_proto_msgTypes[41]
+	mi := &file_commandpb_command_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3060,7 +3140,7 @@ func (x *OperationChange) String() string {
 func (*OperationChange) ProtoMessage() {}
 
 func (x *OperationChange) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[41]
+	mi := &file_commandpb_command_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3073,7 +3153,7 @@ func (x *OperationChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationChange.ProtoReflect.Descriptor instead.
 func (*OperationChange) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{41}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *OperationChange) GetTree() string {
@@ -3111,7 +3191,7 @@ type AdmitOperation struct {
 
 func (x *AdmitOperation) Reset() {
 	*x = AdmitOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[42]
+	mi := &file_commandpb_command_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3123,7 +3203,7 @@ func (x *AdmitOperation) String() string {
 func (*AdmitOperation) ProtoMessage() {}
 
 func (x *AdmitOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[42]
+	mi := &file_commandpb_command_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3136,7 +3216,7 @@ func (x *AdmitOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitOperation.ProtoReflect.Descriptor instead.
 func (*AdmitOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{42}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AdmitOperation) GetOperationId() string {
@@ -3188,7 +3268,7 @@ type CheckpointVolumes struct {
 
 func (x *CheckpointVolumes) Reset() {
 	*x = CheckpointVolumes{}
-	mi := &file_commandpb_command_proto_msgTypes[43]
+	mi := &file_commandpb_command_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3200,7 +3280,7 @@ func (x *CheckpointVolumes) String() string {
 func (*CheckpointVolumes) ProtoMessage() {}
 
 func (x *CheckpointVolumes) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[43]
+	mi := &file_commandpb_command_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3213,7 +3293,7 @@ func (x *CheckpointVolumes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointVolumes.ProtoReflect.Descriptor instead.
 func (*CheckpointVolumes) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{43}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CheckpointVolumes) GetTerm() uint64 {
@@ -3270,7 +3350,7 @@ type RegisterNode struct {
 
 func (x *RegisterNode) Reset() {
 	*x = RegisterNode{}
-	mi := &file_commandpb_command_proto_msgTypes[44]
+	mi := &file_commandpb_command_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3282,7 +3362,7 @@ func (x *RegisterNode) String() string {
 func (*RegisterNode) ProtoMessage() {}
 
 func (x *RegisterNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[44]
+	mi := &file_commandpb_command_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3295,7 +3375,7 @@ func (x *RegisterNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterNode.ProtoReflect.Descriptor instead.
 func (*RegisterNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{44}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *RegisterNode) GetTerm() uint64 {
@@ -3333,7 +3413,7 @@ type SetNodeOffline struct {
 
 func (x *SetNodeOffline) Reset() {
 	*x = SetNodeOffline{}
-	mi := &file_commandpb_command_proto_msgTypes[45]
+	mi := &file_commandpb_command_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3345,7 +3425,7 @@ func (x *SetNodeOffline) String() string {
 func (*SetNodeOffline) ProtoMessage() {}
 
 func (x *SetNodeOffline) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[45]
+	mi := &file_commandpb_command_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3358,7 +3438,7 @@ func (x *SetNodeOffline) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetNodeOffline.ProtoReflect.Descriptor instead.
 func (*SetNodeOffline) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{45}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *SetNodeOffline) GetTerm() uint64 {
@@ -3412,7 +3492,7 @@ type DrainNode struct {
 
 func (x *DrainNode) Reset() {
 	*x = DrainNode{}
-	mi := &file_commandpb_command_proto_msgTypes[46]
+	mi := &file_commandpb_command_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3424,7 +3504,7 @@ func (x *DrainNode) String() string {
 func (*DrainNode) ProtoMessage() {}
 
 func (x *DrainNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[46]
+	mi := &file_commandpb_command_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3437,7 +3517,7 @@ func (x *DrainNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNode.ProtoReflect.Descriptor instead.
 func (*DrainNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{46}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *DrainNode) GetNode() string {
@@ -3490,7 +3570,7 @@ type RemoveNode struct {
 
 func (x *RemoveNode) Reset() {
 	*x = RemoveNode{}
-	mi := &file_commandpb_command_proto_msgTypes[47]
+	mi := &file_commandpb_command_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3502,7 +3582,7 @@ func (x *RemoveNode) String() string {
 func (*RemoveNode) ProtoMessage() {}
 
 func (x *RemoveNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[47]
+	mi := &file_commandpb_command_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3515,7 +3595,7 @@ func (x *RemoveNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNode.ProtoReflect.Descriptor instead.
 func (*RemoveNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{47}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *RemoveNode) GetNode() string {
@@ -3559,7 +3639,7 @@ type UndrainNode struct {
 
 func (x *UndrainNode) Reset() {
 	*x = UndrainNode{}
-	mi := &file_commandpb_command_proto_msgTypes[48]
+	mi := &file_commandpb_command_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3571,7 +3651,7 @@ func (x *UndrainNode) String() string {
 func (*UndrainNode) ProtoMessage() {}
 
 func (x *UndrainNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[48]
+	mi := &file_commandpb_command_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3584,7 +3664,7 @@ func (x *UndrainNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNode.ProtoReflect.Descriptor instead.
 func (*UndrainNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{48}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *UndrainNode) GetNode() string {
@@ -3623,7 +3703,7 @@ type StopJobs struct {
 
 func (x *StopJobs) Reset() {
 	*x = StopJobs{}
-	mi := &file_commandpb_command_proto_msgTypes[49]
+	mi := &file_commandpb_command_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3635,7 +3715,7 @@ func (x *StopJobs) String() string {
 func (*StopJobs) ProtoMessage() {}
 
 func (x *StopJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[49]
+	mi := &file_commandpb_command_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3648,7 +3728,7 @@ func (x *StopJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopJobs.ProtoReflect.Descriptor instead.
 func (*StopJobs) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{49}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *StopJobs) GetOperationId() string {
@@ -3694,7 +3774,7 @@ type PreemptAllocations struct {
 
 func (x *PreemptAllocations) Reset() {
 	*x = PreemptAllocations{}
-	mi := &file_commandpb_command_proto_msgTypes[50]
+	mi := &file_commandpb_command_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3706,7 +3786,7 @@ func (x *PreemptAllocations) String() string {
 func (*PreemptAllocations) ProtoMessage() {}
 
 func (x *PreemptAllocations) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[50]
+	mi := &file_commandpb_command_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3719,7 +3799,7 @@ func (x *PreemptAllocations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptAllocations.ProtoReflect.Descriptor instead.
 func (*PreemptAllocations) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{50}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PreemptAllocations) GetTerm() uint64 {
@@ -3762,7 +3842,7 @@ type Preemption struct {
 
 func (x *Preemption) Reset() {
 	*x = Preemption{}
-	mi := &file_commandpb_command_proto_msgTypes[51]
+	mi := &file_commandpb_command_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3774,7 +3854,7 @@ func (x *Preemption) String() string {
 func (*Preemption) ProtoMessage() {}
 
 func (x *Preemption) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[51]
+	mi := &file_commandpb_command_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3787,7 +3867,7 @@ func (x *Preemption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preemption.ProtoReflect.Descriptor instead.
 func (*Preemption) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{51}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Preemption) GetJobId() string {
@@ -3828,7 +3908,7 @@ type HandOver struct {
 
 func (x *HandOver) Reset() {
 	*x = HandOver{}
-	mi := &file_commandpb_command_proto_msgTypes[52]
+	mi := &file_commandpb_command_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3840,7 +3920,7 @@ func (x *HandOver) String() string {
 func (*HandOver) ProtoMessage() {}
 
 func (x *HandOver) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[52]
+	mi := &file_commandpb_command_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3853,7 +3933,7 @@ func (x *HandOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandOver.ProtoReflect.Descriptor instead.
 func (*HandOver) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{52}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *HandOver) GetTerm() uint64 {
@@ -3904,7 +3984,7 @@ type UpdateReserves struct {
 
 func (x *UpdateReserves) Reset() {
 	*x = UpdateReserves{}
-	mi := &file_commandpb_command_proto_msgTypes[53]
+	mi := &file_commandpb_command_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3916,7 +3996,7 @@ func (x *UpdateReserves) String() string {
 func (*UpdateReserves) ProtoMessage() {}
 
 func (x *UpdateReserves) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[53]
+	mi := &file_commandpb_command_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3929,7 +4009,7 @@ func (x *UpdateReserves) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateReserves.ProtoReflect.Descriptor instead.
 func (*UpdateReserves) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{53}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *UpdateReserves) GetOperationId() string {
@@ -3974,7 +4054,7 @@ type TaskReserve struct {
 
 func (x *TaskReserve) Reset() {
 	*x = TaskReserve{}
-	mi := &file_commandpb_command_proto_msgTypes[54]
+	mi := &file_commandpb_command_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3986,7 +4066,7 @@ func (x *TaskReserve) String() string {
 func (*TaskReserve) ProtoMessage() {}
 
 func (x *TaskReserve) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[54]
+	mi := &file_commandpb_command_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3999,7 +4079,7 @@ func (x *TaskReserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskReserve.ProtoReflect.Descriptor instead.
 func (*TaskReserve) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{54}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *TaskReserve) GetTask() string {
@@ -4051,7 +4131,7 @@ type SaveMemoryProfiles struct {
 
 func (x *SaveMemoryProfiles) Reset() {
 	*x = SaveMemoryProfiles{}
-	mi := &file_commandpb_command_proto_msgTypes[55]
+	mi := &file_commandpb_command_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4063,7 +4143,7 @@ func (x *SaveMemoryProfiles) String() string {
 func (*SaveMemoryProfiles) ProtoMessage() {}
 
 func (x *SaveMemoryProfiles) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[55]
+	mi := &file_commandpb_command_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4076,7 +4156,7 @@ func (x *SaveMemoryProfiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveMemoryProfiles.ProtoReflect.Descriptor instead.
 func (*SaveMemoryProfiles) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{55}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *SaveMemoryProfiles) GetOperationId() string {
@@ -4121,7 +4201,7 @@ type SavedProfile struct {
 
 func (x *SavedProfile) Reset() {
 	*x = SavedProfile{}
-	mi := &file_commandpb_command_proto_msgTypes[56]
+	mi := &file_commandpb_command_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4133,7 +4213,7 @@ func (x *SavedProfile) String() string {
 func (*SavedProfile) ProtoMessage() {}
 
 func (x *SavedProfile) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[56]
+	mi := &file_commandpb_command_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4146,7 +4226,7 @@ func (x *SavedProfile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedProfile.ProtoReflect.Descriptor instead.
 func (*SavedProfile) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{56}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *SavedProfile) GetTask() string {
@@ -4182,7 +4262,7 @@ type RemoveMemoryProfiles struct {
 
 func (x *RemoveMemoryProfiles) Reset() {
 	*x = RemoveMemoryProfiles{}
-	mi := &file_commandpb_command_proto_msgTypes[57]
+	mi := &file_commandpb_command_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4194,7 +4274,7 @@ func (x *RemoveMemoryProfiles) String() string {
 func (*RemoveMemoryProfiles) ProtoMessage() {}
 
 func (x *RemoveMemoryProfiles) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[57]
+	mi := &file_commandpb_command_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4207,7 +4287,7 @@ func (x *RemoveMemoryProfiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMemoryProfiles.ProtoReflect.Descriptor instead.
 func (*RemoveMemoryProfiles) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{57}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *RemoveMemoryProfiles) GetKeys() []string {
@@ -4247,7 +4327,7 @@ type PublishOutput struct {
 
 func (x *PublishOutput) Reset() {
 	*x = PublishOutput{}
-	mi := &file_commandpb_command_proto_msgTypes[58]
+	mi := &file_commandpb_command_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4259,7 +4339,7 @@ func (x *PublishOutput) String() string {
 func (*PublishOutput) ProtoMessage() {}
 
 func (x *PublishOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[58]
+	mi := &file_commandpb_command_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4272,7 +4352,7 @@ func (x *PublishOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishOutput.ProtoReflect.Descriptor instead.
 func (*PublishOutput) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{58}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *PublishOutput) GetOperationId() string {
@@ -4375,7 +4455,13 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x0eisolation_none\x18\x04 \x01(\bR\risolationNone\x12\x1a\n" +
 	"\bdisallow\x18\x05 \x01(\bR\bdisallow\x12.\n" +
 	"\x04time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
-	"\x04user\x18\a \x01(\tR\x04user\"q\n" +
+	"\x04user\x18\a \x01(\tR\x04user\"\xb5\x01\n" +
+	"\rEditNodeGrant\x12.\n" +
+	"\x05grant\x18\x01 \x01(\v2\x18.weir.state.v1.NodeGrantR\x05grant\x12\x1a\n" +
+	"\bdisallow\x18\x02 \x01(\bR\bdisallow\x12\x14\n" +
+	"\x05force\x18\x03 \x01(\bR\x05force\x12.\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
+	"\x04user\x18\x05 \x01(\tR\x04user\"q\n" +
 	"\x14StartOperationResult\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x1a\n" +
 	"\brepeated\x18\x02 \x01(\bR\brepeated\x12\x1a\n" +
@@ -4653,7 +4739,7 @@ func file_commandpb_command_proto_rawDescGZIP() []byte {
 	return file_commandpb_command_proto_rawDescData
 }
 
-var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
+var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
 var file_commandpb_command_proto_goTypes = []any{
 	(*Entry)(nil),                   // 0: weir.command.v1.Entry
 	(*Command)(nil),                 // 1: weir.command.v1.Command
@@ -4665,172 +4751,176 @@ var file_commandpb_command_proto_goTypes = []any{
 	(*EditGroup)(nil),               // 7: weir.command.v1.EditGroup
 	(*Revoke)(nil),                  // 8: weir.command.v1.Revoke
 	(*EditAccounts)(nil),            // 9: weir.command.v1.EditAccounts
-	(*StartOperationResult)(nil),    // 10: weir.command.v1.StartOperationResult
-	(*AdvanceOperation)(nil),        // 11: weir.command.v1.AdvanceOperation
-	(*SetPendingReason)(nil),        // 12: weir.command.v1.SetPendingReason
-	(*AssignController)(nil),        // 13: weir.command.v1.AssignController
-	(*ControllerAssignment)(nil),    // 14: weir.command.v1.ControllerAssignment
-	(*PrepareOperation)(nil),        // 15: weir.command.v1.PrepareOperation
-	(*DefineTasks)(nil),             // 16: weir.command.v1.DefineTasks
-	(*TaskDefinition)(nil),          // 17: weir.command.v1.TaskDefinition
-	(*StartAllocations)(nil),        // 18: weir.command.v1.StartAllocations
-	(*Grant)(nil),                   // 19: weir.command.v1.Grant
-	(*StartAllocationsResult)(nil),  // 20: weir.command.v1.StartAllocationsResult
-	(*GrantResult)(nil),             // 21: weir.command.v1.GrantResult
-	(*FinishJobs)(nil),              // 22: weir.command.v1.FinishJobs
-	(*FinishJobsResult)(nil),        // 23: weir.command.v1.FinishJobsResult
-	(*FinishJobResult)(nil),         // 24: weir.command.v1.FinishJobResult
-	(*AbortAllocations)(nil),        // 25: weir.command.v1.AbortAllocations
-	(*SuspendOperation)(nil),        // 26: weir.command.v1.SuspendOperation
-	(*ResumeOperation)(nil),         // 27: weir.command.v1.ResumeOperation
-	(*AbortOperation)(nil),          // 28: weir.command.v1.AbortOperation
-	(*CompleteOperation)(nil),       // 29: weir.command.v1.CompleteOperation
-	(*EditTree)(nil),                // 30: weir.command.v1.EditTree
-	(*TreeEdit)(nil),                // 31: weir.command.v1.TreeEdit
-	(*Changes)(nil),                 // 32: weir.command.v1.Changes
-	(*PoolChange)(nil),              // 33: weir.command.v1.PoolChange
-	(*RenamePool)(nil),              // 34: weir.command.v1.RenamePool
-	(*TreeResult)(nil),              // 35: weir.command.v1.TreeResult
-	(*CreateTree)(nil),              // 36: weir.command.v1.CreateTree
-	(*RemoveTree)(nil),              // 37: weir.command.v1.RemoveTree
-	(*SetDefaultTree)(nil),          // 38: weir.command.v1.SetDefaultTree
-	(*UpdateOperation)(nil),         // 39: weir.command.v1.UpdateOperation
-	(*UpdateOperationResult)(nil),   // 40: weir.command.v1.UpdateOperationResult
-	(*OperationChange)(nil),         // 41: weir.command.v1.OperationChange
-	(*AdmitOperation)(nil),          // 42: weir.command.v1.AdmitOperation
-	(*CheckpointVolumes)(nil),       // 43: weir.command.v1.CheckpointVolumes
-	(*RegisterNode)(nil),            // 44: weir.command.v1.RegisterNode
-	(*SetNodeOffline)(nil),          // 45: weir.command.v1.SetNodeOffline
-	(*DrainNode)(nil),               // 46: weir.command.v1.DrainNode
-	(*RemoveNode)(nil),              // 47: weir.command.v1.RemoveNode
-	(*UndrainNode)(nil),             // 48: weir.command.v1.UndrainNode
-	(*StopJobs)(nil),                // 49: weir.command.v1.StopJobs
-	(*PreemptAllocations)(nil),      // 50: weir.command.v1.PreemptAllocations
-	(*Preemption)(nil),              // 51: weir.command.v1.Preemption
-	(*HandOver)(nil),                // 52: weir.command.v1.HandOver
-	(*UpdateReserves)(nil),          // 53: weir.command.v1.UpdateReserves
-	(*TaskReserve)(nil),             // 54: weir.command.v1.TaskReserve
-	(*SaveMemoryProfiles)(nil),      // 55: weir.command.v1.SaveMemoryProfiles
-	(*SavedProfile)(nil),            // 56: weir.command.v1.SavedProfile
-	(*RemoveMemoryProfiles)(nil),    // 57: weir.command.v1.RemoveMemoryProfiles
-	(*PublishOutput)(nil),           // 58: weir.command.v1.PublishOutput
-	nil,                             // 59: weir.command.v1.SetPendingReason.ReasonsEntry
-	nil,                             // 60: weir.command.v1.Changes.ValuesEntry
-	(*timestamppb.Timestamp)(nil),   // 61: google.protobuf.Timestamp
-	(*statepb.Limits)(nil),          // 62: weir.state.v1.Limits
-	(*statepb.OperationSpec)(nil),   // 63: weir.state.v1.OperationSpec
-	(*statepb.Revocation)(nil),      // 64: weir.state.v1.Revocation
-	(*statepb.Error)(nil),           // 65: weir.state.v1.Error
-	(*statepb.Input)(nil),           // 66: weir.state.v1.Input
-	(*statepb.Resources)(nil),       // 67: weir.state.v1.Resources
-	(*statepb.TaskMemory)(nil),      // 68: weir.state.v1.TaskMemory
-	(*statepb.Slices)(nil),          // 69: weir.state.v1.Slices
-	(*statepb.FinishedJob)(nil),     // 70: weir.state.v1.FinishedJob
-	(*structpb.Struct)(nil),         // 71: google.protobuf.Struct
-	(*statepb.Pool)(nil),            // 72: weir.state.v1.Pool
-	(*statepb.PoolVolume)(nil),      // 73: weir.state.v1.PoolVolume
-	(*statepb.StarvationClock)(nil), // 74: weir.state.v1.StarvationClock
-	(*statepb.PreemptionAge)(nil),   // 75: weir.state.v1.PreemptionAge
-	(*statepb.Node)(nil),            // 76: weir.state.v1.Node
-	(*statepb.StopOrder)(nil),       // 77: weir.state.v1.StopOrder
-	(*statepb.JobReserve)(nil),      // 78: weir.state.v1.JobReserve
-	(*statepb.MemoryProfile)(nil),   // 79: weir.state.v1.MemoryProfile
-	(*statepb.Output)(nil),          // 80: weir.state.v1.Output
-	(*structpb.Value)(nil),          // 81: google.protobuf.Value
+	(*EditNodeGrant)(nil),           // 10: weir.command.v1.EditNodeGrant
+	(*StartOperationResult)(nil),    // 11: weir.command.v1.StartOperationResult
+	(*AdvanceOperation)(nil),        // 12: weir.command.v1.AdvanceOperation
+	(*SetPendingReason)(nil),        // 13: weir.command.v1.SetPendingReason
+	(*AssignController)(nil),        // 14: weir.command.v1.AssignController
+	(*ControllerAssignment)(nil),    // 15: weir.command.v1.ControllerAssignment
+	(*PrepareOperation)(nil),        // 16: weir.command.v1.PrepareOperation
+	(*DefineTasks)(nil),             // 17: weir.command.v1.DefineTasks
+	(*TaskDefinition)(nil),          // 18: weir.command.v1.TaskDefinition
+	(*StartAllocations)(nil),        // 19: weir.command.v1.StartAllocations
+	(*Grant)(nil),                   // 20: weir.command.v1.Grant
+	(*StartAllocationsResult)(nil),  // 21: weir.command.v1.StartAllocationsResult
+	(*GrantResult)(nil),             // 22: weir.command.v1.GrantResult
+	(*FinishJobs)(nil),              // 23: weir.command.v1.FinishJobs
+	(*FinishJobsResult)(nil),        // 24: weir.command.v1.FinishJobsResult
+	(*FinishJobResult)(nil),         // 25: weir.command.v1.FinishJobResult
+	(*AbortAllocations)(nil),        // 26: weir.command.v1.AbortAllocations
+	(*SuspendOperation)(nil),        // 27: weir.command.v1.SuspendOperation
+	(*ResumeOperation)(nil),         // 28: weir.command.v1.ResumeOperation
+	(*AbortOperation)(nil),          // 29: weir.command.v1.AbortOperation
+	(*CompleteOperation)(nil),       // 30: weir.command.v1.CompleteOperation
+	(*EditTree)(nil),                // 31: weir.command.v1.EditTree
+	(*TreeEdit)(nil),                // 32: weir.command.v1.TreeEdit
+	(*Changes)(nil),                 // 33: weir.command.v1.Changes
+	(*PoolChange)(nil),              // 34: weir.command.v1.PoolChange
+	(*RenamePool)(nil),              // 35: weir.command.v1.RenamePool
+	(*TreeResult)(nil),              // 36: weir.command.v1.TreeResult
+	(*CreateTree)(nil),              // 37: weir.command.v1.CreateTree
+	(*RemoveTree)(nil),              // 38: weir.command.v1.RemoveTree
+	(*SetDefaultTree)(nil),          // 39: weir.command.v1.SetDefaultTree
+	(*UpdateOperation)(nil),         // 40: weir.command.v1.UpdateOperation
+	(*UpdateOperationResult)(nil),   // 41: weir.command.v1.UpdateOperationResult
+	(*OperationChange)(nil),         // 42: weir.command.v1.OperationChange
+	(*AdmitOperation)(nil),          // 43: weir.command.v1.AdmitOperation
+	(*CheckpointVolumes)(nil),       // 44: weir.command.v1.CheckpointVolumes
+	(*RegisterNode)(nil),            // 45: weir.command.v1.RegisterNode
+	(*SetNodeOffline)(nil),          // 46: weir.command.v1.SetNodeOffline
+	(*DrainNode)(nil),               // 47: weir.command.v1.DrainNode
+	(*RemoveNode)(nil),              // 48: weir.command.v1.RemoveNode
+	(*UndrainNode)(nil),             // 49: weir.command.v1.UndrainNode
+	(*StopJobs)(nil),                // 50: weir.command.v1.StopJobs
+	(*PreemptAllocations)(nil),      // 51: weir.command.v1.PreemptAllocations
+	(*Preemption)(nil),              // 52: weir.command.v1.Preemption
+	(*HandOver)(nil),                // 53: weir.command.v1.HandOver
+	(*UpdateReserves)(nil),          // 54: weir.command.v1.UpdateReserves
+	(*TaskReserve)(nil),             // 55: weir.command.v1.TaskReserve
+	(*SaveMemoryProfiles)(nil),      // 56: weir.command.v1.SaveMemoryProfiles
+	(*SavedProfile)(nil),            // 57: weir.command.v1.SavedProfile
+	(*RemoveMemoryProfiles)(nil),    // 58: weir.command.v1.RemoveMemoryProfiles
+	(*PublishOutput)(nil),           // 59: weir.command.v1.PublishOutput
+	nil,                             // 60: weir.command.v1.SetPendingReason.ReasonsEntry
+	nil,                             // 61: weir.command.v1.Changes.ValuesEntry
+	(*timestamppb.Timestamp)(nil),   // 62: google.protobuf.Timestamp
+	(*statepb.Limits)(nil),          // 63: weir.state.v1.Limits
+	(*statepb.OperationSpec)(nil),   // 64: weir.state.v1.OperationSpec
+	(*statepb.Revocation)(nil),      // 65: weir.state.v1.Revocation
+	(*statepb.NodeGrant)(nil),       // 66: weir.state.v1.NodeGrant
+	(*statepb.Error)(nil),           // 67: weir.state.v1.Error
+	(*statepb.Input)(nil),           // 68: weir.state.v1.Input
+	(*statepb.Resources)(nil),       // 69: weir.state.v1.Resources
+	(*statepb.TaskMemory)(nil),      // 70: weir.state.v1.TaskMemory
+	(*statepb.Slices)(nil),          // 71: weir.state.v1.Slices
+	(*statepb.FinishedJob)(nil),     // 72: weir.state.v1.FinishedJob
+	(*structpb.Struct)(nil),         // 73: google.protobuf.Struct
+	(*statepb.Pool)(nil),            // 74: weir.state.v1.Pool
+	(*statepb.PoolVolume)(nil),      // 75: weir.state.v1.PoolVolume
+	(*statepb.StarvationClock)(nil), // 76: weir.state.v1.StarvationClock
+	(*statepb.PreemptionAge)(nil),   // 77: weir.state.v1.PreemptionAge
+	(*statepb.Node)(nil),            // 78: weir.state.v1.Node
+	(*statepb.StopOrder)(nil),       // 79: weir.state.v1.StopOrder
+	(*statepb.JobReserve)(nil),      // 80: weir.state.v1.JobReserve
+	(*statepb.MemoryProfile)(nil),   // 81: weir.state.v1.MemoryProfile
+	(*statepb.Output)(nil),          // 82: weir.state.v1.Output
+	(*structpb.Value)(nil),          // 83: google.protobuf.Value
 }
 var file_commandpb_command_proto_depIdxs = []int32{
 	1,  // 0: weir.command.v1.Entry.commands:type_name -> weir.command.v1.Command
 	2,  // 1: weir.command.v1.Command.subject:type_name -> weir.command.v1.Subject
 	4,  // 2: weir.command.v1.Result.refusal:type_name -> weir.command.v1.Refusal
-	10, // 3: weir.command.v1.Result.start_operation:type_name -> weir.command.v1.StartOperationResult
-	20, // 4: weir.command.v1.Result.start_allocations:type_name -> weir.command.v1.StartAllocationsResult
-	23, // 5: weir.command.v1.Result.finish_jobs:type_name -> weir.command.v1.FinishJobsResult
-	35, // 6: weir.command.v1.Result.tree:type_name -> weir.command.v1.TreeResult
-	40, // 7: weir.command.v1.Result.update_operation:type_name -> weir.command.v1.UpdateOperationResult
-	61, // 8: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
-	62, // 9: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
-	63, // 10: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
-	61, // 11: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
-	61, // 12: weir.command.v1.EditGroup.time:type_name -> google.protobuf.Timestamp
-	64, // 13: weir.command.v1.Revoke.revocation:type_name -> weir.state.v1.Revocation
-	61, // 14: weir.command.v1.Revoke.time:type_name -> google.protobuf.Timestamp
-	61, // 15: weir.command.v1.EditAccounts.time:type_name -> google.protobuf.Timestamp
-	61, // 16: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
-	65, // 17: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
-	59, // 18: weir.command.v1.SetPendingReason.reasons:type_name -> weir.command.v1.SetPendingReason.ReasonsEntry
-	61, // 19: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
-	14, // 20: weir.command.v1.AssignController.assignments:type_name -> weir.command.v1.ControllerAssignment
-	61, // 21: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
-	65, // 22: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
-	66, // 23: weir.command.v1.PrepareOperation.input:type_name -> weir.state.v1.Input
-	17, // 24: weir.command.v1.PrepareOperation.tasks:type_name -> weir.command.v1.TaskDefinition
-	61, // 25: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
-	17, // 26: weir.command.v1.DefineTasks.tasks:type_name -> weir.command.v1.TaskDefinition
-	67, // 27: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
-	68, // 28: weir.command.v1.TaskDefinition.memory:type_name -> weir.state.v1.TaskMemory
-	69, // 29: weir.command.v1.TaskDefinition.slices:type_name -> weir.state.v1.Slices
-	61, // 30: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
-	19, // 31: weir.command.v1.StartAllocations.grants:type_name -> weir.command.v1.Grant
-	67, // 32: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
-	61, // 33: weir.command.v1.Grant.claim_time:type_name -> google.protobuf.Timestamp
-	21, // 34: weir.command.v1.StartAllocationsResult.grants:type_name -> weir.command.v1.GrantResult
-	61, // 35: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
-	70, // 36: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
-	24, // 37: weir.command.v1.FinishJobsResult.jobs:type_name -> weir.command.v1.FinishJobResult
-	61, // 38: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
-	61, // 39: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
-	61, // 40: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
-	61, // 41: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
-	61, // 42: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
-	31, // 43: weir.command.v1.EditTree.edits:type_name -> weir.command.v1.TreeEdit
-	61, // 44: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
-	71, // 45: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
-	32, // 46: weir.command.v1.TreeEdit.change:type_name -> weir.command.v1.Changes
-	72, // 47: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
-	72, // 48: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
-	33, // 49: weir.command.v1.TreeEdit.change_pool:type_name -> weir.command.v1.PoolChange
-	34, // 50: weir.command.v1.TreeEdit.rename:type_name -> weir.command.v1.RenamePool
-	60, // 51: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
-	32, // 52: weir.command.v1.PoolChange.options:type_name -> weir.command.v1.Changes
-	71, // 53: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
-	61, // 54: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
-	61, // 55: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
-	61, // 56: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
-	61, // 57: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
-	41, // 58: weir.command.v1.UpdateOperation.changes:type_name -> weir.command.v1.OperationChange
-	32, // 59: weir.command.v1.OperationChange.options:type_name -> weir.command.v1.Changes
-	61, // 60: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
-	61, // 61: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
-	73, // 62: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
-	74, // 63: weir.command.v1.CheckpointVolumes.clocks:type_name -> weir.state.v1.StarvationClock
-	75, // 64: weir.command.v1.CheckpointVolumes.age:type_name -> weir.state.v1.PreemptionAge
-	61, // 65: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
-	76, // 66: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
-	61, // 67: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
-	61, // 68: weir.command.v1.DrainNode.time:type_name -> google.protobuf.Timestamp
-	61, // 69: weir.command.v1.RemoveNode.time:type_name -> google.protobuf.Timestamp
-	61, // 70: weir.command.v1.UndrainNode.time:type_name -> google.protobuf.Timestamp
-	77, // 71: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
-	61, // 72: weir.command.v1.PreemptAllocations.time:type_name -> google.protobuf.Timestamp
-	51, // 73: weir.command.v1.PreemptAllocations.preemptions:type_name -> weir.command.v1.Preemption
-	77, // 74: weir.command.v1.Preemption.order:type_name -> weir.state.v1.StopOrder
-	61, // 75: weir.command.v1.HandOver.time:type_name -> google.protobuf.Timestamp
-	61, // 76: weir.command.v1.UpdateReserves.time:type_name -> google.protobuf.Timestamp
-	54, // 77: weir.command.v1.UpdateReserves.tasks:type_name -> weir.command.v1.TaskReserve
-	78, // 78: weir.command.v1.TaskReserve.reserve:type_name -> weir.state.v1.JobReserve
-	61, // 79: weir.command.v1.SaveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
-	56, // 80: weir.command.v1.SaveMemoryProfiles.profiles:type_name -> weir.command.v1.SavedProfile
-	79, // 81: weir.command.v1.SavedProfile.profile:type_name -> weir.state.v1.MemoryProfile
-	61, // 82: weir.command.v1.RemoveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
-	61, // 83: weir.command.v1.PublishOutput.time:type_name -> google.protobuf.Timestamp
-	80, // 84: weir.command.v1.PublishOutput.output:type_name -> weir.state.v1.Output
-	65, // 85: weir.command.v1.PublishOutput.error:type_name -> weir.state.v1.Error
-	81, // 86: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
-	87, // [87:87] is the sub-list for method output_type
-	87, // [87:87] is the sub-list for method input_type
-	87, // [87:87] is the sub-list for extension type_name
-	87, // [87:87] is the sub-list for extension extendee
-	0,  // [0:87] is the sub-list for field type_name
+	11, // 3: weir.command.v1.Result.start_operation:type_name -> weir.command.v1.StartOperationResult
+	21, // 4: weir.command.v1.Result.start_allocations:type_name -> weir.command.v1.StartAllocationsResult
+	24, // 5: weir.command.v1.Result.finish_jobs:type_name -> weir.command.v1.FinishJobsResult
+	36, // 6: weir.command.v1.Result.tree:type_name -> weir.command.v1.TreeResult
+	41, // 7: weir.command.v1.Result.update_operation:type_name -> weir.command.v1.UpdateOperationResult
+	62, // 8: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
+	63, // 9: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
+	64, // 10: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
+	62, // 11: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
+	62, // 12: weir.command.v1.EditGroup.time:type_name -> google.protobuf.Timestamp
+	65, // 13: weir.command.v1.Revoke.revocation:type_name -> weir.state.v1.Revocation
+	62, // 14: weir.command.v1.Revoke.time:type_name -> google.protobuf.Timestamp
+	62, // 15: weir.command.v1.EditAccounts.time:type_name -> google.protobuf.Timestamp
+	66, // 16: weir.command.v1.EditNodeGrant.grant:type_name -> weir.state.v1.NodeGrant
+	62, // 17: weir.command.v1.EditNodeGrant.time:type_name -> google.protobuf.Timestamp
+	62, // 18: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
+	67, // 19: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
+	60, // 20: weir.command.v1.SetPendingReason.reasons:type_name -> weir.command.v1.SetPendingReason.ReasonsEntry
+	62, // 21: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
+	15, // 22: weir.command.v1.AssignController.assignments:type_name -> weir.command.v1.ControllerAssignment
+	62, // 23: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
+	67, // 24: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
+	68, // 25: weir.command.v1.PrepareOperation.input:type_name -> weir.state.v1.Input
+	18, // 26: weir.command.v1.PrepareOperation.tasks:type_name -> weir.command.v1.TaskDefinition
+	62, // 27: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
+	18, // 28: weir.command.v1.DefineTasks.tasks:type_name -> weir.command.v1.TaskDefinition
+	69, // 29: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
+	70, // 30: weir.command.v1.TaskDefinition.memory:type_name -> weir.state.v1.TaskMemory
+	71, // 31: weir.command.v1.TaskDefinition.slices:type_name -> weir.state.v1.Slices
+	62, // 32: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
+	20, // 33: weir.command.v1.StartAllocations.grants:type_name -> weir.command.v1.Grant
+	69, // 34: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
+	62, // 35: weir.command.v1.Grant.claim_time:type_name -> google.protobuf.Timestamp
+	22, // 36: weir.command.v1.StartAllocationsResult.grants:type_name -> weir.command.v1.GrantResult
+	62, // 37: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
+	72, // 38: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
+	25, // 39: weir.command.v1.FinishJobsResult.jobs:type_name -> weir.command.v1.FinishJobResult
+	62, // 40: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
+	62, // 41: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
+	62, // 42: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
+	62, // 43: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
+	62, // 44: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
+	32, // 45: weir.command.v1.EditTree.edits:type_name -> weir.command.v1.TreeEdit
+	62, // 46: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
+	73, // 47: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
+	33, // 48: weir.command.v1.TreeEdit.change:type_name -> weir.command.v1.Changes
+	74, // 49: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
+	74, // 50: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
+	34, // 51: weir.command.v1.TreeEdit.change_pool:type_name -> weir.command.v1.PoolChange
+	35, // 52: weir.command.v1.TreeEdit.rename:type_name -> weir.command.v1.RenamePool
+	61, // 53: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
+	33, // 54: weir.command.v1.PoolChange.options:type_name -> weir.command.v1.Changes
+	73, // 55: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
+	62, // 56: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
+	62, // 57: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
+	62, // 58: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
+	62, // 59: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
+	42, // 60: weir.command.v1.UpdateOperation.changes:type_name -> weir.command.v1.OperationChange
+	33, // 61: weir.command.v1.OperationChange.options:type_name -> weir.command.v1.Changes
+	62, // 62: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
+	62, // 63: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
+	75, // 64: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
+	76, // 65: weir.command.v1.CheckpointVolumes.clocks:type_name -> weir.state.v1.StarvationClock
+	77, // 66: weir.command.v1.CheckpointVolumes.age:type_name -> weir.state.v1.PreemptionAge
+	62, // 67: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
+	78, // 68: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
+	62, // 69: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
+	62, // 70: weir.command.v1.DrainNode.time:type_name -> google.protobuf.Timestamp
+	62, // 71: weir.command.v1.RemoveNode.time:type_name -> google.protobuf.Timestamp
+	62, // 72: weir.command.v1.UndrainNode.time:type_name -> google.protobuf.Timestamp
+	79, // 73: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
+	62, // 74: weir.command.v1.PreemptAllocations.time:type_name -> google.protobuf.Timestamp
+	52, // 75: weir.command.v1.PreemptAllocations.preemptions:type_name -> weir.command.v1.Preemption
+	79, // 76: weir.command.v1.Preemption.order:type_name -> weir.state.v1.StopOrder
+	62, // 77: weir.command.v1.HandOver.time:type_name -> google.protobuf.Timestamp
+	62, // 78: weir.command.v1.UpdateReserves.time:type_name -> google.protobuf.Timestamp
+	55, // 79: weir.command.v1.UpdateReserves.tasks:type_name -> weir.command.v1.TaskReserve
+	80, // 80: weir.command.v1.TaskReserve.reserve:type_name -> weir.state.v1.JobReserve
+	62, // 81: weir.command.v1.SaveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
+	57, // 82: weir.command.v1.SaveMemoryProfiles.profiles:type_name -> weir.command.v1.SavedProfile
+	81, // 83: weir.command.v1.SavedProfile.profile:type_name -> weir.state.v1.MemoryProfile
+	62, // 84: weir.command.v1.RemoveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
+	62, // 85: weir.command.v1.PublishOutput.time:type_name -> google.protobuf.Timestamp
+	82, // 86: weir.command.v1.PublishOutput.output:type_name -> weir.state.v1.Output
+	67, // 87: weir.command.v1.PublishOutput.error:type_name -> weir.state.v1.Error
+	83, // 88: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
+	89, // [89:89] is the sub-list for method output_type
+	89, // [89:89] is the sub-list for method input_type
+	89, // [89:89] is the sub-list for extension type_name
+	89, // [89:89] is the sub-list for extension extendee
+	0,  // [0:89] is the sub-list for field type_name
 }
 
 func init() { file_commandpb_command_proto_init() }
@@ -4845,7 +4935,7 @@ func file_commandpb_command_proto_init() {
 		(*Result_Tree)(nil),
 		(*Result_UpdateOperation)(nil),
 	}
-	file_commandpb_command_proto_msgTypes[31].OneofWrappers = []any{
+	file_commandpb_command_proto_msgTypes[32].OneofWrappers = []any{
 		(*TreeEdit_Options)(nil),
 		(*TreeEdit_Change)(nil),
 		(*TreeEdit_Create)(nil),
@@ -4854,15 +4944,15 @@ func file_commandpb_command_proto_init() {
 		(*TreeEdit_Rename)(nil),
 		(*TreeEdit_Remove)(nil),
 	}
-	file_commandpb_command_proto_msgTypes[33].OneofWrappers = []any{}
-	file_commandpb_command_proto_msgTypes[41].OneofWrappers = []any{}
+	file_commandpb_command_proto_msgTypes[34].OneofWrappers = []any{}
+	file_commandpb_command_proto_msgTypes[42].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandpb_command_proto_rawDesc), len(file_commandpb_command_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   61,
+			NumMessages:   62,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

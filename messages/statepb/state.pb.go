@@ -5547,7 +5547,7 @@ type Limits struct {
 	OperationBytesPerUser int64 `protobuf:"varint,9,opt,name=operation_bytes_per_user,json=operationBytesPerUser,proto3" json:"operation_bytes_per_user,omitempty"`
 	OperationBytesPerPool int64 `protobuf:"varint,10,opt,name=operation_bytes_per_pool,json=operationBytesPerPool,proto3" json:"operation_bytes_per_pool,omitempty"`
 	OperationBytes        int64 `protobuf:"varint,11,opt,name=operation_bytes,json=operationBytes,proto3" json:"operation_bytes,omitempty"`
-	// How many subjects may have grants of accounts. 0 in logs and snapshots of old, where everyone
+	// How many subjects may have grants of accounts, and how many grants of nodes there may be. 0 in logs and snapshots of old, where everyone
 	// may have jobs run as any account.
 	ByGrant       int32 `protobuf:"varint,13,opt,name=by_grant,json=byGrant,proto3" json:"by_grant,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -5687,6 +5687,7 @@ type Record struct {
 	//	*Record_Revocation
 	//	*Record_Piece
 	//	*Record_Accounts
+	//	*Record_NodeGrant
 	Record        isRecord_Record `protobuf_oneof:"record"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5855,6 +5856,15 @@ func (x *Record) GetAccounts() *Accounts {
 	return nil
 }
 
+func (x *Record) GetNodeGrant() *NodeGrant {
+	if x != nil {
+		if x, ok := x.Record.(*Record_NodeGrant); ok {
+			return x.NodeGrant
+		}
+	}
+	return nil
+}
+
 type isRecord_Record interface {
 	isRecord_Record()
 }
@@ -5916,6 +5926,10 @@ type Record_Accounts struct {
 	Accounts *Accounts `protobuf:"bytes,14,opt,name=accounts,proto3,oneof"`
 }
 
+type Record_NodeGrant struct {
+	NodeGrant *NodeGrant `protobuf:"bytes,15,opt,name=node_grant,json=nodeGrant,proto3,oneof"`
+}
+
 func (*Record_Header) isRecord_Record() {}
 
 func (*Record_Tree) isRecord_Record() {}
@@ -5943,6 +5957,8 @@ func (*Record_Revocation) isRecord_Record() {}
 func (*Record_Piece) isRecord_Record() {}
 
 func (*Record_Accounts) isRecord_Record() {}
+
+func (*Record_NodeGrant) isRecord_Record() {}
 
 // Revocation is certificates that are no longer accepted: one by its serial number, or all of a
 // role and name that were issued before a moment.
@@ -6181,6 +6197,79 @@ func (x *Accounts) GetModifiedTime() *timestamppb.Timestamp {
 	return nil
 }
 
+// NodeGrant is what agents of nodes may claim.
+type NodeGrant struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names of nodes, with * for any text, ? for any character and [a-c] for one of several.
+	Pattern string `protobuf:"bytes,1,opt,name=pattern,proto3" json:"pattern,omitempty"`
+	// Sorted.
+	Tags []string `protobuf:"bytes,2,rep,name=tags,proto3" json:"tags,omitempty"`
+	// The most of a resource, by its name: cpu in hundredths of a core, memory in bytes. What is not
+	// here is not bounded.
+	Max           map[string]int64       `protobuf:"bytes,3,rep,name=max,proto3" json:"max,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	ModifiedTime  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=modified_time,json=modifiedTime,proto3" json:"modified_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeGrant) Reset() {
+	*x = NodeGrant{}
+	mi := &file_statepb_state_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeGrant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeGrant) ProtoMessage() {}
+
+func (x *NodeGrant) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeGrant.ProtoReflect.Descriptor instead.
+func (*NodeGrant) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *NodeGrant) GetPattern() string {
+	if x != nil {
+		return x.Pattern
+	}
+	return ""
+}
+
+func (x *NodeGrant) GetTags() []string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
+func (x *NodeGrant) GetMax() map[string]int64 {
+	if x != nil {
+		return x.Max
+	}
+	return nil
+}
+
+func (x *NodeGrant) GetModifiedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ModifiedTime
+	}
+	return nil
+}
+
 // RecordPiece is a part of a record that is too large to be written at once. The data of the
 // pieces, up to the last one, are the record.
 type RecordPiece struct {
@@ -6193,7 +6282,7 @@ type RecordPiece struct {
 
 func (x *RecordPiece) Reset() {
 	*x = RecordPiece{}
-	mi := &file_statepb_state_proto_msgTypes[60]
+	mi := &file_statepb_state_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6205,7 +6294,7 @@ func (x *RecordPiece) String() string {
 func (*RecordPiece) ProtoMessage() {}
 
 func (x *RecordPiece) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[60]
+	mi := &file_statepb_state_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6218,7 +6307,7 @@ func (x *RecordPiece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordPiece.ProtoReflect.Descriptor instead.
 func (*RecordPiece) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{60}
+	return file_statepb_state_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *RecordPiece) GetData() []byte {
@@ -6244,7 +6333,7 @@ type Archive struct {
 
 func (x *Archive) Reset() {
 	*x = Archive{}
-	mi := &file_statepb_state_proto_msgTypes[61]
+	mi := &file_statepb_state_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6256,7 +6345,7 @@ func (x *Archive) String() string {
 func (*Archive) ProtoMessage() {}
 
 func (x *Archive) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[61]
+	mi := &file_statepb_state_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6269,7 +6358,7 @@ func (x *Archive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Archive.ProtoReflect.Descriptor instead.
 func (*Archive) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{61}
+	return file_statepb_state_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Archive) GetOperationIds() []string {
@@ -6292,7 +6381,7 @@ type SnapshotFooter struct {
 
 func (x *SnapshotFooter) Reset() {
 	*x = SnapshotFooter{}
-	mi := &file_statepb_state_proto_msgTypes[62]
+	mi := &file_statepb_state_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6304,7 +6393,7 @@ func (x *SnapshotFooter) String() string {
 func (*SnapshotFooter) ProtoMessage() {}
 
 func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[62]
+	mi := &file_statepb_state_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6317,7 +6406,7 @@ func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotFooter.ProtoReflect.Descriptor instead.
 func (*SnapshotFooter) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{62}
+	return file_statepb_state_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *SnapshotFooter) GetRecords() uint64 {
@@ -6923,7 +7012,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x18operation_bytes_per_pool\x18\n" +
 	" \x01(\x03R\x15operationBytesPerPool\x12'\n" +
 	"\x0foperation_bytes\x18\v \x01(\x03R\x0eoperationBytes\x12\x19\n" +
-	"\bby_grant\x18\r \x01(\x05R\abyGrant\"\xfc\x05\n" +
+	"\bby_grant\x18\r \x01(\x05R\abyGrant\"\xb7\x06\n" +
 	"\x06Record\x127\n" +
 	"\x06header\x18\x01 \x01(\v2\x1d.weir.state.v1.SnapshotHeaderH\x00R\x06header\x12-\n" +
 	"\x04tree\x18\x02 \x01(\v2\x17.weir.state.v1.PoolTreeH\x00R\x04tree\x128\n" +
@@ -6943,7 +7032,9 @@ const file_statepb_state_proto_rawDesc = "" +
 	"revocation\x18\f \x01(\v2\x19.weir.state.v1.RevocationH\x00R\n" +
 	"revocation\x122\n" +
 	"\x05piece\x18\r \x01(\v2\x1a.weir.state.v1.RecordPieceH\x00R\x05piece\x125\n" +
-	"\baccounts\x18\x0e \x01(\v2\x17.weir.state.v1.AccountsH\x00R\baccountsB\b\n" +
+	"\baccounts\x18\x0e \x01(\v2\x17.weir.state.v1.AccountsH\x00R\baccounts\x129\n" +
+	"\n" +
+	"node_grant\x18\x0f \x01(\v2\x18.weir.state.v1.NodeGrantH\x00R\tnodeGrantB\b\n" +
 	"\x06record\"\xe9\x01\n" +
 	"\n" +
 	"Revocation\x12\x16\n" +
@@ -6963,7 +7054,15 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\baccounts\x18\x02 \x03(\tR\baccounts\x12\x16\n" +
 	"\x06groups\x18\x03 \x03(\tR\x06groups\x12%\n" +
 	"\x0eisolation_none\x18\x04 \x01(\bR\risolationNone\x12?\n" +
-	"\rmodified_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\"5\n" +
+	"\rmodified_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\"\xe7\x01\n" +
+	"\tNodeGrant\x12\x18\n" +
+	"\apattern\x18\x01 \x01(\tR\apattern\x12\x12\n" +
+	"\x04tags\x18\x02 \x03(\tR\x04tags\x123\n" +
+	"\x03max\x18\x03 \x03(\v2!.weir.state.v1.NodeGrant.MaxEntryR\x03max\x12?\n" +
+	"\rmodified_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\x1a6\n" +
+	"\bMaxEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"5\n" +
 	"\vRecordPiece\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\bR\x04last\".\n" +
@@ -6985,7 +7084,7 @@ func file_statepb_state_proto_rawDescGZIP() []byte {
 	return file_statepb_state_proto_rawDescData
 }
 
-var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
+var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
 var file_statepb_state_proto_goTypes = []any{
 	(*Resources)(nil),             // 0: weir.state.v1.Resources
 	(*OperationSpec)(nil),         // 1: weir.state.v1.OperationSpec
@@ -7047,33 +7146,35 @@ var file_statepb_state_proto_goTypes = []any{
 	(*Revocation)(nil),            // 57: weir.state.v1.Revocation
 	(*Group)(nil),                 // 58: weir.state.v1.Group
 	(*Accounts)(nil),              // 59: weir.state.v1.Accounts
-	(*RecordPiece)(nil),           // 60: weir.state.v1.RecordPiece
-	(*Archive)(nil),               // 61: weir.state.v1.Archive
-	(*SnapshotFooter)(nil),        // 62: weir.state.v1.SnapshotFooter
-	nil,                           // 63: weir.state.v1.OperationSpec.OptionsPerTreeEntry
-	nil,                           // 64: weir.state.v1.TaskSpec.EnvironmentEntry
-	nil,                           // 65: weir.state.v1.Error.AttributesEntry
-	nil,                           // 66: weir.state.v1.OperationEvent.AttributesEntry
-	nil,                           // 67: weir.state.v1.Operation.PreemptedOthersEntry
-	nil,                           // 68: weir.state.v1.Task.AttemptsEntry
-	nil,                           // 69: weir.state.v1.Task.ReservesEntry
-	nil,                           // 70: weir.state.v1.Task.SlicesEntry
-	nil,                           // 71: weir.state.v1.Task.FailuresEntry
-	nil,                           // 72: weir.state.v1.JobCounters.AbortedByReasonEntry
-	nil,                           // 73: weir.state.v1.JobStatistics.ValuesEntry
-	(*durationpb.Duration)(nil),   // 74: google.protobuf.Duration
-	(*structpb.Struct)(nil),       // 75: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 76: google.protobuf.Timestamp
+	(*NodeGrant)(nil),             // 60: weir.state.v1.NodeGrant
+	(*RecordPiece)(nil),           // 61: weir.state.v1.RecordPiece
+	(*Archive)(nil),               // 62: weir.state.v1.Archive
+	(*SnapshotFooter)(nil),        // 63: weir.state.v1.SnapshotFooter
+	nil,                           // 64: weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	nil,                           // 65: weir.state.v1.TaskSpec.EnvironmentEntry
+	nil,                           // 66: weir.state.v1.Error.AttributesEntry
+	nil,                           // 67: weir.state.v1.OperationEvent.AttributesEntry
+	nil,                           // 68: weir.state.v1.Operation.PreemptedOthersEntry
+	nil,                           // 69: weir.state.v1.Task.AttemptsEntry
+	nil,                           // 70: weir.state.v1.Task.ReservesEntry
+	nil,                           // 71: weir.state.v1.Task.SlicesEntry
+	nil,                           // 72: weir.state.v1.Task.FailuresEntry
+	nil,                           // 73: weir.state.v1.JobCounters.AbortedByReasonEntry
+	nil,                           // 74: weir.state.v1.JobStatistics.ValuesEntry
+	nil,                           // 75: weir.state.v1.NodeGrant.MaxEntry
+	(*durationpb.Duration)(nil),   // 76: google.protobuf.Duration
+	(*structpb.Struct)(nil),       // 77: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 78: google.protobuf.Timestamp
 }
 var file_statepb_state_proto_depIdxs = []int32{
-	74,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
+	76,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
 	3,   // 1: weir.state.v1.OperationSpec.tasks:type_name -> weir.state.v1.TaskSpec
-	75,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
-	63,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	77,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
+	64,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
 	5,   // 4: weir.state.v1.OperationSpec.map:type_name -> weir.state.v1.MapSpec
 	2,   // 5: weir.state.v1.OperationSpec.acl:type_name -> weir.state.v1.OperationRights
-	64,  // 6: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
-	74,  // 7: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
+	65,  // 6: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
+	76,  // 7: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
 	6,   // 8: weir.state.v1.TaskSpec.memory:type_name -> weir.state.v1.MemorySpec
 	7,   // 9: weir.state.v1.TaskSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
 	8,   // 10: weir.state.v1.TaskSpec.files:type_name -> weir.state.v1.FileSpec
@@ -7081,27 +7182,27 @@ var file_statepb_state_proto_depIdxs = []int32{
 	10,  // 12: weir.state.v1.TaskSpec.gang:type_name -> weir.state.v1.GangSpec
 	4,   // 13: weir.state.v1.TaskSpec.readiness:type_name -> weir.state.v1.Readiness
 	27,  // 14: weir.state.v1.TaskSpec.cookies:type_name -> weir.state.v1.Interval
-	74,  // 15: weir.state.v1.Readiness.period:type_name -> google.protobuf.Duration
-	74,  // 16: weir.state.v1.Readiness.timeout:type_name -> google.protobuf.Duration
+	76,  // 15: weir.state.v1.Readiness.period:type_name -> google.protobuf.Duration
+	76,  // 16: weir.state.v1.Readiness.timeout:type_name -> google.protobuf.Duration
 	12,  // 17: weir.state.v1.Slices.slices:type_name -> weir.state.v1.Slice
-	76,  // 18: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
+	78,  // 18: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
 	13,  // 19: weir.state.v1.Input.files:type_name -> weir.state.v1.InputFile
-	76,  // 20: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
+	78,  // 20: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
 	12,  // 21: weir.state.v1.JobInput.processed:type_name -> weir.state.v1.Slice
 	12,  // 22: weir.state.v1.JobInput.rest:type_name -> weir.state.v1.Slice
 	20,  // 23: weir.state.v1.TaskMemory.samples:type_name -> weir.state.v1.MemorySample
 	19,  // 24: weir.state.v1.TaskMemory.reserve:type_name -> weir.state.v1.JobReserve
 	19,  // 25: weir.state.v1.CookieReserve.reserve:type_name -> weir.state.v1.JobReserve
-	76,  // 26: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	78,  // 26: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
 	27,  // 27: weir.state.v1.Gang.completed:type_name -> weir.state.v1.Interval
-	75,  // 28: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	65,  // 29: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
+	77,  // 28: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	66,  // 29: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
 	28,  // 30: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
-	76,  // 31: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	66,  // 32: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
+	78,  // 31: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	67,  // 32: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
 	1,   // 33: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
-	76,  // 34: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	76,  // 35: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	78,  // 34: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	78,  // 35: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	29,  // 36: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
 	30,  // 37: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
 	32,  // 38: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
@@ -7110,7 +7211,7 @@ var file_statepb_state_proto_depIdxs = []int32{
 	26,  // 41: weir.state.v1.Operation.trees:type_name -> weir.state.v1.OperationTree
 	38,  // 42: weir.state.v1.Operation.stop:type_name -> weir.state.v1.StopOrder
 	42,  // 43: weir.state.v1.Operation.waste:type_name -> weir.state.v1.Waste
-	67,  // 44: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
+	68,  // 44: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
 	14,  // 45: weir.state.v1.Operation.input:type_name -> weir.state.v1.Input
 	15,  // 46: weir.state.v1.Operation.output:type_name -> weir.state.v1.Output
 	28,  // 47: weir.state.v1.Operation.given_up_error:type_name -> weir.state.v1.Error
@@ -7119,36 +7220,36 @@ var file_statepb_state_proto_depIdxs = []int32{
 	0,   // 50: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
 	35,  // 51: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
 	36,  // 52: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
-	68,  // 53: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
+	69,  // 53: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
 	21,  // 54: weir.state.v1.Task.memory:type_name -> weir.state.v1.TaskMemory
-	69,  // 55: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
+	70,  // 55: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
 	24,  // 56: weir.state.v1.Task.statistics:type_name -> weir.state.v1.Aggregate
-	70,  // 57: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
+	71,  // 57: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
 	33,  // 58: weir.state.v1.Task.parts:type_name -> weir.state.v1.CompletedPart
 	25,  // 59: weir.state.v1.Task.gang:type_name -> weir.state.v1.Gang
 	34,  // 60: weir.state.v1.Task.input:type_name -> weir.state.v1.InputProgress
 	18,  // 61: weir.state.v1.Task.skipped:type_name -> weir.state.v1.SkippedRecord
-	71,  // 62: weir.state.v1.Task.failures:type_name -> weir.state.v1.Task.FailuresEntry
+	72,  // 62: weir.state.v1.Task.failures:type_name -> weir.state.v1.Task.FailuresEntry
 	27,  // 63: weir.state.v1.Task.given_up:type_name -> weir.state.v1.Interval
 	27,  // 64: weir.state.v1.Task.failed:type_name -> weir.state.v1.Interval
 	12,  // 65: weir.state.v1.CompletedPart.slices:type_name -> weir.state.v1.Slice
 	17,  // 66: weir.state.v1.CompletedPart.output:type_name -> weir.state.v1.JobOutput
-	72,  // 67: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
+	73,  // 67: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
 	0,   // 68: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
-	76,  // 69: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
+	78,  // 69: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
 	38,  // 70: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
 	19,  // 71: weir.state.v1.Allocation.reserve:type_name -> weir.state.v1.JobReserve
-	76,  // 72: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
+	78,  // 72: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
 	39,  // 73: weir.state.v1.StopOrder.preempted_for:type_name -> weir.state.v1.Beneficiary
-	76,  // 74: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
-	76,  // 75: weir.state.v1.StopOrder.held_until:type_name -> google.protobuf.Timestamp
+	78,  // 74: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
+	78,  // 75: weir.state.v1.StopOrder.held_until:type_name -> google.protobuf.Timestamp
 	0,   // 76: weir.state.v1.Beneficiary.resources:type_name -> weir.state.v1.Resources
 	39,  // 77: weir.state.v1.Claim.beneficiary:type_name -> weir.state.v1.Beneficiary
-	76,  // 78: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
-	76,  // 79: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
+	78,  // 78: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
+	78,  // 79: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
 	28,  // 80: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
-	76,  // 81: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
-	76,  // 82: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
+	78,  // 81: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
+	78,  // 82: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
 	44,  // 83: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
 	38,  // 84: weir.state.v1.FinishedJob.stop:type_name -> weir.state.v1.StopOrder
 	20,  // 85: weir.state.v1.FinishedJob.sample:type_name -> weir.state.v1.MemorySample
@@ -7158,59 +7259,62 @@ var file_statepb_state_proto_depIdxs = []int32{
 	11,  // 89: weir.state.v1.FinishedJob.split:type_name -> weir.state.v1.Slices
 	18,  // 90: weir.state.v1.FinishedJob.skipped:type_name -> weir.state.v1.SkippedRecord
 	19,  // 91: weir.state.v1.FinishedJob.reserve:type_name -> weir.state.v1.JobReserve
-	73,  // 92: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
+	74,  // 92: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
 	0,   // 93: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
-	76,  // 94: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	76,  // 95: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
+	78,  // 94: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	78,  // 95: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
 	46,  // 96: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
-	76,  // 97: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
-	76,  // 98: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	76,  // 99: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
-	76,  // 100: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
-	75,  // 101: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
+	78,  // 97: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
+	78,  // 98: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	78,  // 99: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
+	78,  // 100: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
+	77,  // 101: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
 	47,  // 102: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
-	75,  // 103: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
-	76,  // 104: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
-	76,  // 105: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
+	77,  // 103: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
+	78,  // 104: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
+	78,  // 105: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
 	52,  // 106: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
-	76,  // 107: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
+	78,  // 107: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
 	42,  // 108: weir.state.v1.PoolTree.waste:type_name -> weir.state.v1.Waste
 	49,  // 109: weir.state.v1.PoolTree.clocks:type_name -> weir.state.v1.StarvationClock
 	50,  // 110: weir.state.v1.PoolTree.age:type_name -> weir.state.v1.PreemptionAge
-	76,  // 111: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
-	76,  // 112: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
+	78,  // 111: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
+	78,  // 112: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
 	51,  // 113: weir.state.v1.PreemptionAge.takings:type_name -> weir.state.v1.Taking
 	0,   // 114: weir.state.v1.Taking.usage:type_name -> weir.state.v1.Resources
-	76,  // 115: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
+	78,  // 115: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
 	53,  // 116: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
-	76,  // 117: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
+	78,  // 117: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
 	55,  // 118: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
 	54,  // 119: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
 	48,  // 120: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
 	31,  // 121: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
 	37,  // 122: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
 	45,  // 123: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
-	61,  // 124: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
-	62,  // 125: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
+	62,  // 124: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
+	63,  // 125: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
 	23,  // 126: weir.state.v1.Record.profile:type_name -> weir.state.v1.MemoryProfile
 	40,  // 127: weir.state.v1.Record.claim:type_name -> weir.state.v1.Claim
 	41,  // 128: weir.state.v1.Record.rate:type_name -> weir.state.v1.PreemptionRate
 	58,  // 129: weir.state.v1.Record.group:type_name -> weir.state.v1.Group
 	57,  // 130: weir.state.v1.Record.revocation:type_name -> weir.state.v1.Revocation
-	60,  // 131: weir.state.v1.Record.piece:type_name -> weir.state.v1.RecordPiece
+	61,  // 131: weir.state.v1.Record.piece:type_name -> weir.state.v1.RecordPiece
 	59,  // 132: weir.state.v1.Record.accounts:type_name -> weir.state.v1.Accounts
-	76,  // 133: weir.state.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	76,  // 134: weir.state.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	76,  // 135: weir.state.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	76,  // 136: weir.state.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
-	75,  // 137: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
-	22,  // 138: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
-	11,  // 139: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
-	140, // [140:140] is the sub-list for method output_type
-	140, // [140:140] is the sub-list for method input_type
-	140, // [140:140] is the sub-list for extension type_name
-	140, // [140:140] is the sub-list for extension extendee
-	0,   // [0:140] is the sub-list for field type_name
+	60,  // 133: weir.state.v1.Record.node_grant:type_name -> weir.state.v1.NodeGrant
+	78,  // 134: weir.state.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	78,  // 135: weir.state.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	78,  // 136: weir.state.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	78,  // 137: weir.state.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	75,  // 138: weir.state.v1.NodeGrant.max:type_name -> weir.state.v1.NodeGrant.MaxEntry
+	78,  // 139: weir.state.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
+	77,  // 140: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
+	22,  // 141: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
+	11,  // 142: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
+	143, // [143:143] is the sub-list for method output_type
+	143, // [143:143] is the sub-list for method input_type
+	143, // [143:143] is the sub-list for extension type_name
+	143, // [143:143] is the sub-list for extension extendee
+	0,   // [0:143] is the sub-list for field type_name
 }
 
 func init() { file_statepb_state_proto_init() }
@@ -7236,6 +7340,7 @@ func file_statepb_state_proto_init() {
 		(*Record_Revocation)(nil),
 		(*Record_Piece)(nil),
 		(*Record_Accounts)(nil),
+		(*Record_NodeGrant)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -7243,7 +7348,7 @@ func file_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_statepb_state_proto_rawDesc), len(file_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   74,
+			NumMessages:   76,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
