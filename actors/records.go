@@ -71,6 +71,12 @@ func (r *records) Allocation(job string) (allocation *statepb.Allocation) {
 	return allocation
 }
 
+// Refusal implements the State of nodes.
+func (r *records) Refusal(node *statepb.Node) (why string) {
+	r.store.View(func(s *state.State) { why = state.RightsIn(s).NodeRefusal(node) })
+	return why
+}
+
 // Denied implements the State of controllers.
 func (r *records) Denied(operation string) (why string) {
 	r.store.View(func(s *state.State) {

@@ -81,6 +81,8 @@ var needs = map[string]need{
 	apipbconnect.NodeServiceDrainProcedure:      subjects,
 	apipbconnect.NodeServiceUndrainProcedure:    subjects,
 	apipbconnect.NodeServiceRemoveProcedure:     subjects,
+	apipbconnect.NodeServiceGrantsProcedure:     everyone,
+	apipbconnect.NodeServiceEditGrantProcedure:  subjects,
 
 	apipbconnect.ClusterServiceMembersProcedure:  everyone,
 	apipbconnect.ClusterServiceStatusProcedure:   everyone,

@@ -53,6 +53,7 @@ var audited = map[string]string{
 	apipbconnect.NodeServiceDrainProcedure:          byOperator,
 	apipbconnect.NodeServiceUndrainProcedure:        byOperator,
 	apipbconnect.NodeServiceRemoveProcedure:         byOperator,
+	apipbconnect.NodeServiceEditGrantProcedure:      byOperator,
 	apipbconnect.MemoryServiceForgetProcedure:       byOperator,
 	apipbconnect.AccessServiceEditGroupProcedure:    byOperator,
 	apipbconnect.AccessServiceEditAccountsProcedure: byOperator,
@@ -236,6 +237,8 @@ func objectOf(asked, said any) string {
 		text = put("node ", m.GetNode())
 	case interface{ GetGroup() string }:
 		text = put("group ", m.GetGroup())
+	case *apipb.EditNodeGrantRequest:
+		text = put("nodes ", m.GetGrant().GetPattern())
 	case *apipb.EditAccountsRequest:
 		text = put("accounts of ", m.GetSubject())
 	case interface{ GetTree() string }:

@@ -90,6 +90,7 @@ func TestAudited(t *testing.T) {
 		"tree, denied":          {"user/admin", "TreeService/Set", `{"options": {"max_operation_count": 9}}`, nil, "user admin denied TreeService/Set [tree by default] needs operator: permission_denied"},
 		"drain":                 {"operator/oda", "NodeService/Drain", `{"node": "n1"}`, nil, "operator oda allowed NodeService/Drain [node n1] needs operator"},
 		"group":                 {"operator/oda", "AccessService/EditGroup", `{"group": "g", "add": ["x"]}`, nil, "operator oda allowed AccessService/EditGroup [group g] needs operator"},
+		"grant of nodes":        {"operator/oda", "NodeService/EditGrant", `{"grant": {"pattern": "gpu-*"}, "force": true}`, nil, "operator oda allowed NodeService/EditGrant [nodes gpu-*] needs operator"},
 		"accounts":              {"operator/oda", "AccessService/EditAccounts", `{"subject": "user:ann", "accounts": ["x"]}`, nil, "operator oda allowed AccessService/EditAccounts [accounts of user:ann] needs operator"},
 		"without a grant":       {"user/ann", "OperationService/Start", `{"spec": {"pool": "ads", "tasks": {"t": {"job_count": 1, "command": ["x"], "memory_limit": "1MiB", "user": "root"}}}}`, nil, "user ann denied OperationService/Start [pool ads] needs operator: permission_denied"},
 		"at the door":           {"user/ann", "ClusterService/Transfer", "{}", nil, "user ann denied ClusterService/Transfer [] needs operator: permission_denied"},

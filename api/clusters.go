@@ -91,6 +91,11 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 			}
 		}
 		sharing = ofNodes.sharing(st)
+		rights := state.RightsIn(st)
+		out.NodeGrants = int32(len(rights.NodeGrants()))
+		for _, node := range rights.RefusedNodes() {
+			ofNodes.refused.add(string(node.ID), node.Reason)
+		}
 		stuck = misfits(st, slices.Collect(st.InProgress())...)
 		for op := range st.InProgress() {
 			out.OperationsInProgress++
@@ -111,7 +116,8 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 	})
 	out.Total, out.Usage = resourcesOf(total), resourcesOf(usage)
 	out.Problems = slices.Concat(problems(out, ofNodes.offline), s.troubles(time.Now()),
-		ofNodes.others.problem("nodes run a version other than "+s.cfg.Version), ofNodes.caveats.problem("nodes lack features"), sharing)
+		ofNodes.others.problem("nodes run a version other than "+s.cfg.Version), ofNodes.caveats.problem("nodes lack features"),
+		ofNodes.refused.problem("nodes are refused because they claim what no grant gives them"), sharing)
 	if stuck.count == 1 {
 		out.Problems = append(out.Problems, fmt.Sprintf("operation %s waits: %s", stuck.first, stuck.why))
 	} else {

@@ -183,6 +183,8 @@ type nodeTroubles struct {
 	caveats, others alike
 	// shared are the nodes whose jobs share a user, by that user.
 	shared map[string][]string
+	// refused counts the nodes that claim more than they may.
+	refused alike
 }
 
 // mostNamed is how many nodes a problem names.

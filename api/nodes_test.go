@@ -1,9 +1,11 @@
 package api
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
+	"weir/messages/commandpb"
 	"weir/messages/statepb"
 )
 
@@ -29,5 +31,35 @@ func TestNodesOfNoTreeSayWhy(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestGrantsOfNodes (T6): a grant that would shut nodes out is refused and names them; with force it holds,
+// and the status says who is refused.
+func TestGrantsOfNodes(t *testing.T) {
+	s := newSite(t)
+	s.must(&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{Id: "g1", Incarnation: 1, Tags: []string{"gpu"}, Resources: &statepb.Resources{UserSlots: 1, CpuHundredths: 400, Memory: 1 << 30}}})
+	want(t, s.get("ClusterService/Status", `{}`), 0., "node_grants")
+	const grant = `{"grant": {"pattern": "g*", "tags": ["gpu"], "max": {"cpu": 3.5, "memory": 2147483648}}`
+	got := s.post("NodeService/EditGrant", grant+`}`)
+	if !strings.Contains(got.raw, "registered nodes would be refused") || !strings.Contains(got.raw, "g1: it claims 4 of cpu, but may claim 3.5") || got.status != http.StatusConflict && got.status != http.StatusBadRequest {
+		t.Errorf("%d %s", got.status, got.raw)
+	}
+	s.get("NodeService/EditGrant", grant+`, "force": true}`)
+	grants := s.get("NodeService/Grants", `{}`)
+	want(t, grants, "g*", "grants", 0, "pattern")
+	want(t, grants, 3.5, "grants", 0, "max", "cpu")
+	want(t, grants, 2147483648., "grants", 0, "max", "memory")
+	status := s.post("ClusterService/Status", `{}`).raw
+	if !strings.Contains(status, "claim what no grant gives them") || !strings.Contains(status, "g1") {
+		t.Errorf("the status is %s", status)
+	}
+	for body, problem := range map[string]string{
+		`{"grant": {"pattern": "g*", "max": {"disk": 1}}}`: "disk", `{"grant": {"pattern": "g*", "max": {"cpu": -1}}}`: "cpu",
+		`{"grant": {"pattern": "["}, "force": true}`: "pattern is not valid", `{"grant": {"pattern": "x"}, "disallow": true}`: "no such grant",
+	} {
+		if got := s.post("NodeService/EditGrant", body); got.status == http.StatusOK || !strings.Contains(got.raw, problem) {
+			t.Errorf("%s: %d %s, want %q", body, got.status, got.raw, problem)
+		}
 	}
 }

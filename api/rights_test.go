@@ -91,6 +91,7 @@ func TestRightsOnEveryCall(t *testing.T) {
 		"AttributeService/Get": {`{"path": "scheduler"}`, everyone}, "ExplainService/Explain": {of, everyone},
 		"NodeService/List": {`{}`, everyone}, "NodeService/Get": {`{"node": "n1"}`, everyone}, "NodeService/Drain": {`{"node": "n1"}`, operator},
 		"NodeService/Undrain": {`{"node": "n1"}`, operator}, "NodeService/Remove": {`{"node": "n1"}`, operator},
+		"NodeService/Grants": {`{}`, everyone}, "NodeService/EditGrant": {`{"grant": {"pattern": "*"}, "force": true}`, operator},
 		"ClusterService/Members": {`{}`, everyone}, "ClusterService/Status": {`{}`, everyone}, "ClusterService/Transfer": {`{}`, operator},
 		"ClusterService/Add": {`{"id": "r9", "address": "h:1"}`, operator}, "ClusterService/Remove": {`{"id": "r9"}`, operator},
 		"ClusterService/Promote": {`{"id": "r9"}`, operator}, "ClusterService/Demote": {`{"id": "r9"}`, operator},

@@ -22,6 +22,8 @@ type State interface {
 	// Node returns a copy of the node's record, the node's allocations and the index of the state.
 	// The allocations must not be changed. record is nil for a node that never registered.
 	Node(id string) (record *statepb.Node, granted []Granted, index uint64)
+	// Refusal says why a node may not claim its tags and resources; "" if it may.
+	Refusal(node *statepb.Node) string
 }
 
 // Scheduler receives the nodes that have resources to assign.
@@ -167,14 +169,19 @@ func (a *nodeActor) register(m *actorpb.RegisterAgent, reply func(proto.Message)
 		return
 	}
 	record, _, _ := a.read()
+	claimed := describe(m)
+	claimed.Id = m.GetNode()
+	if why := a.cfg.State.Refusal(claimed); why != "" {
+		a.cfg.Logger.Warn("node refused", "node", m.GetNode(), "reason", why)
+		reply(&actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: fmt.Sprintf("register node %q: %s", m.GetNode(), why)})
+		return
+	}
 	if !Changed(record, m) {
 		a.open(m, reply)
 		return
 	}
-	record = describe(m)
-	record.Id = m.GetNode()
 	a.registering = reply
-	command := &commandpb.RegisterNode{Term: a.cfg.Term, Node: record}
+	command := &commandpb.RegisterNode{Term: a.cfg.Term, Node: claimed}
 	a.propose(func(results []*commandpb.Result, err error) {
 		a.registering = nil
 		switch {
@@ -205,6 +212,14 @@ func (a *nodeActor) open(m *actorpb.RegisterAgent, reply func(proto.Message)) {
 }
 
 func (a *nodeActor) heartbeat(m *actorpb.Heartbeat, reply func(proto.Message)) {
+	if record, _, _ := a.read(); record != nil {
+		if why := a.cfg.State.Refusal(record); why != "" {
+			// Its lease runs out, here and there, and only then its jobs run elsewhere.
+			a.cfg.Scheduler.Withdraw(a.tree, a.cfg.ID)
+			reply(&actorpb.Refused{Code: actorpb.CodeNotRegistered, Reason: fmt.Sprintf("heartbeat of node %q: %s; register again", m.GetNode(), why)})
+			return
+		}
+	}
 	if refused := a.session.Heartbeat(a.cfg.Now(), a.cfg.Term, m); refused != nil {
 		reply(refused)
 		return

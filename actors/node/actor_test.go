@@ -37,6 +37,8 @@ type stage struct {
 	unheard bool
 	// hints: refusals are told with when to try again.
 	hints bool
+	// refused is a tag that the node may not claim.
+	refused string
 	// outcomes end what has been proposed and not answered.
 	outcomes []func([]*commandpb.Result, error)
 }
@@ -64,6 +66,16 @@ func (s *stage) Node(string) (*statepb.Node, []Granted, uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return proto.CloneOf(s.record), slices.Clone(s.granted), 99
+}
+
+// Refusal implements State.
+func (s *stage) Refusal(node *statepb.Node) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.Contains(node.GetTags(), s.refused) {
+		return "it may not claim the tag " + s.refused
+	}
+	return ""
 }
 
 // ProposeAsync implements Log.
@@ -201,6 +213,33 @@ func TestRegistrationIsCommittedFirst(t *testing.T) {
 		s.want("AgentRegistered", "plan 3.99 +a", "offer n1")
 		s.say(registration(7))
 		s.want("AgentRegistered", "plan 3.99 +a", "offer n1")
+	})
+}
+
+// TestNodeWithoutAGrant (T6): a node that claims what it may not is refused before anything is committed.
+// A session that is refused gets no more jobs, and ends like that of an agent that is not heard.
+func TestNodeWithoutAGrant(t *testing.T) {
+	onStage(t, nil, nil, func(s *stage) {
+		s.set(func() { s.refused = registration(7).GetTags()[0] })
+		s.say(registration(7))
+		s.want("refuse bad_request")
+	})
+	onStage(t, online(7), nil, func(s *stage) {
+		s.say(registration(7))
+		s.want("AgentRegistered", "offer n1")
+		s.beat(1)
+		s.want("HeartbeatAck", "offer n1")
+		s.set(func() { s.refused = registration(7).GetTags()[0] })
+		s.beat(2)
+		s.want("withdraw n1", "refuse not_registered")
+		s.say(registration(7))
+		s.want("refuse bad_request")
+		s.wait(time.Minute)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !slices.Contains(s.told, "propose SetNodeOffline") {
+			t.Errorf("after its lease: %q", s.told)
+		}
 	})
 }
 

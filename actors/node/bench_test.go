@@ -22,6 +22,9 @@ type calm struct{ record *statepb.Node }
 // Node implements State.
 func (c calm) Node(string) (*statepb.Node, []Granted, uint64) { return c.record, nil, 1 }
 
+// Refusal implements State.
+func (calm) Refusal(*statepb.Node) string { return "" }
+
 // Offer implements Scheduler.
 func (calm) Offer(string, string, resource.Amounts) {}
 

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"weir/messages/apipb"
@@ -34,4 +35,19 @@ func (c clusterCalls) RemoveNode(ctx context.Context, node string, force bool) e
 		return CodeOf(err) == "unknown_node"
 	}
 	return do(ctx, t, apipbconnect.NodeServiceClient.Remove, &apipb.RemoveNodeRequest{Node: node, Force: force})
+}
+
+// NodeGrants returns what agents of nodes may claim, by pattern.
+func (c clusterCalls) NodeGrants(ctx context.Context) (*apipb.NodeGrantsResponse, error) {
+	return call(ctx, c.task("show grants of nodes"), apipbconnect.NodeServiceClient.Grants, &apipb.NodeGrantsRequest{})
+}
+
+// EditNodeGrant sets what agents of nodes may claim, or takes it away. If a try gets no answer and a later
+// one is refused, the call still succeeds if the grant is gone, as wanted.
+func (c clusterCalls) EditNodeGrant(ctx context.Context, req *apipb.EditNodeGrantRequest) error {
+	all := func(ctx context.Context, _ string) (*apipb.NodeGrantsResponse, error) { return c.NodeGrants(ctx) }
+	t, _ := settledBy(c.task("change grant of nodes"), all, "", func(now *apipb.NodeGrantsResponse) bool {
+		return req.GetDisallow() && !slices.ContainsFunc(now.GetGrants(), func(g *apipb.NodeGrant) bool { return g.GetPattern() == req.GetGrant().GetPattern() })
+	})
+	return do(ctx, t, apipbconnect.NodeServiceClient.EditGrant, req)
 }

@@ -20,9 +20,9 @@ import (
 func newNodeCommand(f *clientFlags) *cobra.Command {
 	return group(&cobra.Command{
 		Use:     "node",
-		Short:   "Show, drain and remove nodes",
+		Short:   "Show, drain, remove and allow nodes",
 		Example: "  weir node list\n  weir node get n1\n  weir node drain n1 --reason 'new kernel' --wait",
-	}, newNodeListCommand(f), newNodeDrainCommand(f), newNodeRemoveCommand(f), &cobra.Command{
+	}, newNodeListCommand(f), newNodeDrainCommand(f), newNodeRemoveCommand(f), newNodeAllowCommand(f), newNodeDisallowCommand(f), newNodeGrantsCommand(f), &cobra.Command{
 		Use:     "get NODE",
 		Short:   "Show one node and its jobs",
 		Example: "  weir node get n1",

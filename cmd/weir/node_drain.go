@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -158,4 +159,129 @@ func drainLeft(ctx context.Context, name string, jobs int64) error {
 	}
 	return &exitError{code, fmt.Errorf("%s: node %s stays drained, with %d jobs left\n  weir node drain %s --wait waits again\n  weir node undrain %s undrains it",
 		why, name, jobs, name, name)}
+}
+
+func newNodeAllowCommand(f *clientFlags) *cobra.Command {
+	request := apipb.EditNodeGrantRequest{Grant: &apipb.NodeGrant{}}
+	var cpu float64
+	var slots, gpu, network int64
+	var memory string
+	cmd := &cobra.Command{
+		Use:   "allow PATTERN",
+		Short: "Allow nodes to register with tags and resources",
+		Long: `Allow nodes whose name matches a pattern to register with these tags, and with at most
+these resources. The pattern has * for any text, ? for any character and [a-c] for one
+of several. It replaces the grant of the same pattern; the grants of several patterns
+that match add up.
+
+As soon as there is one grant, a node without one is refused. If registered nodes would
+be refused, nothing changes, and they are listed; with --force they are shut out. Their
+lease runs out, and their jobs run elsewhere. It needs operator credentials.`,
+		Example: `  weir node allow '*'
+  weir node allow 'gpu-*' --tags gpu,ssd --max-cpu 128 --max-memory 1TiB --max-gpu 8`,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&request.Grant.Tags, "tags", nil, "tags that the nodes may claim (default: none)")
+	flags.Float64Var(&cpu, "max-cpu", 0, "most cores that a node may claim (default: no bound)")
+	flags.StringVar(&memory, "max-memory", "", "most memory that a node may claim, such as 1TiB (default: no bound)")
+	flags.Int64Var(&slots, "max-user-slots", 0, "most concurrent jobs that a node may claim (default: no bound)")
+	flags.Int64Var(&gpu, "max-gpu", 0, "most GPUs that a node may claim (default: no bound)")
+	flags.Int64Var(&network, "max-network", 0, "most network capacity that a node may claim (default: no bound)")
+	flags.BoolVar(&request.Force, "force", false, "shut out registered nodes that would be refused")
+	checked(cmd, func([]string) error {
+		most := map[string]float64{}
+		for flag, value := range map[string]float64{"cpu": cpu, "user-slots": float64(slots), "gpu": float64(gpu), "network": float64(network)} {
+			if isSet(cmd, "max-"+flag) {
+				most[strings.ReplaceAll(flag, "-", "_")] = value
+			}
+			if value < 0 {
+				return fmt.Errorf("--max-%s: must not be negative", flag)
+			}
+		}
+		if memory != "" {
+			size, err := sizeFlag("max-memory", memory, 0)
+			if err != nil {
+				return err
+			}
+			most["memory"] = float64(size)
+		}
+		request.Grant.Max = most
+		return nil
+	})
+	cmd.RunE = f.verb(func(ctx context.Context, s *session, args []string) error {
+		request.Grant.Pattern = args[0]
+		return s.said(s.EditNodeGrant(ctx, &request), &apipb.EditNodeGrantResponse{}, "nodes %s may register %s", args[0], claimsText(request.GetGrant()))
+	})
+	return cmd
+}
+
+func newNodeDisallowCommand(f *clientFlags) *cobra.Command {
+	request := apipb.EditNodeGrantRequest{Disallow: true, Grant: &apipb.NodeGrant{}}
+	cmd := &cobra.Command{
+		Use:        "disallow PATTERN",
+		SuggestFor: suggestRemove,
+		Short:      "Take a grant of nodes away",
+		Long: `Take a grant of nodes away. If registered nodes would be refused, nothing changes, and
+they are listed; with --force they are shut out. Without any grant, each node may
+register again with any tags and resources. It needs operator credentials.`,
+		Example: "  weir node disallow 'gpu-*'\n  weir node disallow n7 --force",
+		ValidArgsFunction: f.suggest(true, func(ctx context.Context, s *session) ([]cobra.Completion, error) {
+			all, err := s.NodeGrants(ctx)
+			return described(all.GetGrants(), (*apipb.NodeGrant).GetPattern, claimsText), err
+		}),
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			request.Grant.Pattern = args[0]
+			err := s.EditNodeGrant(ctx, &request)
+			if err == nil {
+				left, readErr := s.NodeGrants(ctx)
+				if readErr == nil && len(left.GetGrants()) == 0 {
+					s.note("no grant is left: each node may register with any tags and resources")
+				}
+			}
+			return s.said(err, &apipb.EditNodeGrantResponse{}, "took the grant of nodes %s away", args[0])
+		}),
+	}
+	cmd.Flags().BoolVar(&request.Force, "force", false, "shut out registered nodes that would be refused")
+	return cmd
+}
+
+func newNodeGrantsCommand(f *clientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:     "grants",
+		Short:   "List which nodes may register with which tags and resources",
+		Example: "  weir node grants",
+		RunE: f.shows(func(ctx context.Context, s *session, _ []string) (view, error) {
+			all, err := s.NodeGrants(ctx)
+			return view{
+				message: all, rows: true, empty: when(len(all.GetGrants()) == 0, "no grant: each node may register with any tags and resources"),
+				text: func(now time.Time) string {
+					g := newGrid("nodes", "tags", "at most", "changed")
+					for _, grant := range all.GetGrants() {
+						g.row(grant.GetPattern(), cmp.Or(strings.Join(grant.GetTags(), ", "), none), cmp.Or(mostText(grant), none), moment(grant.GetModifiedTime(), now))
+					}
+					return g.String()
+				},
+			}, err
+		}),
+	}
+}
+
+// mostText says how much of each bounded resource a node may claim.
+func mostText(g *apipb.NodeGrant) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(g.GetMax())) {
+		amount := number(g.GetMax()[name], 2)
+		if name == "memory" {
+			amount = size(int64(g.GetMax()[name]))
+		}
+		parts = append(parts, name+" "+amount)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// claimsText says what nodes may claim.
+func claimsText(g *apipb.NodeGrant) string {
+	tags := cmp.Or(when(len(g.GetTags()) > 0, "with tags "+strings.Join(g.GetTags(), ", ")), "without tags")
+	return joined(", ", tags, cmp.Or(when(len(g.GetMax()) > 0, "at most "+mostText(g)), "any resources"))
 }

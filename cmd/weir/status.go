@@ -190,6 +190,7 @@ func statusText(st *apipb.StatusResponse, now time.Time) string {
 	}
 	page.add("leader", leader)
 	page.add("nodes", fmt.Sprintf("%d online, %d offline", st.GetNodesOnline(), st.GetNodesOffline()))
+	page.add("node grants", cmp.Or(when(st.GetNodeGrants() > 0, fmt.Sprint(st.GetNodeGrants())), "none: nodes register with any tags and resources (weir node allow)"))
 	for i, n := range st.GetDraining() {
 		if i == maxDraining {
 			page.add("draining", fmt.Sprintf("and %d more: see weir node list", len(st.GetDraining())-i))

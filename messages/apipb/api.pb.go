@@ -8091,6 +8091,258 @@ func (x *GetAttributeResponse) GetValue() *structpb.Value {
 	return nil
 }
 
+type NodeGrantsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeGrantsRequest) Reset() {
+	*x = NodeGrantsRequest{}
+	mi := &file_apipb_api_proto_msgTypes[112]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeGrantsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeGrantsRequest) ProtoMessage() {}
+
+func (x *NodeGrantsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[112]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeGrantsRequest.ProtoReflect.Descriptor instead.
+func (*NodeGrantsRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{112}
+}
+
+type NodeGrantsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By pattern. None: agents may claim any tags and any capacity.
+	Grants        []*NodeGrant `protobuf:"bytes,1,rep,name=grants,proto3" json:"grants,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeGrantsResponse) Reset() {
+	*x = NodeGrantsResponse{}
+	mi := &file_apipb_api_proto_msgTypes[113]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeGrantsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeGrantsResponse) ProtoMessage() {}
+
+func (x *NodeGrantsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[113]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeGrantsResponse.ProtoReflect.Descriptor instead.
+func (*NodeGrantsResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{113}
+}
+
+func (x *NodeGrantsResponse) GetGrants() []*NodeGrant {
+	if x != nil {
+		return x.Grants
+	}
+	return nil
+}
+
+// NodeGrant is what agents of nodes may claim.
+type NodeGrant struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names of nodes, with * for any text, ? for any character and [a-c] for one of several.
+	Pattern string   `protobuf:"bytes,1,opt,name=pattern,proto3" json:"pattern,omitempty"`
+	Tags    []string `protobuf:"bytes,2,rep,name=tags,proto3" json:"tags,omitempty"`
+	// The most of a resource, by its name: cpu in cores, memory in bytes. What is not here is not
+	// bounded.
+	Max           map[string]float64     `protobuf:"bytes,3,rep,name=max,proto3" json:"max,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	ModifiedTime  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=modified_time,json=modifiedTime,proto3" json:"modified_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeGrant) Reset() {
+	*x = NodeGrant{}
+	mi := &file_apipb_api_proto_msgTypes[114]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeGrant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeGrant) ProtoMessage() {}
+
+func (x *NodeGrant) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[114]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeGrant.ProtoReflect.Descriptor instead.
+func (*NodeGrant) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{114}
+}
+
+func (x *NodeGrant) GetPattern() string {
+	if x != nil {
+		return x.Pattern
+	}
+	return ""
+}
+
+func (x *NodeGrant) GetTags() []string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
+func (x *NodeGrant) GetMax() map[string]float64 {
+	if x != nil {
+		return x.Max
+	}
+	return nil
+}
+
+func (x *NodeGrant) GetModifiedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ModifiedTime
+	}
+	return nil
+}
+
+type EditNodeGrantRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// It replaces the one of the same pattern.
+	Grant *NodeGrant `protobuf:"bytes,1,opt,name=grant,proto3" json:"grant,omitempty"`
+	// The grant of the pattern is taken away.
+	Disallow bool `protobuf:"varint,2,opt,name=disallow,proto3" json:"disallow,omitempty"`
+	// Also if registered nodes are refused from then on.
+	Force         bool `protobuf:"varint,3,opt,name=force,proto3" json:"force,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EditNodeGrantRequest) Reset() {
+	*x = EditNodeGrantRequest{}
+	mi := &file_apipb_api_proto_msgTypes[115]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditNodeGrantRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditNodeGrantRequest) ProtoMessage() {}
+
+func (x *EditNodeGrantRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[115]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditNodeGrantRequest.ProtoReflect.Descriptor instead.
+func (*EditNodeGrantRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{115}
+}
+
+func (x *EditNodeGrantRequest) GetGrant() *NodeGrant {
+	if x != nil {
+		return x.Grant
+	}
+	return nil
+}
+
+func (x *EditNodeGrantRequest) GetDisallow() bool {
+	if x != nil {
+		return x.Disallow
+	}
+	return false
+}
+
+func (x *EditNodeGrantRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+type EditNodeGrantResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EditNodeGrantResponse) Reset() {
+	*x = EditNodeGrantResponse{}
+	mi := &file_apipb_api_proto_msgTypes[116]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditNodeGrantResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditNodeGrantResponse) ProtoMessage() {}
+
+func (x *EditNodeGrantResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[116]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditNodeGrantResponse.ProtoReflect.Descriptor instead.
+func (*EditNodeGrantResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{116}
+}
+
 // Drain says who keeps jobs away from a node, since when and why.
 type Drain struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -8103,7 +8355,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_apipb_api_proto_msgTypes[112]
+	mi := &file_apipb_api_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8115,7 +8367,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[112]
+	mi := &file_apipb_api_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8128,7 +8380,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{112}
+	return file_apipb_api_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *Drain) GetUser() string {
@@ -8181,7 +8433,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_apipb_api_proto_msgTypes[113]
+	mi := &file_apipb_api_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8193,7 +8445,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[113]
+	mi := &file_apipb_api_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8206,7 +8458,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{113}
+	return file_apipb_api_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *Node) GetId() string {
@@ -8334,7 +8586,7 @@ type FileCache struct {
 
 func (x *FileCache) Reset() {
 	*x = FileCache{}
-	mi := &file_apipb_api_proto_msgTypes[114]
+	mi := &file_apipb_api_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8346,7 +8598,7 @@ func (x *FileCache) String() string {
 func (*FileCache) ProtoMessage() {}
 
 func (x *FileCache) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[114]
+	mi := &file_apipb_api_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8359,7 +8611,7 @@ func (x *FileCache) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileCache.ProtoReflect.Descriptor instead.
 func (*FileCache) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{114}
+	return file_apipb_api_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *FileCache) GetFiles() int64 {
@@ -8393,7 +8645,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[115]
+	mi := &file_apipb_api_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8405,7 +8657,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[115]
+	mi := &file_apipb_api_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8418,7 +8670,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{115}
+	return file_apipb_api_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *ListNodesRequest) GetState() string {
@@ -8437,7 +8689,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[116]
+	mi := &file_apipb_api_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8449,7 +8701,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[116]
+	mi := &file_apipb_api_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8462,7 +8714,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{116}
+	return file_apipb_api_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -8481,7 +8733,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[117]
+	mi := &file_apipb_api_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8493,7 +8745,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[117]
+	mi := &file_apipb_api_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8506,7 +8758,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{117}
+	return file_apipb_api_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *GetNodeRequest) GetNode() string {
@@ -8529,7 +8781,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[118]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8541,7 +8793,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[118]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8554,7 +8806,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{118}
+	return file_apipb_api_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -8591,7 +8843,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[119]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8603,7 +8855,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[119]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8616,7 +8868,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{119}
+	return file_apipb_api_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -8648,7 +8900,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[120]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8660,7 +8912,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[120]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8673,7 +8925,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{120}
+	return file_apipb_api_proto_rawDescGZIP(), []int{125}
 }
 
 type UndrainNodeRequest struct {
@@ -8685,7 +8937,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[121]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8697,7 +8949,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[121]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8710,7 +8962,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{121}
+	return file_apipb_api_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *UndrainNodeRequest) GetNode() string {
@@ -8728,7 +8980,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8740,7 +8992,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8753,7 +9005,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{122}
+	return file_apipb_api_proto_rawDescGZIP(), []int{127}
 }
 
 type RemoveNodeRequest struct {
@@ -8766,7 +9018,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8778,7 +9030,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8791,7 +9043,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{123}
+	return file_apipb_api_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *RemoveNodeRequest) GetNode() string {
@@ -8816,7 +9068,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8828,7 +9080,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8841,7 +9093,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{124}
+	return file_apipb_api_proto_rawDescGZIP(), []int{129}
 }
 
 type Member struct {
@@ -8861,7 +9113,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8873,7 +9125,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8886,7 +9138,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{125}
+	return file_apipb_api_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *Member) GetId() string {
@@ -8953,7 +9205,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8965,7 +9217,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8978,7 +9230,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{126}
+	return file_apipb_api_proto_rawDescGZIP(), []int{131}
 }
 
 type MembersResponse struct {
@@ -8990,7 +9242,7 @@ type MembersResponse struct {
 
 func (x *MembersResponse) Reset() {
 	*x = MembersResponse{}
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9002,7 +9254,7 @@ func (x *MembersResponse) String() string {
 func (*MembersResponse) ProtoMessage() {}
 
 func (x *MembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9015,7 +9267,7 @@ func (x *MembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersResponse.ProtoReflect.Descriptor instead.
 func (*MembersResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{127}
+	return file_apipb_api_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *MembersResponse) GetMembers() []*Member {
@@ -9033,7 +9285,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9045,7 +9297,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9058,7 +9310,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{128}
+	return file_apipb_api_proto_rawDescGZIP(), []int{133}
 }
 
 type StatusResponse struct {
@@ -9083,14 +9335,16 @@ type StatusResponse struct {
 	// What an operator should look at; empty: nothing.
 	Problems []string `protobuf:"bytes,18,rep,name=problems,proto3" json:"problems,omitempty"`
 	// The nodes that are given no more jobs, by name.
-	Draining      []*Node `protobuf:"bytes,19,rep,name=draining,proto3" json:"draining,omitempty"`
+	Draining []*Node `protobuf:"bytes,19,rep,name=draining,proto3" json:"draining,omitempty"`
+	// How many grants of nodes there are; 0: agents may claim any tags and any capacity.
+	NodeGrants    int32 `protobuf:"varint,20,opt,name=node_grants,json=nodeGrants,proto3" json:"node_grants,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9102,7 +9356,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9115,7 +9369,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{129}
+	return file_apipb_api_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *StatusResponse) GetClusterId() string {
@@ -9251,6 +9505,13 @@ func (x *StatusResponse) GetDraining() []*Node {
 	return nil
 }
 
+func (x *StatusResponse) GetNodeGrants() int32 {
+	if x != nil {
+		return x.NodeGrants
+	}
+	return 0
+}
+
 type TransferRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty: whoever is most up to date.
@@ -9261,7 +9522,7 @@ type TransferRequest struct {
 
 func (x *TransferRequest) Reset() {
 	*x = TransferRequest{}
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9273,7 +9534,7 @@ func (x *TransferRequest) String() string {
 func (*TransferRequest) ProtoMessage() {}
 
 func (x *TransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9286,7 +9547,7 @@ func (x *TransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
 func (*TransferRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{130}
+	return file_apipb_api_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *TransferRequest) GetTo() string {
@@ -9305,7 +9566,7 @@ type TransferResponse struct {
 
 func (x *TransferResponse) Reset() {
 	*x = TransferResponse{}
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9317,7 +9578,7 @@ func (x *TransferResponse) String() string {
 func (*TransferResponse) ProtoMessage() {}
 
 func (x *TransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9330,7 +9591,7 @@ func (x *TransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
 func (*TransferResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{131}
+	return file_apipb_api_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *TransferResponse) GetLeader() string {
@@ -9351,7 +9612,7 @@ type AddReplicaRequest struct {
 
 func (x *AddReplicaRequest) Reset() {
 	*x = AddReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9363,7 +9624,7 @@ func (x *AddReplicaRequest) String() string {
 func (*AddReplicaRequest) ProtoMessage() {}
 
 func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9376,7 +9637,7 @@ func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaRequest.ProtoReflect.Descriptor instead.
 func (*AddReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{132}
+	return file_apipb_api_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *AddReplicaRequest) GetId() string {
@@ -9401,7 +9662,7 @@ type AddReplicaResponse struct {
 
 func (x *AddReplicaResponse) Reset() {
 	*x = AddReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9413,7 +9674,7 @@ func (x *AddReplicaResponse) String() string {
 func (*AddReplicaResponse) ProtoMessage() {}
 
 func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9426,7 +9687,7 @@ func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaResponse.ProtoReflect.Descriptor instead.
 func (*AddReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{133}
+	return file_apipb_api_proto_rawDescGZIP(), []int{138}
 }
 
 type RemoveReplicaRequest struct {
@@ -9440,7 +9701,7 @@ type RemoveReplicaRequest struct {
 
 func (x *RemoveReplicaRequest) Reset() {
 	*x = RemoveReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9452,7 +9713,7 @@ func (x *RemoveReplicaRequest) String() string {
 func (*RemoveReplicaRequest) ProtoMessage() {}
 
 func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9465,7 +9726,7 @@ func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{134}
+	return file_apipb_api_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *RemoveReplicaRequest) GetId() string {
@@ -9490,7 +9751,7 @@ type RemoveReplicaResponse struct {
 
 func (x *RemoveReplicaResponse) Reset() {
 	*x = RemoveReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9502,7 +9763,7 @@ func (x *RemoveReplicaResponse) String() string {
 func (*RemoveReplicaResponse) ProtoMessage() {}
 
 func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9515,7 +9776,7 @@ func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{135}
+	return file_apipb_api_proto_rawDescGZIP(), []int{140}
 }
 
 type PromoteReplicaRequest struct {
@@ -9527,7 +9788,7 @@ type PromoteReplicaRequest struct {
 
 func (x *PromoteReplicaRequest) Reset() {
 	*x = PromoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9539,7 +9800,7 @@ func (x *PromoteReplicaRequest) String() string {
 func (*PromoteReplicaRequest) ProtoMessage() {}
 
 func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9552,7 +9813,7 @@ func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{136}
+	return file_apipb_api_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *PromoteReplicaRequest) GetId() string {
@@ -9570,7 +9831,7 @@ type PromoteReplicaResponse struct {
 
 func (x *PromoteReplicaResponse) Reset() {
 	*x = PromoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9582,7 +9843,7 @@ func (x *PromoteReplicaResponse) String() string {
 func (*PromoteReplicaResponse) ProtoMessage() {}
 
 func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9595,7 +9856,7 @@ func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{137}
+	return file_apipb_api_proto_rawDescGZIP(), []int{142}
 }
 
 type DemoteReplicaRequest struct {
@@ -9609,7 +9870,7 @@ type DemoteReplicaRequest struct {
 
 func (x *DemoteReplicaRequest) Reset() {
 	*x = DemoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9621,7 +9882,7 @@ func (x *DemoteReplicaRequest) String() string {
 func (*DemoteReplicaRequest) ProtoMessage() {}
 
 func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9634,7 +9895,7 @@ func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{138}
+	return file_apipb_api_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *DemoteReplicaRequest) GetId() string {
@@ -9659,7 +9920,7 @@ type DemoteReplicaResponse struct {
 
 func (x *DemoteReplicaResponse) Reset() {
 	*x = DemoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9671,7 +9932,7 @@ func (x *DemoteReplicaResponse) String() string {
 func (*DemoteReplicaResponse) ProtoMessage() {}
 
 func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9684,7 +9945,7 @@ func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{139}
+	return file_apipb_api_proto_rawDescGZIP(), []int{144}
 }
 
 type BackupRequest struct {
@@ -9695,7 +9956,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9707,7 +9968,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9720,7 +9981,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{140}
+	return file_apipb_api_proto_rawDescGZIP(), []int{145}
 }
 
 // BackupPart is the next bytes of a backup: records with their lengths, and a
@@ -9734,7 +9995,7 @@ type BackupPart struct {
 
 func (x *BackupPart) Reset() {
 	*x = BackupPart{}
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9746,7 +10007,7 @@ func (x *BackupPart) String() string {
 func (*BackupPart) ProtoMessage() {}
 
 func (x *BackupPart) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9759,7 +10020,7 @@ func (x *BackupPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart.ProtoReflect.Descriptor instead.
 func (*BackupPart) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{141}
+	return file_apipb_api_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *BackupPart) GetData() []byte {
@@ -9783,7 +10044,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9795,7 +10056,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9808,7 +10069,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{142}
+	return file_apipb_api_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *JoinRequest) GetId() string {
@@ -9852,7 +10113,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9864,7 +10125,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9877,7 +10138,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{143}
+	return file_apipb_api_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *JoinResponse) GetSuffrage() string {
@@ -9909,7 +10170,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9921,7 +10182,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9934,7 +10195,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{144}
+	return file_apipb_api_proto_rawDescGZIP(), []int{149}
 }
 
 type WhoAmIResponse struct {
@@ -9955,7 +10216,7 @@ type WhoAmIResponse struct {
 
 func (x *WhoAmIResponse) Reset() {
 	*x = WhoAmIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9967,7 +10228,7 @@ func (x *WhoAmIResponse) String() string {
 func (*WhoAmIResponse) ProtoMessage() {}
 
 func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9980,7 +10241,7 @@ func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
 func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{145}
+	return file_apipb_api_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *WhoAmIResponse) GetUser() string {
@@ -10030,7 +10291,7 @@ type PoolRights struct {
 
 func (x *PoolRights) Reset() {
 	*x = PoolRights{}
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10042,7 +10303,7 @@ func (x *PoolRights) String() string {
 func (*PoolRights) ProtoMessage() {}
 
 func (x *PoolRights) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10055,7 +10316,7 @@ func (x *PoolRights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolRights.ProtoReflect.Descriptor instead.
 func (*PoolRights) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{146}
+	return file_apipb_api_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *PoolRights) GetTree() string {
@@ -10094,7 +10355,7 @@ type MayIRequest struct {
 
 func (x *MayIRequest) Reset() {
 	*x = MayIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10106,7 +10367,7 @@ func (x *MayIRequest) String() string {
 func (*MayIRequest) ProtoMessage() {}
 
 func (x *MayIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10119,7 +10380,7 @@ func (x *MayIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIRequest.ProtoReflect.Descriptor instead.
 func (*MayIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{147}
+	return file_apipb_api_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *MayIRequest) GetRight() string {
@@ -10161,7 +10422,7 @@ type MayIResponse struct {
 
 func (x *MayIResponse) Reset() {
 	*x = MayIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10173,7 +10434,7 @@ func (x *MayIResponse) String() string {
 func (*MayIResponse) ProtoMessage() {}
 
 func (x *MayIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10186,7 +10447,7 @@ func (x *MayIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIResponse.ProtoReflect.Descriptor instead.
 func (*MayIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{148}
+	return file_apipb_api_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *MayIResponse) GetAllowed() bool {
@@ -10213,7 +10474,7 @@ type PoolACL struct {
 
 func (x *PoolACL) Reset() {
 	*x = PoolACL{}
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10225,7 +10486,7 @@ func (x *PoolACL) String() string {
 func (*PoolACL) ProtoMessage() {}
 
 func (x *PoolACL) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10238,7 +10499,7 @@ func (x *PoolACL) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolACL.ProtoReflect.Descriptor instead.
 func (*PoolACL) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{149}
+	return file_apipb_api_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *PoolACL) GetRights() []*SubjectRight {
@@ -10261,7 +10522,7 @@ type SubjectRight struct {
 
 func (x *SubjectRight) Reset() {
 	*x = SubjectRight{}
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10273,7 +10534,7 @@ func (x *SubjectRight) String() string {
 func (*SubjectRight) ProtoMessage() {}
 
 func (x *SubjectRight) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10286,7 +10547,7 @@ func (x *SubjectRight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubjectRight.ProtoReflect.Descriptor instead.
 func (*SubjectRight) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{150}
+	return file_apipb_api_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *SubjectRight) GetSubject() string {
@@ -10320,7 +10581,7 @@ type GroupsRequest struct {
 
 func (x *GroupsRequest) Reset() {
 	*x = GroupsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10332,7 +10593,7 @@ func (x *GroupsRequest) String() string {
 func (*GroupsRequest) ProtoMessage() {}
 
 func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10345,7 +10606,7 @@ func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsRequest.ProtoReflect.Descriptor instead.
 func (*GroupsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{151}
+	return file_apipb_api_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *GroupsRequest) GetName() string {
@@ -10364,7 +10625,7 @@ type GroupsResponse struct {
 
 func (x *GroupsResponse) Reset() {
 	*x = GroupsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10376,7 +10637,7 @@ func (x *GroupsResponse) String() string {
 func (*GroupsResponse) ProtoMessage() {}
 
 func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10389,7 +10650,7 @@ func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsResponse.ProtoReflect.Descriptor instead.
 func (*GroupsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{152}
+	return file_apipb_api_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *GroupsResponse) GetGroups() []*Group {
@@ -10411,7 +10672,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10423,7 +10684,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10436,7 +10697,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{153}
+	return file_apipb_api_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *Group) GetName() string {
@@ -10476,7 +10737,7 @@ type EditGroupRequest struct {
 
 func (x *EditGroupRequest) Reset() {
 	*x = EditGroupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10488,7 +10749,7 @@ func (x *EditGroupRequest) String() string {
 func (*EditGroupRequest) ProtoMessage() {}
 
 func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10501,7 +10762,7 @@ func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupRequest.ProtoReflect.Descriptor instead.
 func (*EditGroupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{154}
+	return file_apipb_api_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *EditGroupRequest) GetGroup() string {
@@ -10547,7 +10808,7 @@ type EditGroupResponse struct {
 
 func (x *EditGroupResponse) Reset() {
 	*x = EditGroupResponse{}
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10559,7 +10820,7 @@ func (x *EditGroupResponse) String() string {
 func (*EditGroupResponse) ProtoMessage() {}
 
 func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10572,7 +10833,7 @@ func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupResponse.ProtoReflect.Descriptor instead.
 func (*EditGroupResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{155}
+	return file_apipb_api_proto_rawDescGZIP(), []int{160}
 }
 
 type AccountsRequest struct {
@@ -10583,7 +10844,7 @@ type AccountsRequest struct {
 
 func (x *AccountsRequest) Reset() {
 	*x = AccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10595,7 +10856,7 @@ func (x *AccountsRequest) String() string {
 func (*AccountsRequest) ProtoMessage() {}
 
 func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10608,7 +10869,7 @@ func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsRequest.ProtoReflect.Descriptor instead.
 func (*AccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{156}
+	return file_apipb_api_proto_rawDescGZIP(), []int{161}
 }
 
 type AccountsResponse struct {
@@ -10621,7 +10882,7 @@ type AccountsResponse struct {
 
 func (x *AccountsResponse) Reset() {
 	*x = AccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10633,7 +10894,7 @@ func (x *AccountsResponse) String() string {
 func (*AccountsResponse) ProtoMessage() {}
 
 func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10646,7 +10907,7 @@ func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsResponse.ProtoReflect.Descriptor instead.
 func (*AccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{157}
+	return file_apipb_api_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *AccountsResponse) GetAccounts() []*Accounts {
@@ -10673,7 +10934,7 @@ type Accounts struct {
 
 func (x *Accounts) Reset() {
 	*x = Accounts{}
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10685,7 +10946,7 @@ func (x *Accounts) String() string {
 func (*Accounts) ProtoMessage() {}
 
 func (x *Accounts) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10698,7 +10959,7 @@ func (x *Accounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accounts.ProtoReflect.Descriptor instead.
 func (*Accounts) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{158}
+	return file_apipb_api_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *Accounts) GetSubject() string {
@@ -10752,7 +11013,7 @@ type EditAccountsRequest struct {
 
 func (x *EditAccountsRequest) Reset() {
 	*x = EditAccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10764,7 +11025,7 @@ func (x *EditAccountsRequest) String() string {
 func (*EditAccountsRequest) ProtoMessage() {}
 
 func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10777,7 +11038,7 @@ func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsRequest.ProtoReflect.Descriptor instead.
 func (*EditAccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{159}
+	return file_apipb_api_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *EditAccountsRequest) GetSubject() string {
@@ -10823,7 +11084,7 @@ type EditAccountsResponse struct {
 
 func (x *EditAccountsResponse) Reset() {
 	*x = EditAccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10835,7 +11096,7 @@ func (x *EditAccountsResponse) String() string {
 func (*EditAccountsResponse) ProtoMessage() {}
 
 func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10848,7 +11109,7 @@ func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsResponse.ProtoReflect.Descriptor instead.
 func (*EditAccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{160}
+	return file_apipb_api_proto_rawDescGZIP(), []int{165}
 }
 
 type RevocationsRequest struct {
@@ -10859,7 +11120,7 @@ type RevocationsRequest struct {
 
 func (x *RevocationsRequest) Reset() {
 	*x = RevocationsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10871,7 +11132,7 @@ func (x *RevocationsRequest) String() string {
 func (*RevocationsRequest) ProtoMessage() {}
 
 func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10884,7 +11145,7 @@ func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsRequest.ProtoReflect.Descriptor instead.
 func (*RevocationsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{161}
+	return file_apipb_api_proto_rawDescGZIP(), []int{166}
 }
 
 type RevocationsResponse struct {
@@ -10896,7 +11157,7 @@ type RevocationsResponse struct {
 
 func (x *RevocationsResponse) Reset() {
 	*x = RevocationsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10908,7 +11169,7 @@ func (x *RevocationsResponse) String() string {
 func (*RevocationsResponse) ProtoMessage() {}
 
 func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10921,7 +11182,7 @@ func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsResponse.ProtoReflect.Descriptor instead.
 func (*RevocationsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{162}
+	return file_apipb_api_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *RevocationsResponse) GetRevocations() []*Revocation {
@@ -10950,7 +11211,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10962,7 +11223,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10975,7 +11236,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{163}
+	return file_apipb_api_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *Revocation) GetSerial() string {
@@ -11042,7 +11303,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11054,7 +11315,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11067,7 +11328,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{164}
+	return file_apipb_api_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *RevokeRequest) GetSerial() string {
@@ -11114,7 +11375,7 @@ type RevokeResponse struct {
 
 func (x *RevokeResponse) Reset() {
 	*x = RevokeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11126,7 +11387,7 @@ func (x *RevokeResponse) String() string {
 func (*RevokeResponse) ProtoMessage() {}
 
 func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11139,7 +11400,7 @@ func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeResponse.ProtoReflect.Descriptor instead.
 func (*RevokeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{165}
+	return file_apipb_api_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *RevokeResponse) GetRevocation() *Revocation {
@@ -11844,7 +12105,23 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x13GetAttributeRequest\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\"D\n" +
 	"\x14GetAttributeResponse\x12,\n" +
-	"\x05value\x18\x01 \x01(\v2\x16.google.protobuf.ValueR\x05value\"c\n" +
+	"\x05value\x18\x01 \x01(\v2\x16.google.protobuf.ValueR\x05value\"\x13\n" +
+	"\x11NodeGrantsRequest\"D\n" +
+	"\x12NodeGrantsResponse\x12.\n" +
+	"\x06grants\x18\x01 \x03(\v2\x16.weir.api.v1.NodeGrantR\x06grants\"\xe5\x01\n" +
+	"\tNodeGrant\x12\x18\n" +
+	"\apattern\x18\x01 \x01(\tR\apattern\x12\x12\n" +
+	"\x04tags\x18\x02 \x03(\tR\x04tags\x121\n" +
+	"\x03max\x18\x03 \x03(\v2\x1f.weir.api.v1.NodeGrant.MaxEntryR\x03max\x12?\n" +
+	"\rmodified_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\x1a6\n" +
+	"\bMaxEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"v\n" +
+	"\x14EditNodeGrantRequest\x12,\n" +
+	"\x05grant\x18\x01 \x01(\v2\x16.weir.api.v1.NodeGrantR\x05grant\x12\x1a\n" +
+	"\bdisallow\x18\x02 \x01(\bR\bdisallow\x12\x14\n" +
+	"\x05force\x18\x03 \x01(\bR\x05force\"\x17\n" +
+	"\x15EditNodeGrantResponse\"c\n" +
 	"\x05Drain\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
@@ -11907,7 +12184,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x0eMembersRequest\"@\n" +
 	"\x0fMembersResponse\x12-\n" +
 	"\amembers\x18\x01 \x03(\v2\x13.weir.api.v1.MemberR\amembers\"\x0f\n" +
-	"\rStatusRequest\"\xc4\x05\n" +
+	"\rStatusRequest\"\xe5\x05\n" +
 	"\x0eStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x18\n" +
@@ -11929,7 +12206,9 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x05usage\x18\x10 \x01(\v2\x16.weir.api.v1.ResourcesR\x05usage\x12\x18\n" +
 	"\aversion\x18\x11 \x01(\tR\aversion\x12\x1a\n" +
 	"\bproblems\x18\x12 \x03(\tR\bproblems\x12-\n" +
-	"\bdraining\x18\x13 \x03(\v2\x11.weir.api.v1.NodeR\bdraining\"!\n" +
+	"\bdraining\x18\x13 \x03(\v2\x11.weir.api.v1.NodeR\bdraining\x12\x1f\n" +
+	"\vnode_grants\x18\x14 \x01(\x05R\n" +
+	"nodeGrants\"!\n" +
 	"\x0fTransferRequest\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\tR\x02to\"*\n" +
 	"\x10TransferResponse\x12\x16\n" +
@@ -12086,13 +12365,15 @@ const file_apipb_api_proto_rawDesc = "" +
 	"SetDefault\x12\".weir.api.v1.SetDefaultTreeRequest\x1a#.weir.api.v1.SetDefaultTreeResponse\x12G\n" +
 	"\bSnapshot\x12\x1c.weir.api.v1.SnapshotRequest\x1a\x1d.weir.api.v1.SnapshotResponse2^\n" +
 	"\x10AttributeService\x12J\n" +
-	"\x03Get\x12 .weir.api.v1.GetAttributeRequest\x1a!.weir.api.v1.GetAttributeResponse2\xf7\x02\n" +
+	"\x03Get\x12 .weir.api.v1.GetAttributeRequest\x1a!.weir.api.v1.GetAttributeResponse2\x96\x04\n" +
 	"\vNodeService\x12E\n" +
 	"\x04List\x12\x1d.weir.api.v1.ListNodesRequest\x1a\x1e.weir.api.v1.ListNodesResponse\x12@\n" +
 	"\x03Get\x12\x1b.weir.api.v1.GetNodeRequest\x1a\x1c.weir.api.v1.GetNodeResponse\x12F\n" +
 	"\x05Drain\x12\x1d.weir.api.v1.DrainNodeRequest\x1a\x1e.weir.api.v1.DrainNodeResponse\x12L\n" +
 	"\aUndrain\x12\x1f.weir.api.v1.UndrainNodeRequest\x1a .weir.api.v1.UndrainNodeResponse\x12I\n" +
-	"\x06Remove\x12\x1e.weir.api.v1.RemoveNodeRequest\x1a\x1f.weir.api.v1.RemoveNodeResponse2\x9e\x05\n" +
+	"\x06Remove\x12\x1e.weir.api.v1.RemoveNodeRequest\x1a\x1f.weir.api.v1.RemoveNodeResponse\x12I\n" +
+	"\x06Grants\x12\x1e.weir.api.v1.NodeGrantsRequest\x1a\x1f.weir.api.v1.NodeGrantsResponse\x12R\n" +
+	"\tEditGrant\x12!.weir.api.v1.EditNodeGrantRequest\x1a\".weir.api.v1.EditNodeGrantResponse2\x9e\x05\n" +
 	"\x0eClusterService\x12D\n" +
 	"\aMembers\x12\x1b.weir.api.v1.MembersRequest\x1a\x1c.weir.api.v1.MembersResponse\x12A\n" +
 	"\x06Status\x12\x1a.weir.api.v1.StatusRequest\x1a\x1b.weir.api.v1.StatusResponse\x12G\n" +
@@ -12125,7 +12406,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 172)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 178)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                    // 0: weir.api.v1.Resources
 	(*Error)(nil),                        // 1: weir.api.v1.Error
@@ -12239,94 +12520,100 @@ var file_apipb_api_proto_goTypes = []any{
 	(*SnapshotNode)(nil),                 // 109: weir.api.v1.SnapshotNode
 	(*GetAttributeRequest)(nil),          // 110: weir.api.v1.GetAttributeRequest
 	(*GetAttributeResponse)(nil),         // 111: weir.api.v1.GetAttributeResponse
-	(*Drain)(nil),                        // 112: weir.api.v1.Drain
-	(*Node)(nil),                         // 113: weir.api.v1.Node
-	(*FileCache)(nil),                    // 114: weir.api.v1.FileCache
-	(*ListNodesRequest)(nil),             // 115: weir.api.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),            // 116: weir.api.v1.ListNodesResponse
-	(*GetNodeRequest)(nil),               // 117: weir.api.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),              // 118: weir.api.v1.GetNodeResponse
-	(*DrainNodeRequest)(nil),             // 119: weir.api.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),            // 120: weir.api.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),           // 121: weir.api.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),          // 122: weir.api.v1.UndrainNodeResponse
-	(*RemoveNodeRequest)(nil),            // 123: weir.api.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),           // 124: weir.api.v1.RemoveNodeResponse
-	(*Member)(nil),                       // 125: weir.api.v1.Member
-	(*MembersRequest)(nil),               // 126: weir.api.v1.MembersRequest
-	(*MembersResponse)(nil),              // 127: weir.api.v1.MembersResponse
-	(*StatusRequest)(nil),                // 128: weir.api.v1.StatusRequest
-	(*StatusResponse)(nil),               // 129: weir.api.v1.StatusResponse
-	(*TransferRequest)(nil),              // 130: weir.api.v1.TransferRequest
-	(*TransferResponse)(nil),             // 131: weir.api.v1.TransferResponse
-	(*AddReplicaRequest)(nil),            // 132: weir.api.v1.AddReplicaRequest
-	(*AddReplicaResponse)(nil),           // 133: weir.api.v1.AddReplicaResponse
-	(*RemoveReplicaRequest)(nil),         // 134: weir.api.v1.RemoveReplicaRequest
-	(*RemoveReplicaResponse)(nil),        // 135: weir.api.v1.RemoveReplicaResponse
-	(*PromoteReplicaRequest)(nil),        // 136: weir.api.v1.PromoteReplicaRequest
-	(*PromoteReplicaResponse)(nil),       // 137: weir.api.v1.PromoteReplicaResponse
-	(*DemoteReplicaRequest)(nil),         // 138: weir.api.v1.DemoteReplicaRequest
-	(*DemoteReplicaResponse)(nil),        // 139: weir.api.v1.DemoteReplicaResponse
-	(*BackupRequest)(nil),                // 140: weir.api.v1.BackupRequest
-	(*BackupPart)(nil),                   // 141: weir.api.v1.BackupPart
-	(*JoinRequest)(nil),                  // 142: weir.api.v1.JoinRequest
-	(*JoinResponse)(nil),                 // 143: weir.api.v1.JoinResponse
-	(*WhoAmIRequest)(nil),                // 144: weir.api.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),               // 145: weir.api.v1.WhoAmIResponse
-	(*PoolRights)(nil),                   // 146: weir.api.v1.PoolRights
-	(*MayIRequest)(nil),                  // 147: weir.api.v1.MayIRequest
-	(*MayIResponse)(nil),                 // 148: weir.api.v1.MayIResponse
-	(*PoolACL)(nil),                      // 149: weir.api.v1.PoolACL
-	(*SubjectRight)(nil),                 // 150: weir.api.v1.SubjectRight
-	(*GroupsRequest)(nil),                // 151: weir.api.v1.GroupsRequest
-	(*GroupsResponse)(nil),               // 152: weir.api.v1.GroupsResponse
-	(*Group)(nil),                        // 153: weir.api.v1.Group
-	(*EditGroupRequest)(nil),             // 154: weir.api.v1.EditGroupRequest
-	(*EditGroupResponse)(nil),            // 155: weir.api.v1.EditGroupResponse
-	(*AccountsRequest)(nil),              // 156: weir.api.v1.AccountsRequest
-	(*AccountsResponse)(nil),             // 157: weir.api.v1.AccountsResponse
-	(*Accounts)(nil),                     // 158: weir.api.v1.Accounts
-	(*EditAccountsRequest)(nil),          // 159: weir.api.v1.EditAccountsRequest
-	(*EditAccountsResponse)(nil),         // 160: weir.api.v1.EditAccountsResponse
-	(*RevocationsRequest)(nil),           // 161: weir.api.v1.RevocationsRequest
-	(*RevocationsResponse)(nil),          // 162: weir.api.v1.RevocationsResponse
-	(*Revocation)(nil),                   // 163: weir.api.v1.Revocation
-	(*RevokeRequest)(nil),                // 164: weir.api.v1.RevokeRequest
-	(*RevokeResponse)(nil),               // 165: weir.api.v1.RevokeResponse
-	nil,                                  // 166: weir.api.v1.Error.AttributesEntry
-	nil,                                  // 167: weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	nil,                                  // 168: weir.api.v1.Operation.PreemptedOthersEntry
-	nil,                                  // 169: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                                  // 170: weir.api.v1.OperationEvent.AttributesEntry
-	nil,                                  // 171: weir.api.v1.JobStatistics.ValuesEntry
-	(*structpb.Struct)(nil),              // 172: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),        // 173: google.protobuf.Timestamp
-	(*structpb.Value)(nil),               // 174: google.protobuf.Value
+	(*NodeGrantsRequest)(nil),            // 112: weir.api.v1.NodeGrantsRequest
+	(*NodeGrantsResponse)(nil),           // 113: weir.api.v1.NodeGrantsResponse
+	(*NodeGrant)(nil),                    // 114: weir.api.v1.NodeGrant
+	(*EditNodeGrantRequest)(nil),         // 115: weir.api.v1.EditNodeGrantRequest
+	(*EditNodeGrantResponse)(nil),        // 116: weir.api.v1.EditNodeGrantResponse
+	(*Drain)(nil),                        // 117: weir.api.v1.Drain
+	(*Node)(nil),                         // 118: weir.api.v1.Node
+	(*FileCache)(nil),                    // 119: weir.api.v1.FileCache
+	(*ListNodesRequest)(nil),             // 120: weir.api.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),            // 121: weir.api.v1.ListNodesResponse
+	(*GetNodeRequest)(nil),               // 122: weir.api.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),              // 123: weir.api.v1.GetNodeResponse
+	(*DrainNodeRequest)(nil),             // 124: weir.api.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),            // 125: weir.api.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),           // 126: weir.api.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),          // 127: weir.api.v1.UndrainNodeResponse
+	(*RemoveNodeRequest)(nil),            // 128: weir.api.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),           // 129: weir.api.v1.RemoveNodeResponse
+	(*Member)(nil),                       // 130: weir.api.v1.Member
+	(*MembersRequest)(nil),               // 131: weir.api.v1.MembersRequest
+	(*MembersResponse)(nil),              // 132: weir.api.v1.MembersResponse
+	(*StatusRequest)(nil),                // 133: weir.api.v1.StatusRequest
+	(*StatusResponse)(nil),               // 134: weir.api.v1.StatusResponse
+	(*TransferRequest)(nil),              // 135: weir.api.v1.TransferRequest
+	(*TransferResponse)(nil),             // 136: weir.api.v1.TransferResponse
+	(*AddReplicaRequest)(nil),            // 137: weir.api.v1.AddReplicaRequest
+	(*AddReplicaResponse)(nil),           // 138: weir.api.v1.AddReplicaResponse
+	(*RemoveReplicaRequest)(nil),         // 139: weir.api.v1.RemoveReplicaRequest
+	(*RemoveReplicaResponse)(nil),        // 140: weir.api.v1.RemoveReplicaResponse
+	(*PromoteReplicaRequest)(nil),        // 141: weir.api.v1.PromoteReplicaRequest
+	(*PromoteReplicaResponse)(nil),       // 142: weir.api.v1.PromoteReplicaResponse
+	(*DemoteReplicaRequest)(nil),         // 143: weir.api.v1.DemoteReplicaRequest
+	(*DemoteReplicaResponse)(nil),        // 144: weir.api.v1.DemoteReplicaResponse
+	(*BackupRequest)(nil),                // 145: weir.api.v1.BackupRequest
+	(*BackupPart)(nil),                   // 146: weir.api.v1.BackupPart
+	(*JoinRequest)(nil),                  // 147: weir.api.v1.JoinRequest
+	(*JoinResponse)(nil),                 // 148: weir.api.v1.JoinResponse
+	(*WhoAmIRequest)(nil),                // 149: weir.api.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),               // 150: weir.api.v1.WhoAmIResponse
+	(*PoolRights)(nil),                   // 151: weir.api.v1.PoolRights
+	(*MayIRequest)(nil),                  // 152: weir.api.v1.MayIRequest
+	(*MayIResponse)(nil),                 // 153: weir.api.v1.MayIResponse
+	(*PoolACL)(nil),                      // 154: weir.api.v1.PoolACL
+	(*SubjectRight)(nil),                 // 155: weir.api.v1.SubjectRight
+	(*GroupsRequest)(nil),                // 156: weir.api.v1.GroupsRequest
+	(*GroupsResponse)(nil),               // 157: weir.api.v1.GroupsResponse
+	(*Group)(nil),                        // 158: weir.api.v1.Group
+	(*EditGroupRequest)(nil),             // 159: weir.api.v1.EditGroupRequest
+	(*EditGroupResponse)(nil),            // 160: weir.api.v1.EditGroupResponse
+	(*AccountsRequest)(nil),              // 161: weir.api.v1.AccountsRequest
+	(*AccountsResponse)(nil),             // 162: weir.api.v1.AccountsResponse
+	(*Accounts)(nil),                     // 163: weir.api.v1.Accounts
+	(*EditAccountsRequest)(nil),          // 164: weir.api.v1.EditAccountsRequest
+	(*EditAccountsResponse)(nil),         // 165: weir.api.v1.EditAccountsResponse
+	(*RevocationsRequest)(nil),           // 166: weir.api.v1.RevocationsRequest
+	(*RevocationsResponse)(nil),          // 167: weir.api.v1.RevocationsResponse
+	(*Revocation)(nil),                   // 168: weir.api.v1.Revocation
+	(*RevokeRequest)(nil),                // 169: weir.api.v1.RevokeRequest
+	(*RevokeResponse)(nil),               // 170: weir.api.v1.RevokeResponse
+	nil,                                  // 171: weir.api.v1.Error.AttributesEntry
+	nil,                                  // 172: weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	nil,                                  // 173: weir.api.v1.Operation.PreemptedOthersEntry
+	nil,                                  // 174: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                                  // 175: weir.api.v1.OperationEvent.AttributesEntry
+	nil,                                  // 176: weir.api.v1.JobStatistics.ValuesEntry
+	nil,                                  // 177: weir.api.v1.NodeGrant.MaxEntry
+	(*structpb.Struct)(nil),              // 178: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),        // 179: google.protobuf.Timestamp
+	(*structpb.Value)(nil),               // 180: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	166, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	171, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
 	4,   // 2: weir.api.v1.OperationStatisticsResponse.statistics:type_name -> weir.api.v1.Statistic
 	5,   // 3: weir.api.v1.OperationStatisticsResponse.advice:type_name -> weir.api.v1.MemoryAdvice
-	172, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	167, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	173, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	173, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	178, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	172, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	179, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	179, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	16,  // 8: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	16,  // 9: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 10: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	172, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	172, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	178, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	178, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
 	15,  // 13: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
 	14,  // 14: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
 	76,  // 15: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
-	168, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
+	173, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
 	11,  // 17: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
 	12,  // 18: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
 	13,  // 19: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
-	173, // 20: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
-	172, // 21: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	169, // 22: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	179, // 20: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
+	178, // 21: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	174, // 22: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
 	0,   // 23: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
 	18,  // 24: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
 	20,  // 25: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
@@ -12340,17 +12627,17 @@ var file_apipb_api_proto_depIdxs = []int32{
 	10,  // 33: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
 	37,  // 34: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
 	37,  // 35: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	173, // 36: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	173, // 37: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	179, // 36: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	179, // 37: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
 	45,  // 38: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	172, // 39: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	173, // 40: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	170, // 41: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	178, // 39: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	179, // 40: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	175, // 41: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
 	48,  // 42: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
 	52,  // 43: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
 	1,   // 44: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	173, // 45: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	173, // 46: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	179, // 45: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	179, // 46: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
 	0,   // 47: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
 	58,  // 48: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
 	57,  // 49: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
@@ -12358,203 +12645,211 @@ var file_apipb_api_proto_depIdxs = []int32{
 	54,  // 51: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
 	56,  // 52: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
 	55,  // 53: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
-	173, // 54: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	173, // 55: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	173, // 56: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
-	171, // 57: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
+	179, // 54: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	179, // 55: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	179, // 56: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
+	176, // 57: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
 	53,  // 58: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
 	53,  // 59: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	173, // 60: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	179, // 60: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
 	71,  // 61: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
-	173, // 62: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	179, // 62: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
 	76,  // 63: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	173, // 64: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	173, // 65: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	179, // 64: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	179, // 65: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
 	79,  // 66: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	173, // 67: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	179, // 67: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
 	0,   // 68: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
 	0,   // 69: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	172, // 70: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	172, // 71: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	178, // 70: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	178, // 71: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
 	0,   // 72: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
 	80,  // 73: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	172, // 74: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	178, // 74: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
 	80,  // 75: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
 	86,  // 76: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	172, // 77: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	178, // 77: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
 	80,  // 78: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
 	87,  // 79: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
 	88,  // 80: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	172, // 81: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	172, // 82: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	172, // 83: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	178, // 81: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	178, // 82: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	178, // 83: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
 	0,   // 84: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	173, // 85: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	179, // 85: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
 	90,  // 86: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
 	90,  // 87: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	172, // 88: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	172, // 89: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	173, // 90: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	172, // 91: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	178, // 88: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	178, // 89: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	179, // 90: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	178, // 91: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
 	105, // 92: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
 	107, // 93: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
 	109, // 94: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	172, // 95: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	178, // 95: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
 	106, // 96: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	172, // 97: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	178, // 97: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
 	0,   // 98: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
 	108, // 99: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	173, // 100: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	179, // 100: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
 	0,   // 101: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
 	0,   // 102: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	174, // 103: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	173, // 104: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	0,   // 105: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
-	0,   // 106: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	173, // 107: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	173, // 108: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
-	112, // 109: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
-	114, // 110: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
-	113, // 111: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	113, // 112: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	53,  // 113: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	125, // 114: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	125, // 115: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 116: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 117: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	113, // 118: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	125, // 119: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	146, // 120: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
-	150, // 121: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
-	153, // 122: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	173, // 123: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	158, // 124: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
-	173, // 125: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
-	163, // 126: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
-	173, // 127: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	173, // 128: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	163, // 129: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
-	6,   // 130: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 131: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 132: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	25,  // 133: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	27,  // 134: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	29,  // 135: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	31,  // 136: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	38,  // 137: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	40,  // 138: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	42,  // 139: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	47,  // 140: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	44,  // 141: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	33,  // 142: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	35,  // 143: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	2,   // 144: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	59,  // 145: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	61,  // 146: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	63,  // 147: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	65,  // 148: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	67,  // 149: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	50,  // 150: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	69,  // 151: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	72,  // 152: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	81,  // 153: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	83,  // 154: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	85,  // 155: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	77,  // 156: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	74,  // 157: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	91,  // 158: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	93,  // 159: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	95,  // 160: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	97,  // 161: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	99,  // 162: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	101, // 163: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	103, // 164: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	110, // 165: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	115, // 166: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	117, // 167: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	119, // 168: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	121, // 169: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	123, // 170: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	126, // 171: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	128, // 172: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	130, // 173: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	132, // 174: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	134, // 175: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	136, // 176: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	138, // 177: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	140, // 178: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	142, // 179: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	144, // 180: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	147, // 181: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	151, // 182: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	154, // 183: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	156, // 184: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
-	159, // 185: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
-	161, // 186: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
-	164, // 187: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
-	7,   // 188: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 189: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 190: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	26,  // 191: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	28,  // 192: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	30,  // 193: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	32,  // 194: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	39,  // 195: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	41,  // 196: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	43,  // 197: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	49,  // 198: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	46,  // 199: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	34,  // 200: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	36,  // 201: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	3,   // 202: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	60,  // 203: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	62,  // 204: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	64,  // 205: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	66,  // 206: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	68,  // 207: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	51,  // 208: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	70,  // 209: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	73,  // 210: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	82,  // 211: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	84,  // 212: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	89,  // 213: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	78,  // 214: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	75,  // 215: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	92,  // 216: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	94,  // 217: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	96,  // 218: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	98,  // 219: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	100, // 220: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	102, // 221: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	104, // 222: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	111, // 223: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	116, // 224: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	118, // 225: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	120, // 226: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	122, // 227: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	124, // 228: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	127, // 229: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	129, // 230: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	131, // 231: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	133, // 232: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	135, // 233: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	137, // 234: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	139, // 235: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	141, // 236: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	143, // 237: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	145, // 238: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	148, // 239: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	152, // 240: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	155, // 241: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	157, // 242: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
-	160, // 243: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
-	162, // 244: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
-	165, // 245: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
-	188, // [188:246] is the sub-list for method output_type
-	130, // [130:188] is the sub-list for method input_type
-	130, // [130:130] is the sub-list for extension type_name
-	130, // [130:130] is the sub-list for extension extendee
-	0,   // [0:130] is the sub-list for field type_name
+	180, // 103: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	114, // 104: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
+	177, // 105: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
+	179, // 106: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
+	114, // 107: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
+	179, // 108: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	0,   // 109: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
+	0,   // 110: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
+	179, // 111: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	179, // 112: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	117, // 113: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
+	119, // 114: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
+	118, // 115: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
+	118, // 116: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	53,  // 117: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	130, // 118: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	130, // 119: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 120: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 121: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	118, // 122: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	130, // 123: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	151, // 124: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
+	155, // 125: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
+	158, // 126: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
+	179, // 127: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	163, // 128: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
+	179, // 129: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	168, // 130: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	179, // 131: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	179, // 132: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	168, // 133: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 134: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 135: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 136: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	25,  // 137: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	27,  // 138: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	29,  // 139: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	31,  // 140: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	38,  // 141: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	40,  // 142: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	42,  // 143: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	47,  // 144: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	44,  // 145: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	33,  // 146: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	35,  // 147: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	2,   // 148: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	59,  // 149: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	61,  // 150: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	63,  // 151: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	65,  // 152: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	67,  // 153: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	50,  // 154: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	69,  // 155: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	72,  // 156: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	81,  // 157: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	83,  // 158: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	85,  // 159: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	77,  // 160: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	74,  // 161: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	91,  // 162: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	93,  // 163: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	95,  // 164: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	97,  // 165: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	99,  // 166: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	101, // 167: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	103, // 168: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	110, // 169: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	120, // 170: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	122, // 171: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	124, // 172: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	126, // 173: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	128, // 174: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	112, // 175: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
+	115, // 176: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
+	131, // 177: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	133, // 178: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	135, // 179: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	137, // 180: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	139, // 181: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	141, // 182: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	143, // 183: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	145, // 184: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	147, // 185: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	149, // 186: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	152, // 187: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	156, // 188: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	159, // 189: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	161, // 190: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
+	164, // 191: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
+	166, // 192: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	169, // 193: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	7,   // 194: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 195: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 196: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	26,  // 197: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	28,  // 198: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	30,  // 199: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	32,  // 200: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	39,  // 201: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	41,  // 202: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	43,  // 203: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	49,  // 204: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	46,  // 205: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	34,  // 206: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	36,  // 207: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	3,   // 208: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	60,  // 209: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	62,  // 210: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	64,  // 211: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	66,  // 212: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	68,  // 213: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	51,  // 214: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	70,  // 215: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	73,  // 216: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	82,  // 217: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	84,  // 218: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	89,  // 219: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	78,  // 220: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	75,  // 221: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	92,  // 222: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	94,  // 223: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	96,  // 224: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	98,  // 225: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	100, // 226: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	102, // 227: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	104, // 228: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	111, // 229: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	121, // 230: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	123, // 231: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	125, // 232: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	127, // 233: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	129, // 234: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	113, // 235: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
+	116, // 236: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
+	132, // 237: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	134, // 238: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	136, // 239: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	138, // 240: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	140, // 241: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	142, // 242: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	144, // 243: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	146, // 244: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	148, // 245: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	150, // 246: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	153, // 247: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	157, // 248: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	160, // 249: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	162, // 250: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
+	165, // 251: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
+	167, // 252: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	170, // 253: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	194, // [194:254] is the sub-list for method output_type
+	134, // [134:194] is the sub-list for method input_type
+	134, // [134:134] is the sub-list for extension type_name
+	134, // [134:134] is the sub-list for extension extendee
+	0,   // [0:134] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -12582,7 +12877,7 @@ func file_apipb_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   172,
+			NumMessages:   178,
 			NumExtensions: 0,
 			NumServices:   9,
 		},

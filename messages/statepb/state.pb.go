@@ -5634,7 +5634,8 @@ type Limits struct {
 	// What the pools of a tree take, with its options, and those of all trees.
 	PoolBytesPerTree int64 `protobuf:"varint,14,opt,name=pool_bytes_per_tree,json=poolBytesPerTree,proto3" json:"pool_bytes_per_tree,omitempty"`
 	PoolBytes        int64 `protobuf:"varint,15,opt,name=pool_bytes,json=poolBytes,proto3" json:"pool_bytes,omitempty"`
-	// How many subjects may have grants of accounts. 0 in logs and snapshots of old, where everyone
+	// How many subjects may have grants of accounts, and how many grants of nodes there may be. 0 in
+	// logs and snapshots of old, where everyone
 	// may have jobs run as any account.
 	ByGrant       int32 `protobuf:"varint,13,opt,name=by_grant,json=byGrant,proto3" json:"by_grant,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -5795,6 +5796,7 @@ type Record struct {
 	//	*Record_Revocation
 	//	*Record_Piece
 	//	*Record_Accounts
+	//	*Record_NodeGrant
 	Record        isRecord_Record `protobuf_oneof:"record"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5963,6 +5965,15 @@ func (x *Record) GetAccounts() *Accounts {
 	return nil
 }
 
+func (x *Record) GetNodeGrant() *NodeGrant {
+	if x != nil {
+		if x, ok := x.Record.(*Record_NodeGrant); ok {
+			return x.NodeGrant
+		}
+	}
+	return nil
+}
+
 type isRecord_Record interface {
 	isRecord_Record()
 }
@@ -6024,6 +6035,10 @@ type Record_Accounts struct {
 	Accounts *Accounts `protobuf:"bytes,14,opt,name=accounts,proto3,oneof"`
 }
 
+type Record_NodeGrant struct {
+	NodeGrant *NodeGrant `protobuf:"bytes,15,opt,name=node_grant,json=nodeGrant,proto3,oneof"`
+}
+
 func (*Record_Header) isRecord_Record() {}
 
 func (*Record_Tree) isRecord_Record() {}
@@ -6051,6 +6066,8 @@ func (*Record_Revocation) isRecord_Record() {}
 func (*Record_Piece) isRecord_Record() {}
 
 func (*Record_Accounts) isRecord_Record() {}
+
+func (*Record_NodeGrant) isRecord_Record() {}
 
 // Revocation is certificates that are no longer accepted: one by its serial number, or all of a
 // role and name that were issued before a moment.
@@ -6289,6 +6306,79 @@ func (x *Accounts) GetModifiedTime() *timestamppb.Timestamp {
 	return nil
 }
 
+// NodeGrant is what agents of nodes may claim.
+type NodeGrant struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names of nodes, with * for any text, ? for any character and [a-c] for one of several.
+	Pattern string `protobuf:"bytes,1,opt,name=pattern,proto3" json:"pattern,omitempty"`
+	// Sorted.
+	Tags []string `protobuf:"bytes,2,rep,name=tags,proto3" json:"tags,omitempty"`
+	// The most of a resource, by its name: cpu in hundredths of a core, memory in bytes. What is not
+	// here is not bounded.
+	Max           map[string]int64       `protobuf:"bytes,3,rep,name=max,proto3" json:"max,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	ModifiedTime  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=modified_time,json=modifiedTime,proto3" json:"modified_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeGrant) Reset() {
+	*x = NodeGrant{}
+	mi := &file_statepb_state_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeGrant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeGrant) ProtoMessage() {}
+
+func (x *NodeGrant) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeGrant.ProtoReflect.Descriptor instead.
+func (*NodeGrant) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{61}
+}
+
+func (x *NodeGrant) GetPattern() string {
+	if x != nil {
+		return x.Pattern
+	}
+	return ""
+}
+
+func (x *NodeGrant) GetTags() []string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
+func (x *NodeGrant) GetMax() map[string]int64 {
+	if x != nil {
+		return x.Max
+	}
+	return nil
+}
+
+func (x *NodeGrant) GetModifiedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ModifiedTime
+	}
+	return nil
+}
+
 // RecordPiece is a part of a record that is too large to be written at once. The data of the
 // pieces, up to the last one, are the record.
 type RecordPiece struct {
@@ -6301,7 +6391,7 @@ type RecordPiece struct {
 
 func (x *RecordPiece) Reset() {
 	*x = RecordPiece{}
-	mi := &file_statepb_state_proto_msgTypes[61]
+	mi := &file_statepb_state_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6313,7 +6403,7 @@ func (x *RecordPiece) String() string {
 func (*RecordPiece) ProtoMessage() {}
 
 func (x *RecordPiece) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[61]
+	mi := &file_statepb_state_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6326,7 +6416,7 @@ func (x *RecordPiece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordPiece.ProtoReflect.Descriptor instead.
 func (*RecordPiece) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{61}
+	return file_statepb_state_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *RecordPiece) GetData() []byte {
@@ -6352,7 +6442,7 @@ type Archive struct {
 
 func (x *Archive) Reset() {
 	*x = Archive{}
-	mi := &file_statepb_state_proto_msgTypes[62]
+	mi := &file_statepb_state_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6364,7 +6454,7 @@ func (x *Archive) String() string {
 func (*Archive) ProtoMessage() {}
 
 func (x *Archive) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[62]
+	mi := &file_statepb_state_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6377,7 +6467,7 @@ func (x *Archive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Archive.ProtoReflect.Descriptor instead.
 func (*Archive) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{62}
+	return file_statepb_state_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Archive) GetOperationIds() []string {
@@ -6400,7 +6490,7 @@ type SnapshotFooter struct {
 
 func (x *SnapshotFooter) Reset() {
 	*x = SnapshotFooter{}
-	mi := &file_statepb_state_proto_msgTypes[63]
+	mi := &file_statepb_state_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6412,7 +6502,7 @@ func (x *SnapshotFooter) String() string {
 func (*SnapshotFooter) ProtoMessage() {}
 
 func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[63]
+	mi := &file_statepb_state_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6425,7 +6515,7 @@ func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotFooter.ProtoReflect.Descriptor instead.
 func (*SnapshotFooter) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{63}
+	return file_statepb_state_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *SnapshotFooter) GetRecords() uint64 {
@@ -7042,7 +7132,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x13pool_bytes_per_tree\x18\x0e \x01(\x03R\x10poolBytesPerTree\x12\x1d\n" +
 	"\n" +
 	"pool_bytes\x18\x0f \x01(\x03R\tpoolBytes\x12\x19\n" +
-	"\bby_grant\x18\r \x01(\x05R\abyGrant\"\xfc\x05\n" +
+	"\bby_grant\x18\r \x01(\x05R\abyGrant\"\xb7\x06\n" +
 	"\x06Record\x127\n" +
 	"\x06header\x18\x01 \x01(\v2\x1d.weir.state.v1.SnapshotHeaderH\x00R\x06header\x12-\n" +
 	"\x04tree\x18\x02 \x01(\v2\x17.weir.state.v1.PoolTreeH\x00R\x04tree\x128\n" +
@@ -7062,7 +7152,9 @@ const file_statepb_state_proto_rawDesc = "" +
 	"revocation\x18\f \x01(\v2\x19.weir.state.v1.RevocationH\x00R\n" +
 	"revocation\x122\n" +
 	"\x05piece\x18\r \x01(\v2\x1a.weir.state.v1.RecordPieceH\x00R\x05piece\x125\n" +
-	"\baccounts\x18\x0e \x01(\v2\x17.weir.state.v1.AccountsH\x00R\baccountsB\b\n" +
+	"\baccounts\x18\x0e \x01(\v2\x17.weir.state.v1.AccountsH\x00R\baccounts\x129\n" +
+	"\n" +
+	"node_grant\x18\x0f \x01(\v2\x18.weir.state.v1.NodeGrantH\x00R\tnodeGrantB\b\n" +
 	"\x06record\"\xe9\x01\n" +
 	"\n" +
 	"Revocation\x12\x16\n" +
@@ -7082,7 +7174,15 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\baccounts\x18\x02 \x03(\tR\baccounts\x12\x16\n" +
 	"\x06groups\x18\x03 \x03(\tR\x06groups\x12%\n" +
 	"\x0eisolation_none\x18\x04 \x01(\bR\risolationNone\x12?\n" +
-	"\rmodified_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\"5\n" +
+	"\rmodified_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\"\xe7\x01\n" +
+	"\tNodeGrant\x12\x18\n" +
+	"\apattern\x18\x01 \x01(\tR\apattern\x12\x12\n" +
+	"\x04tags\x18\x02 \x03(\tR\x04tags\x123\n" +
+	"\x03max\x18\x03 \x03(\v2!.weir.state.v1.NodeGrant.MaxEntryR\x03max\x12?\n" +
+	"\rmodified_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\x1a6\n" +
+	"\bMaxEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"5\n" +
 	"\vRecordPiece\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\bR\x04last\".\n" +
@@ -7104,7 +7204,7 @@ func file_statepb_state_proto_rawDescGZIP() []byte {
 	return file_statepb_state_proto_rawDescData
 }
 
-var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
+var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 77)
 var file_statepb_state_proto_goTypes = []any{
 	(*Resources)(nil),             // 0: weir.state.v1.Resources
 	(*OperationSpec)(nil),         // 1: weir.state.v1.OperationSpec
@@ -7167,34 +7267,36 @@ var file_statepb_state_proto_goTypes = []any{
 	(*Revocation)(nil),            // 58: weir.state.v1.Revocation
 	(*Group)(nil),                 // 59: weir.state.v1.Group
 	(*Accounts)(nil),              // 60: weir.state.v1.Accounts
-	(*RecordPiece)(nil),           // 61: weir.state.v1.RecordPiece
-	(*Archive)(nil),               // 62: weir.state.v1.Archive
-	(*SnapshotFooter)(nil),        // 63: weir.state.v1.SnapshotFooter
-	nil,                           // 64: weir.state.v1.OperationSpec.OptionsPerTreeEntry
-	nil,                           // 65: weir.state.v1.TaskSpec.EnvironmentEntry
-	nil,                           // 66: weir.state.v1.Error.AttributesEntry
-	nil,                           // 67: weir.state.v1.OperationEvent.AttributesEntry
-	nil,                           // 68: weir.state.v1.Operation.PreemptedOthersEntry
-	nil,                           // 69: weir.state.v1.Task.AttemptsEntry
-	nil,                           // 70: weir.state.v1.Task.ReservesEntry
-	nil,                           // 71: weir.state.v1.Task.SlicesEntry
-	nil,                           // 72: weir.state.v1.Task.FailuresEntry
-	nil,                           // 73: weir.state.v1.JobCounters.AbortedByReasonEntry
-	nil,                           // 74: weir.state.v1.JobStatistics.ValuesEntry
-	(*durationpb.Duration)(nil),   // 75: google.protobuf.Duration
-	(*structpb.Struct)(nil),       // 76: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 77: google.protobuf.Timestamp
+	(*NodeGrant)(nil),             // 61: weir.state.v1.NodeGrant
+	(*RecordPiece)(nil),           // 62: weir.state.v1.RecordPiece
+	(*Archive)(nil),               // 63: weir.state.v1.Archive
+	(*SnapshotFooter)(nil),        // 64: weir.state.v1.SnapshotFooter
+	nil,                           // 65: weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	nil,                           // 66: weir.state.v1.TaskSpec.EnvironmentEntry
+	nil,                           // 67: weir.state.v1.Error.AttributesEntry
+	nil,                           // 68: weir.state.v1.OperationEvent.AttributesEntry
+	nil,                           // 69: weir.state.v1.Operation.PreemptedOthersEntry
+	nil,                           // 70: weir.state.v1.Task.AttemptsEntry
+	nil,                           // 71: weir.state.v1.Task.ReservesEntry
+	nil,                           // 72: weir.state.v1.Task.SlicesEntry
+	nil,                           // 73: weir.state.v1.Task.FailuresEntry
+	nil,                           // 74: weir.state.v1.JobCounters.AbortedByReasonEntry
+	nil,                           // 75: weir.state.v1.JobStatistics.ValuesEntry
+	nil,                           // 76: weir.state.v1.NodeGrant.MaxEntry
+	(*durationpb.Duration)(nil),   // 77: google.protobuf.Duration
+	(*structpb.Struct)(nil),       // 78: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 79: google.protobuf.Timestamp
 }
 var file_statepb_state_proto_depIdxs = []int32{
-	75,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
+	77,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
 	4,   // 1: weir.state.v1.OperationSpec.tasks:type_name -> weir.state.v1.TaskSpec
-	76,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
-	64,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	78,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
+	65,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
 	6,   // 4: weir.state.v1.OperationSpec.map:type_name -> weir.state.v1.MapSpec
 	3,   // 5: weir.state.v1.OperationSpec.acl:type_name -> weir.state.v1.OperationRights
 	2,   // 6: weir.state.v1.OperationSpec.vault:type_name -> weir.state.v1.Vault
-	65,  // 7: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
-	75,  // 8: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
+	66,  // 7: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
+	77,  // 8: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
 	7,   // 9: weir.state.v1.TaskSpec.memory:type_name -> weir.state.v1.MemorySpec
 	8,   // 10: weir.state.v1.TaskSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
 	9,   // 11: weir.state.v1.TaskSpec.files:type_name -> weir.state.v1.FileSpec
@@ -7202,27 +7304,27 @@ var file_statepb_state_proto_depIdxs = []int32{
 	11,  // 13: weir.state.v1.TaskSpec.gang:type_name -> weir.state.v1.GangSpec
 	5,   // 14: weir.state.v1.TaskSpec.readiness:type_name -> weir.state.v1.Readiness
 	28,  // 15: weir.state.v1.TaskSpec.cookies:type_name -> weir.state.v1.Interval
-	75,  // 16: weir.state.v1.Readiness.period:type_name -> google.protobuf.Duration
-	75,  // 17: weir.state.v1.Readiness.timeout:type_name -> google.protobuf.Duration
+	77,  // 16: weir.state.v1.Readiness.period:type_name -> google.protobuf.Duration
+	77,  // 17: weir.state.v1.Readiness.timeout:type_name -> google.protobuf.Duration
 	13,  // 18: weir.state.v1.Slices.slices:type_name -> weir.state.v1.Slice
-	77,  // 19: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
+	79,  // 19: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
 	14,  // 20: weir.state.v1.Input.files:type_name -> weir.state.v1.InputFile
-	77,  // 21: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
+	79,  // 21: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
 	13,  // 22: weir.state.v1.JobInput.processed:type_name -> weir.state.v1.Slice
 	13,  // 23: weir.state.v1.JobInput.rest:type_name -> weir.state.v1.Slice
 	21,  // 24: weir.state.v1.TaskMemory.samples:type_name -> weir.state.v1.MemorySample
 	20,  // 25: weir.state.v1.TaskMemory.reserve:type_name -> weir.state.v1.JobReserve
 	20,  // 26: weir.state.v1.CookieReserve.reserve:type_name -> weir.state.v1.JobReserve
-	77,  // 27: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	79,  // 27: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
 	28,  // 28: weir.state.v1.Gang.completed:type_name -> weir.state.v1.Interval
-	76,  // 29: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	66,  // 30: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
+	78,  // 29: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	67,  // 30: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
 	29,  // 31: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
-	77,  // 32: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	67,  // 33: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
+	79,  // 32: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	68,  // 33: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
 	1,   // 34: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
-	77,  // 35: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	77,  // 36: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	79,  // 35: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	79,  // 36: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	30,  // 37: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
 	31,  // 38: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
 	33,  // 39: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
@@ -7231,7 +7333,7 @@ var file_statepb_state_proto_depIdxs = []int32{
 	27,  // 42: weir.state.v1.Operation.trees:type_name -> weir.state.v1.OperationTree
 	39,  // 43: weir.state.v1.Operation.stop:type_name -> weir.state.v1.StopOrder
 	43,  // 44: weir.state.v1.Operation.waste:type_name -> weir.state.v1.Waste
-	68,  // 45: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
+	69,  // 45: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
 	15,  // 46: weir.state.v1.Operation.input:type_name -> weir.state.v1.Input
 	16,  // 47: weir.state.v1.Operation.output:type_name -> weir.state.v1.Output
 	29,  // 48: weir.state.v1.Operation.given_up_error:type_name -> weir.state.v1.Error
@@ -7240,36 +7342,36 @@ var file_statepb_state_proto_depIdxs = []int32{
 	0,   // 51: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
 	36,  // 52: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
 	37,  // 53: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
-	69,  // 54: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
+	70,  // 54: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
 	22,  // 55: weir.state.v1.Task.memory:type_name -> weir.state.v1.TaskMemory
-	70,  // 56: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
+	71,  // 56: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
 	25,  // 57: weir.state.v1.Task.statistics:type_name -> weir.state.v1.Aggregate
-	71,  // 58: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
+	72,  // 58: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
 	34,  // 59: weir.state.v1.Task.parts:type_name -> weir.state.v1.CompletedPart
 	26,  // 60: weir.state.v1.Task.gang:type_name -> weir.state.v1.Gang
 	35,  // 61: weir.state.v1.Task.input:type_name -> weir.state.v1.InputProgress
 	19,  // 62: weir.state.v1.Task.skipped:type_name -> weir.state.v1.SkippedRecord
-	72,  // 63: weir.state.v1.Task.failures:type_name -> weir.state.v1.Task.FailuresEntry
+	73,  // 63: weir.state.v1.Task.failures:type_name -> weir.state.v1.Task.FailuresEntry
 	28,  // 64: weir.state.v1.Task.given_up:type_name -> weir.state.v1.Interval
 	28,  // 65: weir.state.v1.Task.failed:type_name -> weir.state.v1.Interval
 	13,  // 66: weir.state.v1.CompletedPart.slices:type_name -> weir.state.v1.Slice
 	18,  // 67: weir.state.v1.CompletedPart.output:type_name -> weir.state.v1.JobOutput
-	73,  // 68: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
+	74,  // 68: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
 	0,   // 69: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
-	77,  // 70: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
+	79,  // 70: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
 	39,  // 71: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
 	20,  // 72: weir.state.v1.Allocation.reserve:type_name -> weir.state.v1.JobReserve
-	77,  // 73: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
+	79,  // 73: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
 	40,  // 74: weir.state.v1.StopOrder.preempted_for:type_name -> weir.state.v1.Beneficiary
-	77,  // 75: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
-	77,  // 76: weir.state.v1.StopOrder.held_until:type_name -> google.protobuf.Timestamp
+	79,  // 75: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
+	79,  // 76: weir.state.v1.StopOrder.held_until:type_name -> google.protobuf.Timestamp
 	0,   // 77: weir.state.v1.Beneficiary.resources:type_name -> weir.state.v1.Resources
 	40,  // 78: weir.state.v1.Claim.beneficiary:type_name -> weir.state.v1.Beneficiary
-	77,  // 79: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
-	77,  // 80: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
+	79,  // 79: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
+	79,  // 80: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
 	29,  // 81: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
-	77,  // 82: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
-	77,  // 83: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
+	79,  // 82: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
+	79,  // 83: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
 	45,  // 84: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
 	39,  // 85: weir.state.v1.FinishedJob.stop:type_name -> weir.state.v1.StopOrder
 	21,  // 86: weir.state.v1.FinishedJob.sample:type_name -> weir.state.v1.MemorySample
@@ -7279,59 +7381,62 @@ var file_statepb_state_proto_depIdxs = []int32{
 	12,  // 90: weir.state.v1.FinishedJob.split:type_name -> weir.state.v1.Slices
 	19,  // 91: weir.state.v1.FinishedJob.skipped:type_name -> weir.state.v1.SkippedRecord
 	20,  // 92: weir.state.v1.FinishedJob.reserve:type_name -> weir.state.v1.JobReserve
-	74,  // 93: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
+	75,  // 93: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
 	0,   // 94: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
-	77,  // 95: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	77,  // 96: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
+	79,  // 95: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	79,  // 96: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
 	47,  // 97: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
-	77,  // 98: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
-	77,  // 99: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	77,  // 100: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
-	77,  // 101: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
-	76,  // 102: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
+	79,  // 98: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
+	79,  // 99: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	79,  // 100: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
+	79,  // 101: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
+	78,  // 102: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
 	48,  // 103: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
-	76,  // 104: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
-	77,  // 105: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
-	77,  // 106: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
+	78,  // 104: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
+	79,  // 105: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
+	79,  // 106: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
 	53,  // 107: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
-	77,  // 108: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
+	79,  // 108: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
 	43,  // 109: weir.state.v1.PoolTree.waste:type_name -> weir.state.v1.Waste
 	50,  // 110: weir.state.v1.PoolTree.clocks:type_name -> weir.state.v1.StarvationClock
 	51,  // 111: weir.state.v1.PoolTree.age:type_name -> weir.state.v1.PreemptionAge
-	77,  // 112: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
-	77,  // 113: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
+	79,  // 112: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
+	79,  // 113: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
 	52,  // 114: weir.state.v1.PreemptionAge.takings:type_name -> weir.state.v1.Taking
 	0,   // 115: weir.state.v1.Taking.usage:type_name -> weir.state.v1.Resources
-	77,  // 116: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
+	79,  // 116: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
 	54,  // 117: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
-	77,  // 118: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
+	79,  // 118: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
 	56,  // 119: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
 	55,  // 120: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
 	49,  // 121: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
 	32,  // 122: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
 	38,  // 123: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
 	46,  // 124: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
-	62,  // 125: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
-	63,  // 126: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
+	63,  // 125: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
+	64,  // 126: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
 	24,  // 127: weir.state.v1.Record.profile:type_name -> weir.state.v1.MemoryProfile
 	41,  // 128: weir.state.v1.Record.claim:type_name -> weir.state.v1.Claim
 	42,  // 129: weir.state.v1.Record.rate:type_name -> weir.state.v1.PreemptionRate
 	59,  // 130: weir.state.v1.Record.group:type_name -> weir.state.v1.Group
 	58,  // 131: weir.state.v1.Record.revocation:type_name -> weir.state.v1.Revocation
-	61,  // 132: weir.state.v1.Record.piece:type_name -> weir.state.v1.RecordPiece
+	62,  // 132: weir.state.v1.Record.piece:type_name -> weir.state.v1.RecordPiece
 	60,  // 133: weir.state.v1.Record.accounts:type_name -> weir.state.v1.Accounts
-	77,  // 134: weir.state.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	77,  // 135: weir.state.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	77,  // 136: weir.state.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	77,  // 137: weir.state.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
-	76,  // 138: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
-	23,  // 139: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
-	12,  // 140: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
-	141, // [141:141] is the sub-list for method output_type
-	141, // [141:141] is the sub-list for method input_type
-	141, // [141:141] is the sub-list for extension type_name
-	141, // [141:141] is the sub-list for extension extendee
-	0,   // [0:141] is the sub-list for field type_name
+	61,  // 134: weir.state.v1.Record.node_grant:type_name -> weir.state.v1.NodeGrant
+	79,  // 135: weir.state.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	79,  // 136: weir.state.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	79,  // 137: weir.state.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	79,  // 138: weir.state.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	76,  // 139: weir.state.v1.NodeGrant.max:type_name -> weir.state.v1.NodeGrant.MaxEntry
+	79,  // 140: weir.state.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
+	78,  // 141: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
+	23,  // 142: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
+	12,  // 143: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
+	144, // [144:144] is the sub-list for method output_type
+	144, // [144:144] is the sub-list for method input_type
+	144, // [144:144] is the sub-list for extension type_name
+	144, // [144:144] is the sub-list for extension extendee
+	0,   // [0:144] is the sub-list for field type_name
 }
 
 func init() { file_statepb_state_proto_init() }
@@ -7357,6 +7462,7 @@ func file_statepb_state_proto_init() {
 		(*Record_Revocation)(nil),
 		(*Record_Piece)(nil),
 		(*Record_Accounts)(nil),
+		(*Record_NodeGrant)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -7364,7 +7470,7 @@ func file_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_statepb_state_proto_rawDesc), len(file_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   75,
+			NumMessages:   77,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

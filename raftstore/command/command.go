@@ -75,6 +75,7 @@ var kinds = [...]struct {
 	37: {"edit_group", (*commandpb.EditGroup)(nil)},
 	38: {"revoke", (*commandpb.Revoke)(nil)},
 	39: {"edit_accounts", (*commandpb.EditAccounts)(nil)},
+	40: {"edit_node_grant", (*commandpb.EditNodeGrant)(nil)},
 }
 
 // byMessage finds a kind by the full name of its message.

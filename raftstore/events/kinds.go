@@ -45,6 +45,7 @@ const (
 	NodeUndrained = "node_undrained"
 	NodeRemoved   = "node_removed"
 	NodeMoved     = "node_moved"
+	NodeRefused   = "node_refused"
 )
 
 // kinds lists all kinds, in the order of the documentation.
@@ -54,7 +55,7 @@ var kinds = []string{
 	ReserveMoved, GangIncarnation, RecordSkipped, OutputPublished, ProfileSaved, ProfileRemoved,
 	JobStarted, JobPreempted, JobInterrupted, JobStopping, JobCompleted, JobFailed, JobAborted,
 	TreeCreated, TreeChanged, TreeRemoved, TreeDefault, PoolCreated, PoolChanged, PoolRenamed, PoolRemoved,
-	NodeOnline, NodeOffline, NodeDrained, NodeUndrained, NodeRemoved, NodeMoved,
+	NodeOnline, NodeOffline, NodeDrained, NodeUndrained, NodeRemoved, NodeRefused, NodeMoved,
 }
 
 // Kinds returns all kinds of events.

@@ -108,6 +108,8 @@ func (c *telling) tell(event state.Event) {
 		c.nodeChanged(e)
 	case state.NodeRemoved:
 		c.nodeRemoved(e)
+	case state.NodeRefused:
+		c.add(&eventpb.Event{Kind: NodeRefused, Node: string(e.ID), Tree: c.nodes[string(e.ID)], User: c.user(), Message: e.Reason})
 	default:
 		c.tellWork(event)
 	}

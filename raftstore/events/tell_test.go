@@ -193,6 +193,8 @@ func lifeOfTrees(t *testing.T) []step {
 	t.Helper()
 	return []step{
 		{&commandpb.SetNodeOffline{Term: 1, Node: "n1", Incarnation: 1, Reason: "silent"}, "node_offline node=n1 tree=default"},
+		{&commandpb.EditNodeGrant{Grant: &statepb.NodeGrant{Pattern: "x"}, User: "oda", Force: true}, "node_refused node=n1 tree=default user=oda"},
+		{&commandpb.EditNodeGrant{Grant: &statepb.NodeGrant{Pattern: "x"}, Disallow: true}, ""},
 		{&commandpb.EditTree{Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Remove{Remove: "shop"}}}}, "pool_removed pool=shop tree=default to=<Root>"},
 		{&commandpb.EditTree{User: "oda", Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Options{Options: structOf(t, map[string]any{"nodes_filter": "cpu"})}}}},
 			"node_moved node=n1 from=default; tree_changed tree=default user=oda {nodes_filter:cpu}"},

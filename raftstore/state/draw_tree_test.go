@@ -112,6 +112,19 @@ func (g generator) editAccounts() proto.Message {
 	return m
 }
 
+func (g generator) editNodeGrant() proto.Message {
+	grant := &statepb.NodeGrant{Pattern: g.one([]string{"*", "n*", "n1", "[", "n[12]"}, "pattern")}
+	for _, tag := range []string{"gpu", "big"} {
+		if g.mostly() {
+			grant.Tags = append(grant.Tags, tag)
+		}
+	}
+	if g.pick(4, "max") == 0 {
+		grant.Max = map[string]int64{"user_slots": int64(g.pick(9, "slots"))}
+	}
+	return &commandpb.EditNodeGrant{Grant: grant, Disallow: g.pick(2, "disallow") == 0, Force: g.pick(2, "force") == 0}
+}
+
 func (g generator) createTree() proto.Message {
 	return &commandpb.CreateTree{Tree: g.one([]string{"gpu", "big", "a/b"}, "tree"), Options: optionsOf(map[string]any{"nodes_filter": g.filter()})}
 }

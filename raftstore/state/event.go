@@ -110,6 +110,13 @@ type NodeRemoved struct {
 	ID scheduling.NodeID
 }
 
+// NodeRefused says that a registered node may no longer claim what it does.
+type NodeRefused struct {
+	ID scheduling.NodeID
+	// Reason is a text for people.
+	Reason string
+}
+
 // ReserveMoved says that the next jobs of a task get another memory reserve.
 type ReserveMoved struct {
 	ID   scheduling.OperationID
@@ -177,3 +184,4 @@ func (OperationArchived) event()  {}
 func (TreeChanged) event()        {}
 func (NodeChanged) event()        {}
 func (NodeRemoved) event()        {}
+func (NodeRefused) event()        {}

@@ -81,6 +81,7 @@ var handlers = byMessage(
 	asked(operators[*commandpb.EditGroup]("change groups"), anyone(ofAccess, accessChange.editGroup)),
 	asked(operators[*commandpb.Revoke]("revoke certificates"), anyone(ofAccess, accessChange.revoke)),
 	asked(operators[*commandpb.EditAccounts]("give accounts"), anyone(ofAccess, accessChange.editAccounts)),
+	asked(operators[*commandpb.EditNodeGrant]("change what nodes may claim"), anyone(ofAccess, accessChange.editNodeGrant)),
 )
 
 // handler carries out one kind of command.

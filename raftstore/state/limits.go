@@ -53,7 +53,8 @@ func DefaultLimits() *statepb.Limits {
 	}
 }
 
-// maxGrants is the limit of subjects with grants of accounts that the leader of a term sets.
+// maxGrants is the limit of subjects with grants of accounts, and of grants of nodes, that the leader of
+// a term sets.
 const maxGrants = 1000
 
 // WithGrants returns limits with the rule that accounts of the machines need a grant, as the leader of

@@ -66,6 +66,9 @@ func (c nodeChange) registerNode(m *commandpb.RegisterNode) *refusal {
 	if err := cmp.Or(checkResources(m.GetNode().GetResources()), checkPorts(m.GetNode())); err != nil {
 		return refuse(CodeInvalidCommand, "register node %q: %v", id, err)
 	}
+	if why := RightsIn(c.State).NodeRefusal(m.GetNode()); why != "" {
+		return refuse(CodeNodeNotGranted, "register node %q: %s", id, why)
+	}
 	n, known := c.nodes[id]
 	if known && m.GetNode().GetIncarnation() < n.record.GetIncarnation() {
 		return refuse(CodeStaleIncarnation, "register node %q: incarnation %d has ended, the current one is %d: "+

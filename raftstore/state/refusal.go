@@ -37,6 +37,15 @@ const (
 	// CodeTooManyGrants: the cluster has reached the limit of grants.
 	CodeTooManyGrants = "too_many_grants"
 
+	// CodeInvalidNodeGrant: the grant has an invalid pattern, tag or resource.
+	CodeInvalidNodeGrant = "invalid_node_grant"
+	// CodeUnknownNodeGrant: there is no grant of the pattern.
+	CodeUnknownNodeGrant = "unknown_node_grant"
+	// CodeNodesRefused: registered nodes would be refused.
+	CodeNodesRefused = "nodes_refused"
+	// CodeNodeNotGranted: the node claims more than grants give it.
+	CodeNodeNotGranted = "node_not_granted"
+
 	// CodeInvalidRevocation: the revocation names no certificates, or too much.
 	CodeInvalidRevocation = "invalid_revocation"
 	// CodeUnknownRevocation: there is no such revocation to lift.

@@ -55,6 +55,8 @@ func (r *Restorer) add(record *statepb.Record) error {
 		return add(r.state.revocations, "revocation", revocationKey(m.Revocation), m.Revocation)
 	case *statepb.Record_Accounts:
 		return add(r.state.accounts, "accounts of subject", m.Accounts.GetSubject(), m.Accounts)
+	case *statepb.Record_NodeGrant:
+		return add(r.state.nodeGrants, "grant of nodes", m.NodeGrant.GetPattern(), m.NodeGrant)
 	case *statepb.Record_Operation:
 		return r.addOperation(m.Operation)
 	case *statepb.Record_Allocation:

@@ -56,6 +56,8 @@ type State struct {
 	revocations map[string]*statepb.Revocation
 	// accounts are the accounts of the machines that subjects may have jobs run as, by subject.
 	accounts map[string]*statepb.Accounts
+	// nodeGrants are what agents may claim, by pattern; none: whatever they like.
+	nodeGrants map[string]*statepb.NodeGrant
 	// quotas counts what operations take. It is derived from their records.
 	quotas quotas
 
@@ -101,6 +103,7 @@ func empty() *State {
 		groups:      make(map[string]*statepb.Group),
 		revocations: make(map[string]*statepb.Revocation),
 		accounts:    make(map[string]*statepb.Accounts),
+		nodeGrants:  make(map[string]*statepb.NodeGrant),
 		quotas:      quotas{users: make(map[scheduling.User]usage)},
 		allocations: make(map[scheduling.JobID]*statepb.Allocation),
 		profiles:    make(map[string]*statepb.MemoryProfile),

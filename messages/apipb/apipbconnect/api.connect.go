@@ -139,6 +139,10 @@ const (
 	NodeServiceUndrainProcedure = "/weir.api.v1.NodeService/Undrain"
 	// NodeServiceRemoveProcedure is the fully-qualified name of the NodeService's Remove RPC.
 	NodeServiceRemoveProcedure = "/weir.api.v1.NodeService/Remove"
+	// NodeServiceGrantsProcedure is the fully-qualified name of the NodeService's Grants RPC.
+	NodeServiceGrantsProcedure = "/weir.api.v1.NodeService/Grants"
+	// NodeServiceEditGrantProcedure is the fully-qualified name of the NodeService's EditGrant RPC.
+	NodeServiceEditGrantProcedure = "/weir.api.v1.NodeService/EditGrant"
 	// ClusterServiceMembersProcedure is the fully-qualified name of the ClusterService's Members RPC.
 	ClusterServiceMembersProcedure = "/weir.api.v1.ClusterService/Members"
 	// ClusterServiceStatusProcedure is the fully-qualified name of the ClusterService's Status RPC.
@@ -1459,6 +1463,10 @@ type NodeServiceClient interface {
 	// Remove forgets a node that is offline; with force also one that is online, drained and
 	// has no jobs. It registers as a new node when its agent is heard again. For operators.
 	Remove(context.Context, *connect.Request[apipb.RemoveNodeRequest]) (*connect.Response[apipb.RemoveNodeResponse], error)
+	// Grants shows what agents of nodes may claim.
+	Grants(context.Context, *connect.Request[apipb.NodeGrantsRequest]) (*connect.Response[apipb.NodeGrantsResponse], error)
+	// EditGrant sets or takes away a grant. It is for operators.
+	EditGrant(context.Context, *connect.Request[apipb.EditNodeGrantRequest]) (*connect.Response[apipb.EditNodeGrantResponse], error)
 }
 
 // NewNodeServiceClient constructs a client for the weir.api.v1.NodeService service. By default, it
@@ -1502,16 +1510,30 @@ func NewNodeServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(nodeServiceMethods.ByName("Remove")),
 			connect.WithClientOptions(opts...),
 		),
+		grants: connect.NewClient[apipb.NodeGrantsRequest, apipb.NodeGrantsResponse](
+			httpClient,
+			baseURL+NodeServiceGrantsProcedure,
+			connect.WithSchema(nodeServiceMethods.ByName("Grants")),
+			connect.WithClientOptions(opts...),
+		),
+		editGrant: connect.NewClient[apipb.EditNodeGrantRequest, apipb.EditNodeGrantResponse](
+			httpClient,
+			baseURL+NodeServiceEditGrantProcedure,
+			connect.WithSchema(nodeServiceMethods.ByName("EditGrant")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // nodeServiceClient implements NodeServiceClient.
 type nodeServiceClient struct {
-	list    *connect.Client[apipb.ListNodesRequest, apipb.ListNodesResponse]
-	get     *connect.Client[apipb.GetNodeRequest, apipb.GetNodeResponse]
-	drain   *connect.Client[apipb.DrainNodeRequest, apipb.DrainNodeResponse]
-	undrain *connect.Client[apipb.UndrainNodeRequest, apipb.UndrainNodeResponse]
-	remove  *connect.Client[apipb.RemoveNodeRequest, apipb.RemoveNodeResponse]
+	list      *connect.Client[apipb.ListNodesRequest, apipb.ListNodesResponse]
+	get       *connect.Client[apipb.GetNodeRequest, apipb.GetNodeResponse]
+	drain     *connect.Client[apipb.DrainNodeRequest, apipb.DrainNodeResponse]
+	undrain   *connect.Client[apipb.UndrainNodeRequest, apipb.UndrainNodeResponse]
+	remove    *connect.Client[apipb.RemoveNodeRequest, apipb.RemoveNodeResponse]
+	grants    *connect.Client[apipb.NodeGrantsRequest, apipb.NodeGrantsResponse]
+	editGrant *connect.Client[apipb.EditNodeGrantRequest, apipb.EditNodeGrantResponse]
 }
 
 // List calls weir.api.v1.NodeService.List.
@@ -1539,6 +1561,16 @@ func (c *nodeServiceClient) Remove(ctx context.Context, req *connect.Request[api
 	return c.remove.CallUnary(ctx, req)
 }
 
+// Grants calls weir.api.v1.NodeService.Grants.
+func (c *nodeServiceClient) Grants(ctx context.Context, req *connect.Request[apipb.NodeGrantsRequest]) (*connect.Response[apipb.NodeGrantsResponse], error) {
+	return c.grants.CallUnary(ctx, req)
+}
+
+// EditGrant calls weir.api.v1.NodeService.EditGrant.
+func (c *nodeServiceClient) EditGrant(ctx context.Context, req *connect.Request[apipb.EditNodeGrantRequest]) (*connect.Response[apipb.EditNodeGrantResponse], error) {
+	return c.editGrant.CallUnary(ctx, req)
+}
+
 // NodeServiceHandler is an implementation of the weir.api.v1.NodeService service.
 type NodeServiceHandler interface {
 	List(context.Context, *connect.Request[apipb.ListNodesRequest]) (*connect.Response[apipb.ListNodesResponse], error)
@@ -1551,6 +1583,10 @@ type NodeServiceHandler interface {
 	// Remove forgets a node that is offline; with force also one that is online, drained and
 	// has no jobs. It registers as a new node when its agent is heard again. For operators.
 	Remove(context.Context, *connect.Request[apipb.RemoveNodeRequest]) (*connect.Response[apipb.RemoveNodeResponse], error)
+	// Grants shows what agents of nodes may claim.
+	Grants(context.Context, *connect.Request[apipb.NodeGrantsRequest]) (*connect.Response[apipb.NodeGrantsResponse], error)
+	// EditGrant sets or takes away a grant. It is for operators.
+	EditGrant(context.Context, *connect.Request[apipb.EditNodeGrantRequest]) (*connect.Response[apipb.EditNodeGrantResponse], error)
 }
 
 // NewNodeServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -1590,6 +1626,18 @@ func NewNodeServiceHandler(svc NodeServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(nodeServiceMethods.ByName("Remove")),
 		connect.WithHandlerOptions(opts...),
 	)
+	nodeServiceGrantsHandler := connect.NewUnaryHandler(
+		NodeServiceGrantsProcedure,
+		svc.Grants,
+		connect.WithSchema(nodeServiceMethods.ByName("Grants")),
+		connect.WithHandlerOptions(opts...),
+	)
+	nodeServiceEditGrantHandler := connect.NewUnaryHandler(
+		NodeServiceEditGrantProcedure,
+		svc.EditGrant,
+		connect.WithSchema(nodeServiceMethods.ByName("EditGrant")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/weir.api.v1.NodeService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case NodeServiceListProcedure:
@@ -1602,6 +1650,10 @@ func NewNodeServiceHandler(svc NodeServiceHandler, opts ...connect.HandlerOption
 			nodeServiceUndrainHandler.ServeHTTP(w, r)
 		case NodeServiceRemoveProcedure:
 			nodeServiceRemoveHandler.ServeHTTP(w, r)
+		case NodeServiceGrantsProcedure:
+			nodeServiceGrantsHandler.ServeHTTP(w, r)
+		case NodeServiceEditGrantProcedure:
+			nodeServiceEditGrantHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -1629,6 +1681,14 @@ func (UnimplementedNodeServiceHandler) Undrain(context.Context, *connect.Request
 
 func (UnimplementedNodeServiceHandler) Remove(context.Context, *connect.Request[apipb.RemoveNodeRequest]) (*connect.Response[apipb.RemoveNodeResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.NodeService.Remove is not implemented"))
+}
+
+func (UnimplementedNodeServiceHandler) Grants(context.Context, *connect.Request[apipb.NodeGrantsRequest]) (*connect.Response[apipb.NodeGrantsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.NodeService.Grants is not implemented"))
+}
+
+func (UnimplementedNodeServiceHandler) EditGrant(context.Context, *connect.Request[apipb.EditNodeGrantRequest]) (*connect.Response[apipb.EditNodeGrantResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.NodeService.EditGrant is not implemented"))
 }
 
 // ClusterServiceClient is a client for the weir.api.v1.ClusterService service.
