@@ -57,6 +57,8 @@ var audited = map[string]string{
 	apipbconnect.AccessServiceEditGroupProcedure:   byOperator,
 	apipbconnect.AccessServiceRevokeProcedure:      byOperator,
 	apipbconnect.AccessServiceRevocationsProcedure: byOperator,
+	apipbconnect.AccessServiceStoresProcedure:      byOperator,
+	apipbconnect.AccessServiceEditStoreProcedure:   byOperator,
 	apipbconnect.ClusterServiceTransferProcedure:   byOperator,
 	apipbconnect.ClusterServiceAddProcedure:        byOperator,
 	apipbconnect.ClusterServiceRemoveProcedure:     byOperator,
@@ -228,6 +230,8 @@ func objectOf(asked, said any) string {
 		text = put("node ", m.GetNode())
 	case interface{ GetGroup() string }:
 		text = put("group ", m.GetGroup())
+	case *apipb.EditStoreRequest:
+		text = put("store ", m.GetStore().GetName())
 	case interface{ GetTree() string }:
 		text = "tree " + cmp.Or(m.GetTree(), "by default")
 	case interface{ GetId() string }:

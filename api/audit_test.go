@@ -90,6 +90,7 @@ func TestAudited(t *testing.T) {
 		"tree, denied":          {"user/admin", "TreeService/Set", `{"options": {"max_operation_count": 9}}`, nil, "user admin denied TreeService/Set [tree by default] needs operator: permission_denied"},
 		"drain":                 {"operator/oda", "NodeService/Drain", `{"node": "n1"}`, nil, "operator oda allowed NodeService/Drain [node n1] needs operator"},
 		"group":                 {"operator/oda", "AccessService/EditGroup", `{"group": "g", "add": ["x"]}`, nil, "operator oda allowed AccessService/EditGroup [group g] needs operator"},
+		"store":                 {"operator/oda", "AccessService/EditStore", storeBody("s", "hunter2"), nil, "operator oda allowed AccessService/EditStore [store s] needs operator"},
 		"at the door":           {"user/ann", "ClusterService/Transfer", "{}", nil, "user ann denied ClusterService/Transfer [] needs operator: permission_denied"},
 		"another role":          {"agent/n1", "OperationService/List", "{}", nil, "agent n1 denied OperationService/List [] needs : permission_denied"},
 		"a method that is none": {"agent/n1", "OperationService/Lots", "{}", nil, "agent n1 denied unknown [] needs : permission_denied"},

@@ -9854,6 +9854,290 @@ func (x *JoinResponse) GetMembers() []*Member {
 	return nil
 }
 
+type StoresRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoresRequest) Reset() {
+	*x = StoresRequest{}
+	mi := &file_apipb_api_proto_msgTypes[144]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoresRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoresRequest) ProtoMessage() {}
+
+func (x *StoresRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[144]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoresRequest.ProtoReflect.Descriptor instead.
+func (*StoresRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{144}
+}
+
+type StoresResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Stores        []*NamedStore          `protobuf:"bytes,1,rep,name=stores,proto3" json:"stores,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoresResponse) Reset() {
+	*x = StoresResponse{}
+	mi := &file_apipb_api_proto_msgTypes[145]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoresResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoresResponse) ProtoMessage() {}
+
+func (x *StoresResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[145]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoresResponse.ProtoReflect.Descriptor instead.
+func (*StoresResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{145}
+}
+
+func (x *StoresResponse) GetStores() []*NamedStore {
+	if x != nil {
+		return x.Stores
+	}
+	return nil
+}
+
+// NamedStore is an object store, without its secret key.
+type NamedStore struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// A URL.
+	Endpoint string `protobuf:"bytes,2,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
+	// Empty: us-east-1.
+	Region    string `protobuf:"bytes,3,opt,name=region,proto3" json:"region,omitempty"`
+	AccessKey string `protobuf:"bytes,4,opt,name=access_key,json=accessKey,proto3" json:"access_key,omitempty"`
+	// s3://BUCKET or s3://BUCKET/KEY: the objects with this key, and those below it.
+	Prefixes []string `protobuf:"bytes,5,rep,name=prefixes,proto3" json:"prefixes,omitempty"`
+	// Operations in these pools, and in pools below them, may use it.
+	Pools         []string               `protobuf:"bytes,6,rep,name=pools,proto3" json:"pools,omitempty"`
+	ModifiedTime  *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=modified_time,json=modifiedTime,proto3" json:"modified_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NamedStore) Reset() {
+	*x = NamedStore{}
+	mi := &file_apipb_api_proto_msgTypes[146]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NamedStore) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NamedStore) ProtoMessage() {}
+
+func (x *NamedStore) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[146]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NamedStore.ProtoReflect.Descriptor instead.
+func (*NamedStore) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{146}
+}
+
+func (x *NamedStore) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NamedStore) GetEndpoint() string {
+	if x != nil {
+		return x.Endpoint
+	}
+	return ""
+}
+
+func (x *NamedStore) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *NamedStore) GetAccessKey() string {
+	if x != nil {
+		return x.AccessKey
+	}
+	return ""
+}
+
+func (x *NamedStore) GetPrefixes() []string {
+	if x != nil {
+		return x.Prefixes
+	}
+	return nil
+}
+
+func (x *NamedStore) GetPools() []string {
+	if x != nil {
+		return x.Pools
+	}
+	return nil
+}
+
+func (x *NamedStore) GetModifiedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ModifiedTime
+	}
+	return nil
+}
+
+type EditStoreRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of a store that there is, what is empty stays as it is. The time is not read.
+	Store     *NamedStore `protobuf:"bytes,1,opt,name=store,proto3" json:"store,omitempty"`
+	SecretKey string      `protobuf:"bytes,2,opt,name=secret_key,json=secretKey,proto3" json:"secret_key,omitempty"`
+	// The store must not be there yet.
+	Create bool `protobuf:"varint,3,opt,name=create,proto3" json:"create,omitempty"`
+	// Only the name is read.
+	Delete        bool `protobuf:"varint,4,opt,name=delete,proto3" json:"delete,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EditStoreRequest) Reset() {
+	*x = EditStoreRequest{}
+	mi := &file_apipb_api_proto_msgTypes[147]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditStoreRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditStoreRequest) ProtoMessage() {}
+
+func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[147]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditStoreRequest.ProtoReflect.Descriptor instead.
+func (*EditStoreRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{147}
+}
+
+func (x *EditStoreRequest) GetStore() *NamedStore {
+	if x != nil {
+		return x.Store
+	}
+	return nil
+}
+
+func (x *EditStoreRequest) GetSecretKey() string {
+	if x != nil {
+		return x.SecretKey
+	}
+	return ""
+}
+
+func (x *EditStoreRequest) GetCreate() bool {
+	if x != nil {
+		return x.Create
+	}
+	return false
+}
+
+func (x *EditStoreRequest) GetDelete() bool {
+	if x != nil {
+		return x.Delete
+	}
+	return false
+}
+
+type EditStoreResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EditStoreResponse) Reset() {
+	*x = EditStoreResponse{}
+	mi := &file_apipb_api_proto_msgTypes[148]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditStoreResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditStoreResponse) ProtoMessage() {}
+
+func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[148]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditStoreResponse.ProtoReflect.Descriptor instead.
+func (*EditStoreResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{148}
+}
+
 type WhoAmIRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -9862,7 +10146,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9874,7 +10158,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9887,7 +10171,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{144}
+	return file_apipb_api_proto_rawDescGZIP(), []int{149}
 }
 
 type WhoAmIResponse struct {
@@ -9908,7 +10192,7 @@ type WhoAmIResponse struct {
 
 func (x *WhoAmIResponse) Reset() {
 	*x = WhoAmIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9920,7 +10204,7 @@ func (x *WhoAmIResponse) String() string {
 func (*WhoAmIResponse) ProtoMessage() {}
 
 func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9933,7 +10217,7 @@ func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
 func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{145}
+	return file_apipb_api_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *WhoAmIResponse) GetUser() string {
@@ -9983,7 +10267,7 @@ type PoolRights struct {
 
 func (x *PoolRights) Reset() {
 	*x = PoolRights{}
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9995,7 +10279,7 @@ func (x *PoolRights) String() string {
 func (*PoolRights) ProtoMessage() {}
 
 func (x *PoolRights) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10008,7 +10292,7 @@ func (x *PoolRights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolRights.ProtoReflect.Descriptor instead.
 func (*PoolRights) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{146}
+	return file_apipb_api_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *PoolRights) GetTree() string {
@@ -10047,7 +10331,7 @@ type MayIRequest struct {
 
 func (x *MayIRequest) Reset() {
 	*x = MayIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10059,7 +10343,7 @@ func (x *MayIRequest) String() string {
 func (*MayIRequest) ProtoMessage() {}
 
 func (x *MayIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10072,7 +10356,7 @@ func (x *MayIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIRequest.ProtoReflect.Descriptor instead.
 func (*MayIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{147}
+	return file_apipb_api_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *MayIRequest) GetRight() string {
@@ -10114,7 +10398,7 @@ type MayIResponse struct {
 
 func (x *MayIResponse) Reset() {
 	*x = MayIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10126,7 +10410,7 @@ func (x *MayIResponse) String() string {
 func (*MayIResponse) ProtoMessage() {}
 
 func (x *MayIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10139,7 +10423,7 @@ func (x *MayIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIResponse.ProtoReflect.Descriptor instead.
 func (*MayIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{148}
+	return file_apipb_api_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *MayIResponse) GetAllowed() bool {
@@ -10166,7 +10450,7 @@ type PoolACL struct {
 
 func (x *PoolACL) Reset() {
 	*x = PoolACL{}
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10178,7 +10462,7 @@ func (x *PoolACL) String() string {
 func (*PoolACL) ProtoMessage() {}
 
 func (x *PoolACL) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10191,7 +10475,7 @@ func (x *PoolACL) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolACL.ProtoReflect.Descriptor instead.
 func (*PoolACL) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{149}
+	return file_apipb_api_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *PoolACL) GetRights() []*SubjectRight {
@@ -10214,7 +10498,7 @@ type SubjectRight struct {
 
 func (x *SubjectRight) Reset() {
 	*x = SubjectRight{}
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10226,7 +10510,7 @@ func (x *SubjectRight) String() string {
 func (*SubjectRight) ProtoMessage() {}
 
 func (x *SubjectRight) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10239,7 +10523,7 @@ func (x *SubjectRight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubjectRight.ProtoReflect.Descriptor instead.
 func (*SubjectRight) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{150}
+	return file_apipb_api_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *SubjectRight) GetSubject() string {
@@ -10273,7 +10557,7 @@ type GroupsRequest struct {
 
 func (x *GroupsRequest) Reset() {
 	*x = GroupsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10285,7 +10569,7 @@ func (x *GroupsRequest) String() string {
 func (*GroupsRequest) ProtoMessage() {}
 
 func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10298,7 +10582,7 @@ func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsRequest.ProtoReflect.Descriptor instead.
 func (*GroupsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{151}
+	return file_apipb_api_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *GroupsRequest) GetName() string {
@@ -10317,7 +10601,7 @@ type GroupsResponse struct {
 
 func (x *GroupsResponse) Reset() {
 	*x = GroupsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10329,7 +10613,7 @@ func (x *GroupsResponse) String() string {
 func (*GroupsResponse) ProtoMessage() {}
 
 func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10342,7 +10626,7 @@ func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsResponse.ProtoReflect.Descriptor instead.
 func (*GroupsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{152}
+	return file_apipb_api_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *GroupsResponse) GetGroups() []*Group {
@@ -10364,7 +10648,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10376,7 +10660,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10389,7 +10673,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{153}
+	return file_apipb_api_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *Group) GetName() string {
@@ -10427,7 +10711,7 @@ type EditGroupRequest struct {
 
 func (x *EditGroupRequest) Reset() {
 	*x = EditGroupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10439,7 +10723,7 @@ func (x *EditGroupRequest) String() string {
 func (*EditGroupRequest) ProtoMessage() {}
 
 func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10452,7 +10736,7 @@ func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupRequest.ProtoReflect.Descriptor instead.
 func (*EditGroupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{154}
+	return file_apipb_api_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *EditGroupRequest) GetGroup() string {
@@ -10491,7 +10775,7 @@ type EditGroupResponse struct {
 
 func (x *EditGroupResponse) Reset() {
 	*x = EditGroupResponse{}
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10503,7 +10787,7 @@ func (x *EditGroupResponse) String() string {
 func (*EditGroupResponse) ProtoMessage() {}
 
 func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10516,7 +10800,7 @@ func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupResponse.ProtoReflect.Descriptor instead.
 func (*EditGroupResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{155}
+	return file_apipb_api_proto_rawDescGZIP(), []int{160}
 }
 
 type RevocationsRequest struct {
@@ -10527,7 +10811,7 @@ type RevocationsRequest struct {
 
 func (x *RevocationsRequest) Reset() {
 	*x = RevocationsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10539,7 +10823,7 @@ func (x *RevocationsRequest) String() string {
 func (*RevocationsRequest) ProtoMessage() {}
 
 func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10552,7 +10836,7 @@ func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsRequest.ProtoReflect.Descriptor instead.
 func (*RevocationsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{156}
+	return file_apipb_api_proto_rawDescGZIP(), []int{161}
 }
 
 type RevocationsResponse struct {
@@ -10564,7 +10848,7 @@ type RevocationsResponse struct {
 
 func (x *RevocationsResponse) Reset() {
 	*x = RevocationsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10576,7 +10860,7 @@ func (x *RevocationsResponse) String() string {
 func (*RevocationsResponse) ProtoMessage() {}
 
 func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10589,7 +10873,7 @@ func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsResponse.ProtoReflect.Descriptor instead.
 func (*RevocationsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{157}
+	return file_apipb_api_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *RevocationsResponse) GetRevocations() []*Revocation {
@@ -10618,7 +10902,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10630,7 +10914,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10643,7 +10927,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{158}
+	return file_apipb_api_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *Revocation) GetSerial() string {
@@ -10710,7 +10994,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10722,7 +11006,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10735,7 +11019,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{159}
+	return file_apipb_api_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *RevokeRequest) GetSerial() string {
@@ -10782,7 +11066,7 @@ type RevokeResponse struct {
 
 func (x *RevokeResponse) Reset() {
 	*x = RevokeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10794,7 +11078,7 @@ func (x *RevokeResponse) String() string {
 func (*RevokeResponse) ProtoMessage() {}
 
 func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10807,7 +11091,7 @@ func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeResponse.ProtoReflect.Descriptor instead.
 func (*RevokeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{160}
+	return file_apipb_api_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *RevokeResponse) GetRevocation() *Revocation {
@@ -11625,6 +11909,26 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\bsuffrage\x18\x01 \x01(\tR\bsuffrage\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12-\n" +
 	"\amembers\x18\x03 \x03(\v2\x13.weir.api.v1.MemberR\amembers\"\x0f\n" +
+	"\rStoresRequest\"A\n" +
+	"\x0eStoresResponse\x12/\n" +
+	"\x06stores\x18\x01 \x03(\v2\x17.weir.api.v1.NamedStoreR\x06stores\"\xe6\x01\n" +
+	"\n" +
+	"NamedStore\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\bendpoint\x18\x02 \x01(\tR\bendpoint\x12\x16\n" +
+	"\x06region\x18\x03 \x01(\tR\x06region\x12\x1d\n" +
+	"\n" +
+	"access_key\x18\x04 \x01(\tR\taccessKey\x12\x1a\n" +
+	"\bprefixes\x18\x05 \x03(\tR\bprefixes\x12\x14\n" +
+	"\x05pools\x18\x06 \x03(\tR\x05pools\x12?\n" +
+	"\rmodified_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\"\x90\x01\n" +
+	"\x10EditStoreRequest\x12-\n" +
+	"\x05store\x18\x01 \x01(\v2\x17.weir.api.v1.NamedStoreR\x05store\x12\x1d\n" +
+	"\n" +
+	"secret_key\x18\x02 \x01(\tR\tsecretKey\x12\x16\n" +
+	"\x06create\x18\x03 \x01(\bR\x06create\x12\x16\n" +
+	"\x06delete\x18\x04 \x01(\bR\x06delete\"\x13\n" +
+	"\x11EditStoreResponse\"\x0f\n" +
 	"\rWhoAmIRequest\"\x9b\x01\n" +
 	"\x0eWhoAmIResponse\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x12\n" +
@@ -11748,14 +12052,16 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\aPromote\x12\".weir.api.v1.PromoteReplicaRequest\x1a#.weir.api.v1.PromoteReplicaResponse\x12O\n" +
 	"\x06Demote\x12!.weir.api.v1.DemoteReplicaRequest\x1a\".weir.api.v1.DemoteReplicaResponse\x12?\n" +
 	"\x06Backup\x12\x1a.weir.api.v1.BackupRequest\x1a\x17.weir.api.v1.BackupPart0\x01\x12;\n" +
-	"\x04Join\x12\x18.weir.api.v1.JoinRequest\x1a\x19.weir.api.v1.JoinResponse2\xb3\x03\n" +
+	"\x04Join\x12\x18.weir.api.v1.JoinRequest\x1a\x19.weir.api.v1.JoinResponse2\xc2\x04\n" +
 	"\rAccessService\x12A\n" +
 	"\x06WhoAmI\x12\x1a.weir.api.v1.WhoAmIRequest\x1a\x1b.weir.api.v1.WhoAmIResponse\x12;\n" +
 	"\x04MayI\x12\x18.weir.api.v1.MayIRequest\x1a\x19.weir.api.v1.MayIResponse\x12A\n" +
 	"\x06Groups\x12\x1a.weir.api.v1.GroupsRequest\x1a\x1b.weir.api.v1.GroupsResponse\x12J\n" +
 	"\tEditGroup\x12\x1d.weir.api.v1.EditGroupRequest\x1a\x1e.weir.api.v1.EditGroupResponse\x12P\n" +
 	"\vRevocations\x12\x1f.weir.api.v1.RevocationsRequest\x1a .weir.api.v1.RevocationsResponse\x12A\n" +
-	"\x06Revoke\x12\x1a.weir.api.v1.RevokeRequest\x1a\x1b.weir.api.v1.RevokeResponseB\x15Z\x13weir/messages/apipbb\x06proto3"
+	"\x06Revoke\x12\x1a.weir.api.v1.RevokeRequest\x1a\x1b.weir.api.v1.RevokeResponse\x12A\n" +
+	"\x06Stores\x12\x1a.weir.api.v1.StoresRequest\x1a\x1b.weir.api.v1.StoresResponse\x12J\n" +
+	"\tEditStore\x12\x1d.weir.api.v1.EditStoreRequest\x1a\x1e.weir.api.v1.EditStoreResponseB\x15Z\x13weir/messages/apipbb\x06proto3"
 
 var (
 	file_apipb_api_proto_rawDescOnce sync.Once
@@ -11769,7 +12075,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 167)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 172)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                    // 0: weir.api.v1.Resources
 	(*Error)(nil),                        // 1: weir.api.v1.Error
@@ -11915,57 +12221,62 @@ var file_apipb_api_proto_goTypes = []any{
 	(*BackupPart)(nil),                   // 141: weir.api.v1.BackupPart
 	(*JoinRequest)(nil),                  // 142: weir.api.v1.JoinRequest
 	(*JoinResponse)(nil),                 // 143: weir.api.v1.JoinResponse
-	(*WhoAmIRequest)(nil),                // 144: weir.api.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),               // 145: weir.api.v1.WhoAmIResponse
-	(*PoolRights)(nil),                   // 146: weir.api.v1.PoolRights
-	(*MayIRequest)(nil),                  // 147: weir.api.v1.MayIRequest
-	(*MayIResponse)(nil),                 // 148: weir.api.v1.MayIResponse
-	(*PoolACL)(nil),                      // 149: weir.api.v1.PoolACL
-	(*SubjectRight)(nil),                 // 150: weir.api.v1.SubjectRight
-	(*GroupsRequest)(nil),                // 151: weir.api.v1.GroupsRequest
-	(*GroupsResponse)(nil),               // 152: weir.api.v1.GroupsResponse
-	(*Group)(nil),                        // 153: weir.api.v1.Group
-	(*EditGroupRequest)(nil),             // 154: weir.api.v1.EditGroupRequest
-	(*EditGroupResponse)(nil),            // 155: weir.api.v1.EditGroupResponse
-	(*RevocationsRequest)(nil),           // 156: weir.api.v1.RevocationsRequest
-	(*RevocationsResponse)(nil),          // 157: weir.api.v1.RevocationsResponse
-	(*Revocation)(nil),                   // 158: weir.api.v1.Revocation
-	(*RevokeRequest)(nil),                // 159: weir.api.v1.RevokeRequest
-	(*RevokeResponse)(nil),               // 160: weir.api.v1.RevokeResponse
-	nil,                                  // 161: weir.api.v1.Error.AttributesEntry
-	nil,                                  // 162: weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	nil,                                  // 163: weir.api.v1.Operation.PreemptedOthersEntry
-	nil,                                  // 164: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                                  // 165: weir.api.v1.OperationEvent.AttributesEntry
-	nil,                                  // 166: weir.api.v1.JobStatistics.ValuesEntry
-	(*structpb.Struct)(nil),              // 167: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),        // 168: google.protobuf.Timestamp
-	(*structpb.Value)(nil),               // 169: google.protobuf.Value
+	(*StoresRequest)(nil),                // 144: weir.api.v1.StoresRequest
+	(*StoresResponse)(nil),               // 145: weir.api.v1.StoresResponse
+	(*NamedStore)(nil),                   // 146: weir.api.v1.NamedStore
+	(*EditStoreRequest)(nil),             // 147: weir.api.v1.EditStoreRequest
+	(*EditStoreResponse)(nil),            // 148: weir.api.v1.EditStoreResponse
+	(*WhoAmIRequest)(nil),                // 149: weir.api.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),               // 150: weir.api.v1.WhoAmIResponse
+	(*PoolRights)(nil),                   // 151: weir.api.v1.PoolRights
+	(*MayIRequest)(nil),                  // 152: weir.api.v1.MayIRequest
+	(*MayIResponse)(nil),                 // 153: weir.api.v1.MayIResponse
+	(*PoolACL)(nil),                      // 154: weir.api.v1.PoolACL
+	(*SubjectRight)(nil),                 // 155: weir.api.v1.SubjectRight
+	(*GroupsRequest)(nil),                // 156: weir.api.v1.GroupsRequest
+	(*GroupsResponse)(nil),               // 157: weir.api.v1.GroupsResponse
+	(*Group)(nil),                        // 158: weir.api.v1.Group
+	(*EditGroupRequest)(nil),             // 159: weir.api.v1.EditGroupRequest
+	(*EditGroupResponse)(nil),            // 160: weir.api.v1.EditGroupResponse
+	(*RevocationsRequest)(nil),           // 161: weir.api.v1.RevocationsRequest
+	(*RevocationsResponse)(nil),          // 162: weir.api.v1.RevocationsResponse
+	(*Revocation)(nil),                   // 163: weir.api.v1.Revocation
+	(*RevokeRequest)(nil),                // 164: weir.api.v1.RevokeRequest
+	(*RevokeResponse)(nil),               // 165: weir.api.v1.RevokeResponse
+	nil,                                  // 166: weir.api.v1.Error.AttributesEntry
+	nil,                                  // 167: weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	nil,                                  // 168: weir.api.v1.Operation.PreemptedOthersEntry
+	nil,                                  // 169: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                                  // 170: weir.api.v1.OperationEvent.AttributesEntry
+	nil,                                  // 171: weir.api.v1.JobStatistics.ValuesEntry
+	(*structpb.Struct)(nil),              // 172: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),        // 173: google.protobuf.Timestamp
+	(*structpb.Value)(nil),               // 174: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	161, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	166, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
 	4,   // 2: weir.api.v1.OperationStatisticsResponse.statistics:type_name -> weir.api.v1.Statistic
 	5,   // 3: weir.api.v1.OperationStatisticsResponse.advice:type_name -> weir.api.v1.MemoryAdvice
-	167, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	162, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	168, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	168, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	172, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	167, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	173, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	173, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	16,  // 8: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	16,  // 9: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 10: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	167, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	167, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	172, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	172, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
 	15,  // 13: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
 	14,  // 14: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
 	76,  // 15: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
-	163, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
+	168, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
 	11,  // 17: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
 	12,  // 18: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
 	13,  // 19: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
-	168, // 20: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
-	167, // 21: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	164, // 22: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	173, // 20: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
+	172, // 21: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	169, // 22: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
 	0,   // 23: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
 	18,  // 24: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
 	20,  // 25: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
@@ -11979,17 +12290,17 @@ var file_apipb_api_proto_depIdxs = []int32{
 	10,  // 33: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
 	37,  // 34: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
 	37,  // 35: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	168, // 36: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	168, // 37: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	173, // 36: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	173, // 37: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
 	45,  // 38: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	167, // 39: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	168, // 40: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	165, // 41: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	172, // 39: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	173, // 40: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	170, // 41: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
 	48,  // 42: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
 	52,  // 43: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
 	1,   // 44: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	168, // 45: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	168, // 46: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	173, // 45: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	173, // 46: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
 	0,   // 47: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
 	58,  // 48: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
 	57,  // 49: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
@@ -11997,61 +12308,61 @@ var file_apipb_api_proto_depIdxs = []int32{
 	54,  // 51: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
 	56,  // 52: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
 	55,  // 53: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
-	168, // 54: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	168, // 55: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	168, // 56: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
-	166, // 57: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
+	173, // 54: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	173, // 55: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	173, // 56: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
+	171, // 57: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
 	53,  // 58: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
 	53,  // 59: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	168, // 60: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	173, // 60: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
 	71,  // 61: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
-	168, // 62: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	173, // 62: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
 	76,  // 63: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	168, // 64: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	168, // 65: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	173, // 64: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	173, // 65: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
 	79,  // 66: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	168, // 67: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	173, // 67: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
 	0,   // 68: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
 	0,   // 69: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	167, // 70: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	167, // 71: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	172, // 70: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	172, // 71: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
 	0,   // 72: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
 	80,  // 73: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	167, // 74: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	172, // 74: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
 	80,  // 75: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
 	86,  // 76: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	167, // 77: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	172, // 77: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
 	80,  // 78: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
 	87,  // 79: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
 	88,  // 80: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	167, // 81: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	167, // 82: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	167, // 83: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	172, // 81: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	172, // 82: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	172, // 83: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
 	0,   // 84: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	168, // 85: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	173, // 85: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
 	90,  // 86: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
 	90,  // 87: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	167, // 88: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	167, // 89: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	168, // 90: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	167, // 91: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	172, // 88: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	172, // 89: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	173, // 90: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	172, // 91: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
 	105, // 92: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
 	107, // 93: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
 	109, // 94: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	167, // 95: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	172, // 95: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
 	106, // 96: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	167, // 97: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	172, // 97: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
 	0,   // 98: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
 	108, // 99: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	168, // 100: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	173, // 100: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
 	0,   // 101: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
 	0,   // 102: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	169, // 103: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	168, // 104: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	174, // 103: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	173, // 104: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
 	0,   // 105: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
 	0,   // 106: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	168, // 107: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	168, // 108: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	173, // 107: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	173, // 108: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
 	112, // 109: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
 	114, // 110: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
 	113, // 111: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
@@ -12063,131 +12374,138 @@ var file_apipb_api_proto_depIdxs = []int32{
 	0,   // 117: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
 	113, // 118: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
 	125, // 119: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	146, // 120: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
-	150, // 121: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
-	153, // 122: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	168, // 123: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	158, // 124: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
-	168, // 125: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	168, // 126: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	158, // 127: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
-	6,   // 128: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 129: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 130: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	25,  // 131: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	27,  // 132: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	29,  // 133: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	31,  // 134: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	38,  // 135: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	40,  // 136: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	42,  // 137: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	47,  // 138: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	44,  // 139: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	33,  // 140: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	35,  // 141: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	2,   // 142: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	59,  // 143: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	61,  // 144: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	63,  // 145: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	65,  // 146: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	67,  // 147: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	50,  // 148: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	69,  // 149: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	72,  // 150: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	81,  // 151: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	83,  // 152: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	85,  // 153: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	77,  // 154: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	74,  // 155: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	91,  // 156: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	93,  // 157: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	95,  // 158: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	97,  // 159: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	99,  // 160: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	101, // 161: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	103, // 162: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	110, // 163: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	115, // 164: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	117, // 165: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	119, // 166: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	121, // 167: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	123, // 168: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	126, // 169: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	128, // 170: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	130, // 171: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	132, // 172: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	134, // 173: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	136, // 174: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	138, // 175: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	140, // 176: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	142, // 177: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	144, // 178: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	147, // 179: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	151, // 180: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	154, // 181: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	156, // 182: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
-	159, // 183: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
-	7,   // 184: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 185: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 186: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	26,  // 187: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	28,  // 188: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	30,  // 189: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	32,  // 190: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	39,  // 191: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	41,  // 192: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	43,  // 193: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	49,  // 194: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	46,  // 195: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	34,  // 196: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	36,  // 197: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	3,   // 198: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	60,  // 199: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	62,  // 200: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	64,  // 201: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	66,  // 202: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	68,  // 203: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	51,  // 204: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	70,  // 205: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	73,  // 206: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	82,  // 207: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	84,  // 208: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	89,  // 209: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	78,  // 210: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	75,  // 211: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	92,  // 212: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	94,  // 213: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	96,  // 214: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	98,  // 215: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	100, // 216: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	102, // 217: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	104, // 218: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	111, // 219: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	116, // 220: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	118, // 221: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	120, // 222: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	122, // 223: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	124, // 224: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	127, // 225: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	129, // 226: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	131, // 227: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	133, // 228: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	135, // 229: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	137, // 230: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	139, // 231: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	141, // 232: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	143, // 233: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	145, // 234: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	148, // 235: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	152, // 236: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	155, // 237: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	157, // 238: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
-	160, // 239: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
-	184, // [184:240] is the sub-list for method output_type
-	128, // [128:184] is the sub-list for method input_type
-	128, // [128:128] is the sub-list for extension type_name
-	128, // [128:128] is the sub-list for extension extendee
-	0,   // [0:128] is the sub-list for field type_name
+	146, // 120: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
+	173, // 121: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
+	146, // 122: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
+	151, // 123: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
+	155, // 124: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
+	158, // 125: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
+	173, // 126: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	163, // 127: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	173, // 128: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	173, // 129: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	163, // 130: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 131: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 132: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 133: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	25,  // 134: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	27,  // 135: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	29,  // 136: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	31,  // 137: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	38,  // 138: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	40,  // 139: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	42,  // 140: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	47,  // 141: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	44,  // 142: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	33,  // 143: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	35,  // 144: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	2,   // 145: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	59,  // 146: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	61,  // 147: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	63,  // 148: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	65,  // 149: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	67,  // 150: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	50,  // 151: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	69,  // 152: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	72,  // 153: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	81,  // 154: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	83,  // 155: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	85,  // 156: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	77,  // 157: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	74,  // 158: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	91,  // 159: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	93,  // 160: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	95,  // 161: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	97,  // 162: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	99,  // 163: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	101, // 164: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	103, // 165: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	110, // 166: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	115, // 167: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	117, // 168: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	119, // 169: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	121, // 170: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	123, // 171: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	126, // 172: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	128, // 173: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	130, // 174: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	132, // 175: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	134, // 176: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	136, // 177: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	138, // 178: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	140, // 179: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	142, // 180: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	149, // 181: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	152, // 182: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	156, // 183: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	159, // 184: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	161, // 185: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	164, // 186: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	144, // 187: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
+	147, // 188: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
+	7,   // 189: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 190: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 191: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	26,  // 192: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	28,  // 193: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	30,  // 194: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	32,  // 195: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	39,  // 196: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	41,  // 197: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	43,  // 198: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	49,  // 199: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	46,  // 200: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	34,  // 201: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	36,  // 202: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	3,   // 203: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	60,  // 204: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	62,  // 205: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	64,  // 206: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	66,  // 207: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	68,  // 208: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	51,  // 209: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	70,  // 210: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	73,  // 211: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	82,  // 212: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	84,  // 213: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	89,  // 214: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	78,  // 215: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	75,  // 216: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	92,  // 217: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	94,  // 218: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	96,  // 219: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	98,  // 220: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	100, // 221: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	102, // 222: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	104, // 223: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	111, // 224: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	116, // 225: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	118, // 226: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	120, // 227: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	122, // 228: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	124, // 229: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	127, // 230: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	129, // 231: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	131, // 232: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	133, // 233: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	135, // 234: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	137, // 235: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	139, // 236: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	141, // 237: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	143, // 238: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	150, // 239: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	153, // 240: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	157, // 241: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	160, // 242: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	162, // 243: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	165, // 244: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	145, // 245: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
+	148, // 246: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
+	189, // [189:247] is the sub-list for method output_type
+	131, // [131:189] is the sub-list for method input_type
+	131, // [131:131] is the sub-list for extension type_name
+	131, // [131:131] is the sub-list for extension extendee
+	0,   // [0:131] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -12215,7 +12533,7 @@ func file_apipb_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   167,
+			NumMessages:   172,
 			NumExtensions: 0,
 			NumServices:   9,
 		},

@@ -734,6 +734,85 @@ func (x *Revoke) GetUser() string {
 	return ""
 }
 
+// EditStore makes an object store, changes it or removes it.
+type EditStore struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of a store that there is, what is empty here stays as it is.
+	Store *statepb.Store `protobuf:"bytes,1,opt,name=store,proto3" json:"store,omitempty"`
+	// It must not be there yet.
+	Create        bool                   `protobuf:"varint,2,opt,name=create,proto3" json:"create,omitempty"`
+	Delete        bool                   `protobuf:"varint,3,opt,name=delete,proto3" json:"delete,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+	User          string                 `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EditStore) Reset() {
+	*x = EditStore{}
+	mi := &file_commandpb_command_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditStore) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditStore) ProtoMessage() {}
+
+func (x *EditStore) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditStore.ProtoReflect.Descriptor instead.
+func (*EditStore) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *EditStore) GetStore() *statepb.Store {
+	if x != nil {
+		return x.Store
+	}
+	return nil
+}
+
+func (x *EditStore) GetCreate() bool {
+	if x != nil {
+		return x.Create
+	}
+	return false
+}
+
+func (x *EditStore) GetDelete() bool {
+	if x != nil {
+		return x.Delete
+	}
+	return false
+}
+
+func (x *EditStore) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *EditStore) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
 type StartOperationResult struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
@@ -747,7 +826,7 @@ type StartOperationResult struct {
 
 func (x *StartOperationResult) Reset() {
 	*x = StartOperationResult{}
-	mi := &file_commandpb_command_proto_msgTypes[9]
+	mi := &file_commandpb_command_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -759,7 +838,7 @@ func (x *StartOperationResult) String() string {
 func (*StartOperationResult) ProtoMessage() {}
 
 func (x *StartOperationResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[9]
+	mi := &file_commandpb_command_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -772,7 +851,7 @@ func (x *StartOperationResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOperationResult.ProtoReflect.Descriptor instead.
 func (*StartOperationResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{9}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StartOperationResult) GetOperationId() string {
@@ -815,7 +894,7 @@ type AdvanceOperation struct {
 
 func (x *AdvanceOperation) Reset() {
 	*x = AdvanceOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[10]
+	mi := &file_commandpb_command_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -827,7 +906,7 @@ func (x *AdvanceOperation) String() string {
 func (*AdvanceOperation) ProtoMessage() {}
 
 func (x *AdvanceOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[10]
+	mi := &file_commandpb_command_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -840,7 +919,7 @@ func (x *AdvanceOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdvanceOperation.ProtoReflect.Descriptor instead.
 func (*AdvanceOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{10}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AdvanceOperation) GetOperationId() string {
@@ -915,7 +994,7 @@ type SetPendingReason struct {
 
 func (x *SetPendingReason) Reset() {
 	*x = SetPendingReason{}
-	mi := &file_commandpb_command_proto_msgTypes[11]
+	mi := &file_commandpb_command_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -927,7 +1006,7 @@ func (x *SetPendingReason) String() string {
 func (*SetPendingReason) ProtoMessage() {}
 
 func (x *SetPendingReason) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[11]
+	mi := &file_commandpb_command_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -940,7 +1019,7 @@ func (x *SetPendingReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPendingReason.ProtoReflect.Descriptor instead.
 func (*SetPendingReason) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{11}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SetPendingReason) GetOperationId() string {
@@ -991,7 +1070,7 @@ type AssignController struct {
 
 func (x *AssignController) Reset() {
 	*x = AssignController{}
-	mi := &file_commandpb_command_proto_msgTypes[12]
+	mi := &file_commandpb_command_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1003,7 +1082,7 @@ func (x *AssignController) String() string {
 func (*AssignController) ProtoMessage() {}
 
 func (x *AssignController) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[12]
+	mi := &file_commandpb_command_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1016,7 +1095,7 @@ func (x *AssignController) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignController.ProtoReflect.Descriptor instead.
 func (*AssignController) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{12}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AssignController) GetTerm() uint64 {
@@ -1051,7 +1130,7 @@ type ControllerAssignment struct {
 
 func (x *ControllerAssignment) Reset() {
 	*x = ControllerAssignment{}
-	mi := &file_commandpb_command_proto_msgTypes[13]
+	mi := &file_commandpb_command_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1063,7 +1142,7 @@ func (x *ControllerAssignment) String() string {
 func (*ControllerAssignment) ProtoMessage() {}
 
 func (x *ControllerAssignment) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[13]
+	mi := &file_commandpb_command_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1076,7 +1155,7 @@ func (x *ControllerAssignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControllerAssignment.ProtoReflect.Descriptor instead.
 func (*ControllerAssignment) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{13}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ControllerAssignment) GetOperationId() string {
@@ -1122,7 +1201,7 @@ type PrepareOperation struct {
 
 func (x *PrepareOperation) Reset() {
 	*x = PrepareOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[14]
+	mi := &file_commandpb_command_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1134,7 +1213,7 @@ func (x *PrepareOperation) String() string {
 func (*PrepareOperation) ProtoMessage() {}
 
 func (x *PrepareOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[14]
+	mi := &file_commandpb_command_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1147,7 +1226,7 @@ func (x *PrepareOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareOperation.ProtoReflect.Descriptor instead.
 func (*PrepareOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{14}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PrepareOperation) GetOperationId() string {
@@ -1213,7 +1292,7 @@ type DefineTasks struct {
 
 func (x *DefineTasks) Reset() {
 	*x = DefineTasks{}
-	mi := &file_commandpb_command_proto_msgTypes[15]
+	mi := &file_commandpb_command_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1225,7 +1304,7 @@ func (x *DefineTasks) String() string {
 func (*DefineTasks) ProtoMessage() {}
 
 func (x *DefineTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[15]
+	mi := &file_commandpb_command_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1238,7 +1317,7 @@ func (x *DefineTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DefineTasks.ProtoReflect.Descriptor instead.
 func (*DefineTasks) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{15}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DefineTasks) GetOperationId() string {
@@ -1284,7 +1363,7 @@ type TaskDefinition struct {
 
 func (x *TaskDefinition) Reset() {
 	*x = TaskDefinition{}
-	mi := &file_commandpb_command_proto_msgTypes[16]
+	mi := &file_commandpb_command_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1296,7 +1375,7 @@ func (x *TaskDefinition) String() string {
 func (*TaskDefinition) ProtoMessage() {}
 
 func (x *TaskDefinition) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[16]
+	mi := &file_commandpb_command_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1309,7 +1388,7 @@ func (x *TaskDefinition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskDefinition.ProtoReflect.Descriptor instead.
 func (*TaskDefinition) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{16}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TaskDefinition) GetName() string {
@@ -1359,7 +1438,7 @@ type StartAllocations struct {
 
 func (x *StartAllocations) Reset() {
 	*x = StartAllocations{}
-	mi := &file_commandpb_command_proto_msgTypes[17]
+	mi := &file_commandpb_command_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1371,7 +1450,7 @@ func (x *StartAllocations) String() string {
 func (*StartAllocations) ProtoMessage() {}
 
 func (x *StartAllocations) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[17]
+	mi := &file_commandpb_command_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1384,7 +1463,7 @@ func (x *StartAllocations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAllocations.ProtoReflect.Descriptor instead.
 func (*StartAllocations) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{17}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StartAllocations) GetTerm() uint64 {
@@ -1432,7 +1511,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_commandpb_command_proto_msgTypes[18]
+	mi := &file_commandpb_command_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1444,7 +1523,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[18]
+	mi := &file_commandpb_command_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1457,7 +1536,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{18}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Grant) GetJobId() string {
@@ -1540,7 +1619,7 @@ type StartAllocationsResult struct {
 
 func (x *StartAllocationsResult) Reset() {
 	*x = StartAllocationsResult{}
-	mi := &file_commandpb_command_proto_msgTypes[19]
+	mi := &file_commandpb_command_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1552,7 +1631,7 @@ func (x *StartAllocationsResult) String() string {
 func (*StartAllocationsResult) ProtoMessage() {}
 
 func (x *StartAllocationsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[19]
+	mi := &file_commandpb_command_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1565,7 +1644,7 @@ func (x *StartAllocationsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAllocationsResult.ProtoReflect.Descriptor instead.
 func (*StartAllocationsResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{19}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *StartAllocationsResult) GetGrants() []*GrantResult {
@@ -1591,7 +1670,7 @@ type GrantResult struct {
 
 func (x *GrantResult) Reset() {
 	*x = GrantResult{}
-	mi := &file_commandpb_command_proto_msgTypes[20]
+	mi := &file_commandpb_command_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1603,7 +1682,7 @@ func (x *GrantResult) String() string {
 func (*GrantResult) ProtoMessage() {}
 
 func (x *GrantResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[20]
+	mi := &file_commandpb_command_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1616,7 +1695,7 @@ func (x *GrantResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantResult.ProtoReflect.Descriptor instead.
 func (*GrantResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{20}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GrantResult) GetJobId() string {
@@ -1674,7 +1753,7 @@ type FinishJobs struct {
 
 func (x *FinishJobs) Reset() {
 	*x = FinishJobs{}
-	mi := &file_commandpb_command_proto_msgTypes[21]
+	mi := &file_commandpb_command_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1686,7 +1765,7 @@ func (x *FinishJobs) String() string {
 func (*FinishJobs) ProtoMessage() {}
 
 func (x *FinishJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[21]
+	mi := &file_commandpb_command_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1699,7 +1778,7 @@ func (x *FinishJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishJobs.ProtoReflect.Descriptor instead.
 func (*FinishJobs) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{21}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FinishJobs) GetOperationId() string {
@@ -1741,7 +1820,7 @@ type FinishJobsResult struct {
 
 func (x *FinishJobsResult) Reset() {
 	*x = FinishJobsResult{}
-	mi := &file_commandpb_command_proto_msgTypes[22]
+	mi := &file_commandpb_command_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1753,7 +1832,7 @@ func (x *FinishJobsResult) String() string {
 func (*FinishJobsResult) ProtoMessage() {}
 
 func (x *FinishJobsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[22]
+	mi := &file_commandpb_command_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1766,7 +1845,7 @@ func (x *FinishJobsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishJobsResult.ProtoReflect.Descriptor instead.
 func (*FinishJobsResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{22}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FinishJobsResult) GetJobs() []*FinishJobResult {
@@ -1790,7 +1869,7 @@ type FinishJobResult struct {
 
 func (x *FinishJobResult) Reset() {
 	*x = FinishJobResult{}
-	mi := &file_commandpb_command_proto_msgTypes[23]
+	mi := &file_commandpb_command_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1802,7 +1881,7 @@ func (x *FinishJobResult) String() string {
 func (*FinishJobResult) ProtoMessage() {}
 
 func (x *FinishJobResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[23]
+	mi := &file_commandpb_command_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1815,7 +1894,7 @@ func (x *FinishJobResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishJobResult.ProtoReflect.Descriptor instead.
 func (*FinishJobResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{23}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FinishJobResult) GetJobId() string {
@@ -1854,7 +1933,7 @@ type AbortAllocations struct {
 
 func (x *AbortAllocations) Reset() {
 	*x = AbortAllocations{}
-	mi := &file_commandpb_command_proto_msgTypes[24]
+	mi := &file_commandpb_command_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1866,7 +1945,7 @@ func (x *AbortAllocations) String() string {
 func (*AbortAllocations) ProtoMessage() {}
 
 func (x *AbortAllocations) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[24]
+	mi := &file_commandpb_command_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1879,7 +1958,7 @@ func (x *AbortAllocations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortAllocations.ProtoReflect.Descriptor instead.
 func (*AbortAllocations) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{24}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AbortAllocations) GetTerm() uint64 {
@@ -1929,7 +2008,7 @@ type SuspendOperation struct {
 
 func (x *SuspendOperation) Reset() {
 	*x = SuspendOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[25]
+	mi := &file_commandpb_command_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1941,7 +2020,7 @@ func (x *SuspendOperation) String() string {
 func (*SuspendOperation) ProtoMessage() {}
 
 func (x *SuspendOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[25]
+	mi := &file_commandpb_command_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1954,7 +2033,7 @@ func (x *SuspendOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendOperation.ProtoReflect.Descriptor instead.
 func (*SuspendOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{25}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SuspendOperation) GetOperationId() string {
@@ -1996,7 +2075,7 @@ type ResumeOperation struct {
 
 func (x *ResumeOperation) Reset() {
 	*x = ResumeOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[26]
+	mi := &file_commandpb_command_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2008,7 +2087,7 @@ func (x *ResumeOperation) String() string {
 func (*ResumeOperation) ProtoMessage() {}
 
 func (x *ResumeOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[26]
+	mi := &file_commandpb_command_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2021,7 +2100,7 @@ func (x *ResumeOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeOperation.ProtoReflect.Descriptor instead.
 func (*ResumeOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{26}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ResumeOperation) GetOperationId() string {
@@ -2059,7 +2138,7 @@ type AbortOperation struct {
 
 func (x *AbortOperation) Reset() {
 	*x = AbortOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[27]
+	mi := &file_commandpb_command_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2071,7 +2150,7 @@ func (x *AbortOperation) String() string {
 func (*AbortOperation) ProtoMessage() {}
 
 func (x *AbortOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[27]
+	mi := &file_commandpb_command_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2084,7 +2163,7 @@ func (x *AbortOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortOperation.ProtoReflect.Descriptor instead.
 func (*AbortOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{27}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AbortOperation) GetOperationId() string {
@@ -2133,7 +2212,7 @@ type CompleteOperation struct {
 
 func (x *CompleteOperation) Reset() {
 	*x = CompleteOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[28]
+	mi := &file_commandpb_command_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2145,7 +2224,7 @@ func (x *CompleteOperation) String() string {
 func (*CompleteOperation) ProtoMessage() {}
 
 func (x *CompleteOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[28]
+	mi := &file_commandpb_command_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2158,7 +2237,7 @@ func (x *CompleteOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteOperation.ProtoReflect.Descriptor instead.
 func (*CompleteOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{28}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CompleteOperation) GetOperationId() string {
@@ -2199,7 +2278,7 @@ type EditTree struct {
 
 func (x *EditTree) Reset() {
 	*x = EditTree{}
-	mi := &file_commandpb_command_proto_msgTypes[29]
+	mi := &file_commandpb_command_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2211,7 +2290,7 @@ func (x *EditTree) String() string {
 func (*EditTree) ProtoMessage() {}
 
 func (x *EditTree) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[29]
+	mi := &file_commandpb_command_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2224,7 +2303,7 @@ func (x *EditTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTree.ProtoReflect.Descriptor instead.
 func (*EditTree) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{29}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *EditTree) GetTree() string {
@@ -2280,7 +2359,7 @@ type TreeEdit struct {
 
 func (x *TreeEdit) Reset() {
 	*x = TreeEdit{}
-	mi := &file_commandpb_command_proto_msgTypes[30]
+	mi := &file_commandpb_command_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2292,7 +2371,7 @@ func (x *TreeEdit) String() string {
 func (*TreeEdit) ProtoMessage() {}
 
 func (x *TreeEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[30]
+	mi := &file_commandpb_command_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2305,7 +2384,7 @@ func (x *TreeEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeEdit.ProtoReflect.Descriptor instead.
 func (*TreeEdit) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{30}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *TreeEdit) GetEdit() isTreeEdit_Edit {
@@ -2440,7 +2519,7 @@ type Changes struct {
 
 func (x *Changes) Reset() {
 	*x = Changes{}
-	mi := &file_commandpb_command_proto_msgTypes[31]
+	mi := &file_commandpb_command_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2452,7 +2531,7 @@ func (x *Changes) String() string {
 func (*Changes) ProtoMessage() {}
 
 func (x *Changes) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[31]
+	mi := &file_commandpb_command_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2465,7 +2544,7 @@ func (x *Changes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Changes.ProtoReflect.Descriptor instead.
 func (*Changes) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{31}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Changes) GetValues() map[string]*structpb.Value {
@@ -2488,7 +2567,7 @@ type PoolChange struct {
 
 func (x *PoolChange) Reset() {
 	*x = PoolChange{}
-	mi := &file_commandpb_command_proto_msgTypes[32]
+	mi := &file_commandpb_command_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2500,7 +2579,7 @@ func (x *PoolChange) String() string {
 func (*PoolChange) ProtoMessage() {}
 
 func (x *PoolChange) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[32]
+	mi := &file_commandpb_command_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2513,7 +2592,7 @@ func (x *PoolChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolChange.ProtoReflect.Descriptor instead.
 func (*PoolChange) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{32}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PoolChange) GetName() string {
@@ -2547,7 +2626,7 @@ type RenamePool struct {
 
 func (x *RenamePool) Reset() {
 	*x = RenamePool{}
-	mi := &file_commandpb_command_proto_msgTypes[33]
+	mi := &file_commandpb_command_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2559,7 +2638,7 @@ func (x *RenamePool) String() string {
 func (*RenamePool) ProtoMessage() {}
 
 func (x *RenamePool) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[33]
+	mi := &file_commandpb_command_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2572,7 +2651,7 @@ func (x *RenamePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenamePool.ProtoReflect.Descriptor instead.
 func (*RenamePool) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{33}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RenamePool) GetFrom() string {
@@ -2599,7 +2678,7 @@ type TreeResult struct {
 
 func (x *TreeResult) Reset() {
 	*x = TreeResult{}
-	mi := &file_commandpb_command_proto_msgTypes[34]
+	mi := &file_commandpb_command_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2611,7 +2690,7 @@ func (x *TreeResult) String() string {
 func (*TreeResult) ProtoMessage() {}
 
 func (x *TreeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[34]
+	mi := &file_commandpb_command_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2624,7 +2703,7 @@ func (x *TreeResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeResult.ProtoReflect.Descriptor instead.
 func (*TreeResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{34}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *TreeResult) GetRevision() uint64 {
@@ -2646,7 +2725,7 @@ type CreateTree struct {
 
 func (x *CreateTree) Reset() {
 	*x = CreateTree{}
-	mi := &file_commandpb_command_proto_msgTypes[35]
+	mi := &file_commandpb_command_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2658,7 +2737,7 @@ func (x *CreateTree) String() string {
 func (*CreateTree) ProtoMessage() {}
 
 func (x *CreateTree) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[35]
+	mi := &file_commandpb_command_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2671,7 +2750,7 @@ func (x *CreateTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTree.ProtoReflect.Descriptor instead.
 func (*CreateTree) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{35}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CreateTree) GetTree() string {
@@ -2714,7 +2793,7 @@ type RemoveTree struct {
 
 func (x *RemoveTree) Reset() {
 	*x = RemoveTree{}
-	mi := &file_commandpb_command_proto_msgTypes[36]
+	mi := &file_commandpb_command_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2726,7 +2805,7 @@ func (x *RemoveTree) String() string {
 func (*RemoveTree) ProtoMessage() {}
 
 func (x *RemoveTree) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[36]
+	mi := &file_commandpb_command_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2739,7 +2818,7 @@ func (x *RemoveTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTree.ProtoReflect.Descriptor instead.
 func (*RemoveTree) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{36}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RemoveTree) GetTree() string {
@@ -2775,7 +2854,7 @@ type SetDefaultTree struct {
 
 func (x *SetDefaultTree) Reset() {
 	*x = SetDefaultTree{}
-	mi := &file_commandpb_command_proto_msgTypes[37]
+	mi := &file_commandpb_command_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2787,7 +2866,7 @@ func (x *SetDefaultTree) String() string {
 func (*SetDefaultTree) ProtoMessage() {}
 
 func (x *SetDefaultTree) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[37]
+	mi := &file_commandpb_command_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2800,7 +2879,7 @@ func (x *SetDefaultTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultTree.ProtoReflect.Descriptor instead.
 func (*SetDefaultTree) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{37}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SetDefaultTree) GetTree() string {
@@ -2838,7 +2917,7 @@ type UpdateOperation struct {
 
 func (x *UpdateOperation) Reset() {
 	*x = UpdateOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[38]
+	mi := &file_commandpb_command_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2850,7 +2929,7 @@ func (x *UpdateOperation) String() string {
 func (*UpdateOperation) ProtoMessage() {}
 
 func (x *UpdateOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[38]
+	mi := &file_commandpb_command_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2863,7 +2942,7 @@ func (x *UpdateOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateOperation.ProtoReflect.Descriptor instead.
 func (*UpdateOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{38}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *UpdateOperation) GetOperationId() string {
@@ -2904,7 +2983,7 @@ type UpdateOperationResult struct {
 
 func (x *UpdateOperationResult) Reset() {
 	*x = UpdateOperationResult{}
-	mi := &file_commandpb_command_proto_msgTypes[39]
+	mi := &file_commandpb_command_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2916,7 +2995,7 @@ func (x *UpdateOperationResult) String() string {
 func (*UpdateOperationResult) ProtoMessage() {}
 
 func (x *UpdateOperationResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[39]
+	mi := &file_commandpb_command_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2929,7 +3008,7 @@ func (x *UpdateOperationResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateOperationResult.ProtoReflect.Descriptor instead.
 func (*UpdateOperationResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{39}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *UpdateOperationResult) GetWarnings() []string {
@@ -2952,7 +3031,7 @@ type OperationChange struct {
 
 func (x *OperationChange) Reset() {
 	*x = OperationChange{}
-	mi := &file_commandpb_command_proto_msgTypes[40]
+	mi := &file_commandpb_command_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2964,7 +3043,7 @@ func (x *OperationChange) String() string {
 func (*OperationChange) ProtoMessage() {}
 
 func (x *OperationChange) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[40]
+	mi := &file_commandpb_command_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2977,7 +3056,7 @@ func (x *OperationChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationChange.ProtoReflect.Descriptor instead.
 func (*OperationChange) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{40}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *OperationChange) GetTree() string {
@@ -3015,7 +3094,7 @@ type AdmitOperation struct {
 
 func (x *AdmitOperation) Reset() {
 	*x = AdmitOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[41]
+	mi := &file_commandpb_command_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3027,7 +3106,7 @@ func (x *AdmitOperation) String() string {
 func (*AdmitOperation) ProtoMessage() {}
 
 func (x *AdmitOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[41]
+	mi := &file_commandpb_command_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3040,7 +3119,7 @@ func (x *AdmitOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitOperation.ProtoReflect.Descriptor instead.
 func (*AdmitOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{41}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AdmitOperation) GetOperationId() string {
@@ -3092,7 +3171,7 @@ type CheckpointVolumes struct {
 
 func (x *CheckpointVolumes) Reset() {
 	*x = CheckpointVolumes{}
-	mi := &file_commandpb_command_proto_msgTypes[42]
+	mi := &file_commandpb_command_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3104,7 +3183,7 @@ func (x *CheckpointVolumes) String() string {
 func (*CheckpointVolumes) ProtoMessage() {}
 
 func (x *CheckpointVolumes) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[42]
+	mi := &file_commandpb_command_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3117,7 +3196,7 @@ func (x *CheckpointVolumes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointVolumes.ProtoReflect.Descriptor instead.
 func (*CheckpointVolumes) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{42}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CheckpointVolumes) GetTerm() uint64 {
@@ -3174,7 +3253,7 @@ type RegisterNode struct {
 
 func (x *RegisterNode) Reset() {
 	*x = RegisterNode{}
-	mi := &file_commandpb_command_proto_msgTypes[43]
+	mi := &file_commandpb_command_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3186,7 +3265,7 @@ func (x *RegisterNode) String() string {
 func (*RegisterNode) ProtoMessage() {}
 
 func (x *RegisterNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[43]
+	mi := &file_commandpb_command_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3199,7 +3278,7 @@ func (x *RegisterNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterNode.ProtoReflect.Descriptor instead.
 func (*RegisterNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{43}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *RegisterNode) GetTerm() uint64 {
@@ -3237,7 +3316,7 @@ type SetNodeOffline struct {
 
 func (x *SetNodeOffline) Reset() {
 	*x = SetNodeOffline{}
-	mi := &file_commandpb_command_proto_msgTypes[44]
+	mi := &file_commandpb_command_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3249,7 +3328,7 @@ func (x *SetNodeOffline) String() string {
 func (*SetNodeOffline) ProtoMessage() {}
 
 func (x *SetNodeOffline) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[44]
+	mi := &file_commandpb_command_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3262,7 +3341,7 @@ func (x *SetNodeOffline) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetNodeOffline.ProtoReflect.Descriptor instead.
 func (*SetNodeOffline) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{44}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *SetNodeOffline) GetTerm() uint64 {
@@ -3316,7 +3395,7 @@ type DrainNode struct {
 
 func (x *DrainNode) Reset() {
 	*x = DrainNode{}
-	mi := &file_commandpb_command_proto_msgTypes[45]
+	mi := &file_commandpb_command_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3328,7 +3407,7 @@ func (x *DrainNode) String() string {
 func (*DrainNode) ProtoMessage() {}
 
 func (x *DrainNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[45]
+	mi := &file_commandpb_command_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3341,7 +3420,7 @@ func (x *DrainNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNode.ProtoReflect.Descriptor instead.
 func (*DrainNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{45}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *DrainNode) GetNode() string {
@@ -3394,7 +3473,7 @@ type RemoveNode struct {
 
 func (x *RemoveNode) Reset() {
 	*x = RemoveNode{}
-	mi := &file_commandpb_command_proto_msgTypes[46]
+	mi := &file_commandpb_command_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3406,7 +3485,7 @@ func (x *RemoveNode) String() string {
 func (*RemoveNode) ProtoMessage() {}
 
 func (x *RemoveNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[46]
+	mi := &file_commandpb_command_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3419,7 +3498,7 @@ func (x *RemoveNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNode.ProtoReflect.Descriptor instead.
 func (*RemoveNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{46}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *RemoveNode) GetNode() string {
@@ -3463,7 +3542,7 @@ type UndrainNode struct {
 
 func (x *UndrainNode) Reset() {
 	*x = UndrainNode{}
-	mi := &file_commandpb_command_proto_msgTypes[47]
+	mi := &file_commandpb_command_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3475,7 +3554,7 @@ func (x *UndrainNode) String() string {
 func (*UndrainNode) ProtoMessage() {}
 
 func (x *UndrainNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[47]
+	mi := &file_commandpb_command_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3488,7 +3567,7 @@ func (x *UndrainNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNode.ProtoReflect.Descriptor instead.
 func (*UndrainNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{47}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *UndrainNode) GetNode() string {
@@ -3527,7 +3606,7 @@ type StopJobs struct {
 
 func (x *StopJobs) Reset() {
 	*x = StopJobs{}
-	mi := &file_commandpb_command_proto_msgTypes[48]
+	mi := &file_commandpb_command_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3539,7 +3618,7 @@ func (x *StopJobs) String() string {
 func (*StopJobs) ProtoMessage() {}
 
 func (x *StopJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[48]
+	mi := &file_commandpb_command_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3552,7 +3631,7 @@ func (x *StopJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopJobs.ProtoReflect.Descriptor instead.
 func (*StopJobs) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{48}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *StopJobs) GetOperationId() string {
@@ -3598,7 +3677,7 @@ type PreemptAllocations struct {
 
 func (x *PreemptAllocations) Reset() {
 	*x = PreemptAllocations{}
-	mi := &file_commandpb_command_proto_msgTypes[49]
+	mi := &file_commandpb_command_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3610,7 +3689,7 @@ func (x *PreemptAllocations) String() string {
 func (*PreemptAllocations) ProtoMessage() {}
 
 func (x *PreemptAllocations) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[49]
+	mi := &file_commandpb_command_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3623,7 +3702,7 @@ func (x *PreemptAllocations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptAllocations.ProtoReflect.Descriptor instead.
 func (*PreemptAllocations) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{49}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PreemptAllocations) GetTerm() uint64 {
@@ -3666,7 +3745,7 @@ type Preemption struct {
 
 func (x *Preemption) Reset() {
 	*x = Preemption{}
-	mi := &file_commandpb_command_proto_msgTypes[50]
+	mi := &file_commandpb_command_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3678,7 +3757,7 @@ func (x *Preemption) String() string {
 func (*Preemption) ProtoMessage() {}
 
 func (x *Preemption) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[50]
+	mi := &file_commandpb_command_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3691,7 +3770,7 @@ func (x *Preemption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preemption.ProtoReflect.Descriptor instead.
 func (*Preemption) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{50}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Preemption) GetJobId() string {
@@ -3732,7 +3811,7 @@ type HandOver struct {
 
 func (x *HandOver) Reset() {
 	*x = HandOver{}
-	mi := &file_commandpb_command_proto_msgTypes[51]
+	mi := &file_commandpb_command_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3744,7 +3823,7 @@ func (x *HandOver) String() string {
 func (*HandOver) ProtoMessage() {}
 
 func (x *HandOver) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[51]
+	mi := &file_commandpb_command_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3757,7 +3836,7 @@ func (x *HandOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandOver.ProtoReflect.Descriptor instead.
 func (*HandOver) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{51}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *HandOver) GetTerm() uint64 {
@@ -3808,7 +3887,7 @@ type UpdateReserves struct {
 
 func (x *UpdateReserves) Reset() {
 	*x = UpdateReserves{}
-	mi := &file_commandpb_command_proto_msgTypes[52]
+	mi := &file_commandpb_command_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3820,7 +3899,7 @@ func (x *UpdateReserves) String() string {
 func (*UpdateReserves) ProtoMessage() {}
 
 func (x *UpdateReserves) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[52]
+	mi := &file_commandpb_command_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3833,7 +3912,7 @@ func (x *UpdateReserves) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateReserves.ProtoReflect.Descriptor instead.
 func (*UpdateReserves) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{52}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *UpdateReserves) GetOperationId() string {
@@ -3878,7 +3957,7 @@ type TaskReserve struct {
 
 func (x *TaskReserve) Reset() {
 	*x = TaskReserve{}
-	mi := &file_commandpb_command_proto_msgTypes[53]
+	mi := &file_commandpb_command_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3890,7 +3969,7 @@ func (x *TaskReserve) String() string {
 func (*TaskReserve) ProtoMessage() {}
 
 func (x *TaskReserve) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[53]
+	mi := &file_commandpb_command_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3903,7 +3982,7 @@ func (x *TaskReserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskReserve.ProtoReflect.Descriptor instead.
 func (*TaskReserve) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{53}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *TaskReserve) GetTask() string {
@@ -3955,7 +4034,7 @@ type SaveMemoryProfiles struct {
 
 func (x *SaveMemoryProfiles) Reset() {
 	*x = SaveMemoryProfiles{}
-	mi := &file_commandpb_command_proto_msgTypes[54]
+	mi := &file_commandpb_command_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3967,7 +4046,7 @@ func (x *SaveMemoryProfiles) String() string {
 func (*SaveMemoryProfiles) ProtoMessage() {}
 
 func (x *SaveMemoryProfiles) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[54]
+	mi := &file_commandpb_command_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3980,7 +4059,7 @@ func (x *SaveMemoryProfiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveMemoryProfiles.ProtoReflect.Descriptor instead.
 func (*SaveMemoryProfiles) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{54}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *SaveMemoryProfiles) GetOperationId() string {
@@ -4025,7 +4104,7 @@ type SavedProfile struct {
 
 func (x *SavedProfile) Reset() {
 	*x = SavedProfile{}
-	mi := &file_commandpb_command_proto_msgTypes[55]
+	mi := &file_commandpb_command_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4037,7 +4116,7 @@ func (x *SavedProfile) String() string {
 func (*SavedProfile) ProtoMessage() {}
 
 func (x *SavedProfile) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[55]
+	mi := &file_commandpb_command_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4050,7 +4129,7 @@ func (x *SavedProfile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedProfile.ProtoReflect.Descriptor instead.
 func (*SavedProfile) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{55}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *SavedProfile) GetTask() string {
@@ -4086,7 +4165,7 @@ type RemoveMemoryProfiles struct {
 
 func (x *RemoveMemoryProfiles) Reset() {
 	*x = RemoveMemoryProfiles{}
-	mi := &file_commandpb_command_proto_msgTypes[56]
+	mi := &file_commandpb_command_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4098,7 +4177,7 @@ func (x *RemoveMemoryProfiles) String() string {
 func (*RemoveMemoryProfiles) ProtoMessage() {}
 
 func (x *RemoveMemoryProfiles) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[56]
+	mi := &file_commandpb_command_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4111,7 +4190,7 @@ func (x *RemoveMemoryProfiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMemoryProfiles.ProtoReflect.Descriptor instead.
 func (*RemoveMemoryProfiles) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{56}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *RemoveMemoryProfiles) GetKeys() []string {
@@ -4151,7 +4230,7 @@ type PublishOutput struct {
 
 func (x *PublishOutput) Reset() {
 	*x = PublishOutput{}
-	mi := &file_commandpb_command_proto_msgTypes[57]
+	mi := &file_commandpb_command_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4163,7 +4242,7 @@ func (x *PublishOutput) String() string {
 func (*PublishOutput) ProtoMessage() {}
 
 func (x *PublishOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[57]
+	mi := &file_commandpb_command_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4176,7 +4255,7 @@ func (x *PublishOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishOutput.ProtoReflect.Descriptor instead.
 func (*PublishOutput) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{57}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *PublishOutput) GetOperationId() string {
@@ -4271,7 +4350,13 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"revocation\x12\x12\n" +
 	"\x04lift\x18\x02 \x01(\bR\x04lift\x12.\n" +
 	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
-	"\x04user\x18\x04 \x01(\tR\x04user\"q\n" +
+	"\x04user\x18\x04 \x01(\tR\x04user\"\xab\x01\n" +
+	"\tEditStore\x12*\n" +
+	"\x05store\x18\x01 \x01(\v2\x14.weir.state.v1.StoreR\x05store\x12\x16\n" +
+	"\x06create\x18\x02 \x01(\bR\x06create\x12\x16\n" +
+	"\x06delete\x18\x03 \x01(\bR\x06delete\x12.\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
+	"\x04user\x18\x05 \x01(\tR\x04user\"q\n" +
 	"\x14StartOperationResult\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x1a\n" +
 	"\brepeated\x18\x02 \x01(\bR\brepeated\x12\x1a\n" +
@@ -4549,7 +4634,7 @@ func file_commandpb_command_proto_rawDescGZIP() []byte {
 	return file_commandpb_command_proto_rawDescData
 }
 
-var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
+var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_commandpb_command_proto_goTypes = []any{
 	(*Entry)(nil),                   // 0: weir.command.v1.Entry
 	(*Command)(nil),                 // 1: weir.command.v1.Command
@@ -4560,171 +4645,175 @@ var file_commandpb_command_proto_goTypes = []any{
 	(*StartOperation)(nil),          // 6: weir.command.v1.StartOperation
 	(*EditGroup)(nil),               // 7: weir.command.v1.EditGroup
 	(*Revoke)(nil),                  // 8: weir.command.v1.Revoke
-	(*StartOperationResult)(nil),    // 9: weir.command.v1.StartOperationResult
-	(*AdvanceOperation)(nil),        // 10: weir.command.v1.AdvanceOperation
-	(*SetPendingReason)(nil),        // 11: weir.command.v1.SetPendingReason
-	(*AssignController)(nil),        // 12: weir.command.v1.AssignController
-	(*ControllerAssignment)(nil),    // 13: weir.command.v1.ControllerAssignment
-	(*PrepareOperation)(nil),        // 14: weir.command.v1.PrepareOperation
-	(*DefineTasks)(nil),             // 15: weir.command.v1.DefineTasks
-	(*TaskDefinition)(nil),          // 16: weir.command.v1.TaskDefinition
-	(*StartAllocations)(nil),        // 17: weir.command.v1.StartAllocations
-	(*Grant)(nil),                   // 18: weir.command.v1.Grant
-	(*StartAllocationsResult)(nil),  // 19: weir.command.v1.StartAllocationsResult
-	(*GrantResult)(nil),             // 20: weir.command.v1.GrantResult
-	(*FinishJobs)(nil),              // 21: weir.command.v1.FinishJobs
-	(*FinishJobsResult)(nil),        // 22: weir.command.v1.FinishJobsResult
-	(*FinishJobResult)(nil),         // 23: weir.command.v1.FinishJobResult
-	(*AbortAllocations)(nil),        // 24: weir.command.v1.AbortAllocations
-	(*SuspendOperation)(nil),        // 25: weir.command.v1.SuspendOperation
-	(*ResumeOperation)(nil),         // 26: weir.command.v1.ResumeOperation
-	(*AbortOperation)(nil),          // 27: weir.command.v1.AbortOperation
-	(*CompleteOperation)(nil),       // 28: weir.command.v1.CompleteOperation
-	(*EditTree)(nil),                // 29: weir.command.v1.EditTree
-	(*TreeEdit)(nil),                // 30: weir.command.v1.TreeEdit
-	(*Changes)(nil),                 // 31: weir.command.v1.Changes
-	(*PoolChange)(nil),              // 32: weir.command.v1.PoolChange
-	(*RenamePool)(nil),              // 33: weir.command.v1.RenamePool
-	(*TreeResult)(nil),              // 34: weir.command.v1.TreeResult
-	(*CreateTree)(nil),              // 35: weir.command.v1.CreateTree
-	(*RemoveTree)(nil),              // 36: weir.command.v1.RemoveTree
-	(*SetDefaultTree)(nil),          // 37: weir.command.v1.SetDefaultTree
-	(*UpdateOperation)(nil),         // 38: weir.command.v1.UpdateOperation
-	(*UpdateOperationResult)(nil),   // 39: weir.command.v1.UpdateOperationResult
-	(*OperationChange)(nil),         // 40: weir.command.v1.OperationChange
-	(*AdmitOperation)(nil),          // 41: weir.command.v1.AdmitOperation
-	(*CheckpointVolumes)(nil),       // 42: weir.command.v1.CheckpointVolumes
-	(*RegisterNode)(nil),            // 43: weir.command.v1.RegisterNode
-	(*SetNodeOffline)(nil),          // 44: weir.command.v1.SetNodeOffline
-	(*DrainNode)(nil),               // 45: weir.command.v1.DrainNode
-	(*RemoveNode)(nil),              // 46: weir.command.v1.RemoveNode
-	(*UndrainNode)(nil),             // 47: weir.command.v1.UndrainNode
-	(*StopJobs)(nil),                // 48: weir.command.v1.StopJobs
-	(*PreemptAllocations)(nil),      // 49: weir.command.v1.PreemptAllocations
-	(*Preemption)(nil),              // 50: weir.command.v1.Preemption
-	(*HandOver)(nil),                // 51: weir.command.v1.HandOver
-	(*UpdateReserves)(nil),          // 52: weir.command.v1.UpdateReserves
-	(*TaskReserve)(nil),             // 53: weir.command.v1.TaskReserve
-	(*SaveMemoryProfiles)(nil),      // 54: weir.command.v1.SaveMemoryProfiles
-	(*SavedProfile)(nil),            // 55: weir.command.v1.SavedProfile
-	(*RemoveMemoryProfiles)(nil),    // 56: weir.command.v1.RemoveMemoryProfiles
-	(*PublishOutput)(nil),           // 57: weir.command.v1.PublishOutput
-	nil,                             // 58: weir.command.v1.SetPendingReason.ReasonsEntry
-	nil,                             // 59: weir.command.v1.Changes.ValuesEntry
-	(*timestamppb.Timestamp)(nil),   // 60: google.protobuf.Timestamp
-	(*statepb.Limits)(nil),          // 61: weir.state.v1.Limits
-	(*statepb.OperationSpec)(nil),   // 62: weir.state.v1.OperationSpec
-	(*statepb.Revocation)(nil),      // 63: weir.state.v1.Revocation
-	(*statepb.Error)(nil),           // 64: weir.state.v1.Error
-	(*statepb.Input)(nil),           // 65: weir.state.v1.Input
-	(*statepb.Resources)(nil),       // 66: weir.state.v1.Resources
-	(*statepb.TaskMemory)(nil),      // 67: weir.state.v1.TaskMemory
-	(*statepb.Slices)(nil),          // 68: weir.state.v1.Slices
-	(*statepb.FinishedJob)(nil),     // 69: weir.state.v1.FinishedJob
-	(*structpb.Struct)(nil),         // 70: google.protobuf.Struct
-	(*statepb.Pool)(nil),            // 71: weir.state.v1.Pool
-	(*statepb.PoolVolume)(nil),      // 72: weir.state.v1.PoolVolume
-	(*statepb.StarvationClock)(nil), // 73: weir.state.v1.StarvationClock
-	(*statepb.PreemptionAge)(nil),   // 74: weir.state.v1.PreemptionAge
-	(*statepb.Node)(nil),            // 75: weir.state.v1.Node
-	(*statepb.StopOrder)(nil),       // 76: weir.state.v1.StopOrder
-	(*statepb.JobReserve)(nil),      // 77: weir.state.v1.JobReserve
-	(*statepb.MemoryProfile)(nil),   // 78: weir.state.v1.MemoryProfile
-	(*statepb.Output)(nil),          // 79: weir.state.v1.Output
-	(*structpb.Value)(nil),          // 80: google.protobuf.Value
+	(*EditStore)(nil),               // 9: weir.command.v1.EditStore
+	(*StartOperationResult)(nil),    // 10: weir.command.v1.StartOperationResult
+	(*AdvanceOperation)(nil),        // 11: weir.command.v1.AdvanceOperation
+	(*SetPendingReason)(nil),        // 12: weir.command.v1.SetPendingReason
+	(*AssignController)(nil),        // 13: weir.command.v1.AssignController
+	(*ControllerAssignment)(nil),    // 14: weir.command.v1.ControllerAssignment
+	(*PrepareOperation)(nil),        // 15: weir.command.v1.PrepareOperation
+	(*DefineTasks)(nil),             // 16: weir.command.v1.DefineTasks
+	(*TaskDefinition)(nil),          // 17: weir.command.v1.TaskDefinition
+	(*StartAllocations)(nil),        // 18: weir.command.v1.StartAllocations
+	(*Grant)(nil),                   // 19: weir.command.v1.Grant
+	(*StartAllocationsResult)(nil),  // 20: weir.command.v1.StartAllocationsResult
+	(*GrantResult)(nil),             // 21: weir.command.v1.GrantResult
+	(*FinishJobs)(nil),              // 22: weir.command.v1.FinishJobs
+	(*FinishJobsResult)(nil),        // 23: weir.command.v1.FinishJobsResult
+	(*FinishJobResult)(nil),         // 24: weir.command.v1.FinishJobResult
+	(*AbortAllocations)(nil),        // 25: weir.command.v1.AbortAllocations
+	(*SuspendOperation)(nil),        // 26: weir.command.v1.SuspendOperation
+	(*ResumeOperation)(nil),         // 27: weir.command.v1.ResumeOperation
+	(*AbortOperation)(nil),          // 28: weir.command.v1.AbortOperation
+	(*CompleteOperation)(nil),       // 29: weir.command.v1.CompleteOperation
+	(*EditTree)(nil),                // 30: weir.command.v1.EditTree
+	(*TreeEdit)(nil),                // 31: weir.command.v1.TreeEdit
+	(*Changes)(nil),                 // 32: weir.command.v1.Changes
+	(*PoolChange)(nil),              // 33: weir.command.v1.PoolChange
+	(*RenamePool)(nil),              // 34: weir.command.v1.RenamePool
+	(*TreeResult)(nil),              // 35: weir.command.v1.TreeResult
+	(*CreateTree)(nil),              // 36: weir.command.v1.CreateTree
+	(*RemoveTree)(nil),              // 37: weir.command.v1.RemoveTree
+	(*SetDefaultTree)(nil),          // 38: weir.command.v1.SetDefaultTree
+	(*UpdateOperation)(nil),         // 39: weir.command.v1.UpdateOperation
+	(*UpdateOperationResult)(nil),   // 40: weir.command.v1.UpdateOperationResult
+	(*OperationChange)(nil),         // 41: weir.command.v1.OperationChange
+	(*AdmitOperation)(nil),          // 42: weir.command.v1.AdmitOperation
+	(*CheckpointVolumes)(nil),       // 43: weir.command.v1.CheckpointVolumes
+	(*RegisterNode)(nil),            // 44: weir.command.v1.RegisterNode
+	(*SetNodeOffline)(nil),          // 45: weir.command.v1.SetNodeOffline
+	(*DrainNode)(nil),               // 46: weir.command.v1.DrainNode
+	(*RemoveNode)(nil),              // 47: weir.command.v1.RemoveNode
+	(*UndrainNode)(nil),             // 48: weir.command.v1.UndrainNode
+	(*StopJobs)(nil),                // 49: weir.command.v1.StopJobs
+	(*PreemptAllocations)(nil),      // 50: weir.command.v1.PreemptAllocations
+	(*Preemption)(nil),              // 51: weir.command.v1.Preemption
+	(*HandOver)(nil),                // 52: weir.command.v1.HandOver
+	(*UpdateReserves)(nil),          // 53: weir.command.v1.UpdateReserves
+	(*TaskReserve)(nil),             // 54: weir.command.v1.TaskReserve
+	(*SaveMemoryProfiles)(nil),      // 55: weir.command.v1.SaveMemoryProfiles
+	(*SavedProfile)(nil),            // 56: weir.command.v1.SavedProfile
+	(*RemoveMemoryProfiles)(nil),    // 57: weir.command.v1.RemoveMemoryProfiles
+	(*PublishOutput)(nil),           // 58: weir.command.v1.PublishOutput
+	nil,                             // 59: weir.command.v1.SetPendingReason.ReasonsEntry
+	nil,                             // 60: weir.command.v1.Changes.ValuesEntry
+	(*timestamppb.Timestamp)(nil),   // 61: google.protobuf.Timestamp
+	(*statepb.Limits)(nil),          // 62: weir.state.v1.Limits
+	(*statepb.OperationSpec)(nil),   // 63: weir.state.v1.OperationSpec
+	(*statepb.Revocation)(nil),      // 64: weir.state.v1.Revocation
+	(*statepb.Store)(nil),           // 65: weir.state.v1.Store
+	(*statepb.Error)(nil),           // 66: weir.state.v1.Error
+	(*statepb.Input)(nil),           // 67: weir.state.v1.Input
+	(*statepb.Resources)(nil),       // 68: weir.state.v1.Resources
+	(*statepb.TaskMemory)(nil),      // 69: weir.state.v1.TaskMemory
+	(*statepb.Slices)(nil),          // 70: weir.state.v1.Slices
+	(*statepb.FinishedJob)(nil),     // 71: weir.state.v1.FinishedJob
+	(*structpb.Struct)(nil),         // 72: google.protobuf.Struct
+	(*statepb.Pool)(nil),            // 73: weir.state.v1.Pool
+	(*statepb.PoolVolume)(nil),      // 74: weir.state.v1.PoolVolume
+	(*statepb.StarvationClock)(nil), // 75: weir.state.v1.StarvationClock
+	(*statepb.PreemptionAge)(nil),   // 76: weir.state.v1.PreemptionAge
+	(*statepb.Node)(nil),            // 77: weir.state.v1.Node
+	(*statepb.StopOrder)(nil),       // 78: weir.state.v1.StopOrder
+	(*statepb.JobReserve)(nil),      // 79: weir.state.v1.JobReserve
+	(*statepb.MemoryProfile)(nil),   // 80: weir.state.v1.MemoryProfile
+	(*statepb.Output)(nil),          // 81: weir.state.v1.Output
+	(*structpb.Value)(nil),          // 82: google.protobuf.Value
 }
 var file_commandpb_command_proto_depIdxs = []int32{
 	1,  // 0: weir.command.v1.Entry.commands:type_name -> weir.command.v1.Command
 	2,  // 1: weir.command.v1.Command.subject:type_name -> weir.command.v1.Subject
 	4,  // 2: weir.command.v1.Result.refusal:type_name -> weir.command.v1.Refusal
-	9,  // 3: weir.command.v1.Result.start_operation:type_name -> weir.command.v1.StartOperationResult
-	19, // 4: weir.command.v1.Result.start_allocations:type_name -> weir.command.v1.StartAllocationsResult
-	22, // 5: weir.command.v1.Result.finish_jobs:type_name -> weir.command.v1.FinishJobsResult
-	34, // 6: weir.command.v1.Result.tree:type_name -> weir.command.v1.TreeResult
-	39, // 7: weir.command.v1.Result.update_operation:type_name -> weir.command.v1.UpdateOperationResult
-	60, // 8: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
-	61, // 9: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
-	62, // 10: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
-	60, // 11: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
-	60, // 12: weir.command.v1.EditGroup.time:type_name -> google.protobuf.Timestamp
-	63, // 13: weir.command.v1.Revoke.revocation:type_name -> weir.state.v1.Revocation
-	60, // 14: weir.command.v1.Revoke.time:type_name -> google.protobuf.Timestamp
-	60, // 15: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
-	64, // 16: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
-	58, // 17: weir.command.v1.SetPendingReason.reasons:type_name -> weir.command.v1.SetPendingReason.ReasonsEntry
-	60, // 18: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
-	13, // 19: weir.command.v1.AssignController.assignments:type_name -> weir.command.v1.ControllerAssignment
-	60, // 20: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
-	64, // 21: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
-	65, // 22: weir.command.v1.PrepareOperation.input:type_name -> weir.state.v1.Input
-	16, // 23: weir.command.v1.PrepareOperation.tasks:type_name -> weir.command.v1.TaskDefinition
-	60, // 24: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
-	16, // 25: weir.command.v1.DefineTasks.tasks:type_name -> weir.command.v1.TaskDefinition
-	66, // 26: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
-	67, // 27: weir.command.v1.TaskDefinition.memory:type_name -> weir.state.v1.TaskMemory
-	68, // 28: weir.command.v1.TaskDefinition.slices:type_name -> weir.state.v1.Slices
-	60, // 29: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
-	18, // 30: weir.command.v1.StartAllocations.grants:type_name -> weir.command.v1.Grant
-	66, // 31: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
-	60, // 32: weir.command.v1.Grant.claim_time:type_name -> google.protobuf.Timestamp
-	20, // 33: weir.command.v1.StartAllocationsResult.grants:type_name -> weir.command.v1.GrantResult
-	60, // 34: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
-	69, // 35: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
-	23, // 36: weir.command.v1.FinishJobsResult.jobs:type_name -> weir.command.v1.FinishJobResult
-	60, // 37: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
-	60, // 38: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
-	60, // 39: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
-	60, // 40: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
-	60, // 41: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
-	30, // 42: weir.command.v1.EditTree.edits:type_name -> weir.command.v1.TreeEdit
-	60, // 43: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
-	70, // 44: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
-	31, // 45: weir.command.v1.TreeEdit.change:type_name -> weir.command.v1.Changes
-	71, // 46: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
-	71, // 47: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
-	32, // 48: weir.command.v1.TreeEdit.change_pool:type_name -> weir.command.v1.PoolChange
-	33, // 49: weir.command.v1.TreeEdit.rename:type_name -> weir.command.v1.RenamePool
-	59, // 50: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
-	31, // 51: weir.command.v1.PoolChange.options:type_name -> weir.command.v1.Changes
-	70, // 52: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
-	60, // 53: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
-	60, // 54: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
-	60, // 55: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
-	60, // 56: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
-	40, // 57: weir.command.v1.UpdateOperation.changes:type_name -> weir.command.v1.OperationChange
-	31, // 58: weir.command.v1.OperationChange.options:type_name -> weir.command.v1.Changes
-	60, // 59: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
-	60, // 60: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
-	72, // 61: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
-	73, // 62: weir.command.v1.CheckpointVolumes.clocks:type_name -> weir.state.v1.StarvationClock
-	74, // 63: weir.command.v1.CheckpointVolumes.age:type_name -> weir.state.v1.PreemptionAge
-	60, // 64: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
-	75, // 65: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
-	60, // 66: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
-	60, // 67: weir.command.v1.DrainNode.time:type_name -> google.protobuf.Timestamp
-	60, // 68: weir.command.v1.RemoveNode.time:type_name -> google.protobuf.Timestamp
-	60, // 69: weir.command.v1.UndrainNode.time:type_name -> google.protobuf.Timestamp
-	76, // 70: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
-	60, // 71: weir.command.v1.PreemptAllocations.time:type_name -> google.protobuf.Timestamp
-	50, // 72: weir.command.v1.PreemptAllocations.preemptions:type_name -> weir.command.v1.Preemption
-	76, // 73: weir.command.v1.Preemption.order:type_name -> weir.state.v1.StopOrder
-	60, // 74: weir.command.v1.HandOver.time:type_name -> google.protobuf.Timestamp
-	60, // 75: weir.command.v1.UpdateReserves.time:type_name -> google.protobuf.Timestamp
-	53, // 76: weir.command.v1.UpdateReserves.tasks:type_name -> weir.command.v1.TaskReserve
-	77, // 77: weir.command.v1.TaskReserve.reserve:type_name -> weir.state.v1.JobReserve
-	60, // 78: weir.command.v1.SaveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
-	55, // 79: weir.command.v1.SaveMemoryProfiles.profiles:type_name -> weir.command.v1.SavedProfile
-	78, // 80: weir.command.v1.SavedProfile.profile:type_name -> weir.state.v1.MemoryProfile
-	60, // 81: weir.command.v1.RemoveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
-	60, // 82: weir.command.v1.PublishOutput.time:type_name -> google.protobuf.Timestamp
-	79, // 83: weir.command.v1.PublishOutput.output:type_name -> weir.state.v1.Output
-	64, // 84: weir.command.v1.PublishOutput.error:type_name -> weir.state.v1.Error
-	80, // 85: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
-	86, // [86:86] is the sub-list for method output_type
-	86, // [86:86] is the sub-list for method input_type
-	86, // [86:86] is the sub-list for extension type_name
-	86, // [86:86] is the sub-list for extension extendee
-	0,  // [0:86] is the sub-list for field type_name
+	10, // 3: weir.command.v1.Result.start_operation:type_name -> weir.command.v1.StartOperationResult
+	20, // 4: weir.command.v1.Result.start_allocations:type_name -> weir.command.v1.StartAllocationsResult
+	23, // 5: weir.command.v1.Result.finish_jobs:type_name -> weir.command.v1.FinishJobsResult
+	35, // 6: weir.command.v1.Result.tree:type_name -> weir.command.v1.TreeResult
+	40, // 7: weir.command.v1.Result.update_operation:type_name -> weir.command.v1.UpdateOperationResult
+	61, // 8: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
+	62, // 9: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
+	63, // 10: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
+	61, // 11: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
+	61, // 12: weir.command.v1.EditGroup.time:type_name -> google.protobuf.Timestamp
+	64, // 13: weir.command.v1.Revoke.revocation:type_name -> weir.state.v1.Revocation
+	61, // 14: weir.command.v1.Revoke.time:type_name -> google.protobuf.Timestamp
+	65, // 15: weir.command.v1.EditStore.store:type_name -> weir.state.v1.Store
+	61, // 16: weir.command.v1.EditStore.time:type_name -> google.protobuf.Timestamp
+	61, // 17: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
+	66, // 18: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
+	59, // 19: weir.command.v1.SetPendingReason.reasons:type_name -> weir.command.v1.SetPendingReason.ReasonsEntry
+	61, // 20: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
+	14, // 21: weir.command.v1.AssignController.assignments:type_name -> weir.command.v1.ControllerAssignment
+	61, // 22: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
+	66, // 23: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
+	67, // 24: weir.command.v1.PrepareOperation.input:type_name -> weir.state.v1.Input
+	17, // 25: weir.command.v1.PrepareOperation.tasks:type_name -> weir.command.v1.TaskDefinition
+	61, // 26: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
+	17, // 27: weir.command.v1.DefineTasks.tasks:type_name -> weir.command.v1.TaskDefinition
+	68, // 28: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
+	69, // 29: weir.command.v1.TaskDefinition.memory:type_name -> weir.state.v1.TaskMemory
+	70, // 30: weir.command.v1.TaskDefinition.slices:type_name -> weir.state.v1.Slices
+	61, // 31: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
+	19, // 32: weir.command.v1.StartAllocations.grants:type_name -> weir.command.v1.Grant
+	68, // 33: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
+	61, // 34: weir.command.v1.Grant.claim_time:type_name -> google.protobuf.Timestamp
+	21, // 35: weir.command.v1.StartAllocationsResult.grants:type_name -> weir.command.v1.GrantResult
+	61, // 36: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
+	71, // 37: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
+	24, // 38: weir.command.v1.FinishJobsResult.jobs:type_name -> weir.command.v1.FinishJobResult
+	61, // 39: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
+	61, // 40: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
+	61, // 41: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
+	61, // 42: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
+	61, // 43: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
+	31, // 44: weir.command.v1.EditTree.edits:type_name -> weir.command.v1.TreeEdit
+	61, // 45: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
+	72, // 46: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
+	32, // 47: weir.command.v1.TreeEdit.change:type_name -> weir.command.v1.Changes
+	73, // 48: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
+	73, // 49: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
+	33, // 50: weir.command.v1.TreeEdit.change_pool:type_name -> weir.command.v1.PoolChange
+	34, // 51: weir.command.v1.TreeEdit.rename:type_name -> weir.command.v1.RenamePool
+	60, // 52: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
+	32, // 53: weir.command.v1.PoolChange.options:type_name -> weir.command.v1.Changes
+	72, // 54: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
+	61, // 55: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
+	61, // 56: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
+	61, // 57: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
+	61, // 58: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
+	41, // 59: weir.command.v1.UpdateOperation.changes:type_name -> weir.command.v1.OperationChange
+	32, // 60: weir.command.v1.OperationChange.options:type_name -> weir.command.v1.Changes
+	61, // 61: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
+	61, // 62: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
+	74, // 63: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
+	75, // 64: weir.command.v1.CheckpointVolumes.clocks:type_name -> weir.state.v1.StarvationClock
+	76, // 65: weir.command.v1.CheckpointVolumes.age:type_name -> weir.state.v1.PreemptionAge
+	61, // 66: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
+	77, // 67: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
+	61, // 68: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
+	61, // 69: weir.command.v1.DrainNode.time:type_name -> google.protobuf.Timestamp
+	61, // 70: weir.command.v1.RemoveNode.time:type_name -> google.protobuf.Timestamp
+	61, // 71: weir.command.v1.UndrainNode.time:type_name -> google.protobuf.Timestamp
+	78, // 72: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
+	61, // 73: weir.command.v1.PreemptAllocations.time:type_name -> google.protobuf.Timestamp
+	51, // 74: weir.command.v1.PreemptAllocations.preemptions:type_name -> weir.command.v1.Preemption
+	78, // 75: weir.command.v1.Preemption.order:type_name -> weir.state.v1.StopOrder
+	61, // 76: weir.command.v1.HandOver.time:type_name -> google.protobuf.Timestamp
+	61, // 77: weir.command.v1.UpdateReserves.time:type_name -> google.protobuf.Timestamp
+	54, // 78: weir.command.v1.UpdateReserves.tasks:type_name -> weir.command.v1.TaskReserve
+	79, // 79: weir.command.v1.TaskReserve.reserve:type_name -> weir.state.v1.JobReserve
+	61, // 80: weir.command.v1.SaveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
+	56, // 81: weir.command.v1.SaveMemoryProfiles.profiles:type_name -> weir.command.v1.SavedProfile
+	80, // 82: weir.command.v1.SavedProfile.profile:type_name -> weir.state.v1.MemoryProfile
+	61, // 83: weir.command.v1.RemoveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
+	61, // 84: weir.command.v1.PublishOutput.time:type_name -> google.protobuf.Timestamp
+	81, // 85: weir.command.v1.PublishOutput.output:type_name -> weir.state.v1.Output
+	66, // 86: weir.command.v1.PublishOutput.error:type_name -> weir.state.v1.Error
+	82, // 87: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
+	88, // [88:88] is the sub-list for method output_type
+	88, // [88:88] is the sub-list for method input_type
+	88, // [88:88] is the sub-list for extension type_name
+	88, // [88:88] is the sub-list for extension extendee
+	0,  // [0:88] is the sub-list for field type_name
 }
 
 func init() { file_commandpb_command_proto_init() }
@@ -4739,7 +4828,7 @@ func file_commandpb_command_proto_init() {
 		(*Result_Tree)(nil),
 		(*Result_UpdateOperation)(nil),
 	}
-	file_commandpb_command_proto_msgTypes[30].OneofWrappers = []any{
+	file_commandpb_command_proto_msgTypes[31].OneofWrappers = []any{
 		(*TreeEdit_Options)(nil),
 		(*TreeEdit_Change)(nil),
 		(*TreeEdit_Create)(nil),
@@ -4748,15 +4837,15 @@ func file_commandpb_command_proto_init() {
 		(*TreeEdit_Rename)(nil),
 		(*TreeEdit_Remove)(nil),
 	}
-	file_commandpb_command_proto_msgTypes[32].OneofWrappers = []any{}
-	file_commandpb_command_proto_msgTypes[40].OneofWrappers = []any{}
+	file_commandpb_command_proto_msgTypes[33].OneofWrappers = []any{}
+	file_commandpb_command_proto_msgTypes[41].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandpb_command_proto_rawDesc), len(file_commandpb_command_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   60,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

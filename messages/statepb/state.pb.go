@@ -5729,6 +5729,7 @@ type Record struct {
 	//	*Record_Group
 	//	*Record_Revocation
 	//	*Record_Piece
+	//	*Record_Store
 	Record        isRecord_Record `protobuf_oneof:"record"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5888,6 +5889,15 @@ func (x *Record) GetPiece() *RecordPiece {
 	return nil
 }
 
+func (x *Record) GetStore() *Store {
+	if x != nil {
+		if x, ok := x.Record.(*Record_Store); ok {
+			return x.Store
+		}
+	}
+	return nil
+}
+
 type isRecord_Record interface {
 	isRecord_Record()
 }
@@ -5945,6 +5955,10 @@ type Record_Piece struct {
 	Piece *RecordPiece `protobuf:"bytes,13,opt,name=piece,proto3,oneof"`
 }
 
+type Record_Store struct {
+	Store *Store `protobuf:"bytes,16,opt,name=store,proto3,oneof"`
+}
+
 func (*Record_Header) isRecord_Record() {}
 
 func (*Record_Tree) isRecord_Record() {}
@@ -5971,6 +5985,122 @@ func (*Record_Revocation) isRecord_Record() {}
 
 func (*Record_Piece) isRecord_Record() {}
 
+func (*Record_Store) isRecord_Record() {}
+
+// Store is an object store whose credentials operations in some pools may use.
+type Store struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// A URL.
+	Endpoint string `protobuf:"bytes,2,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
+	// Empty: us-east-1.
+	Region    string `protobuf:"bytes,3,opt,name=region,proto3" json:"region,omitempty"`
+	AccessKey string `protobuf:"bytes,4,opt,name=access_key,json=accessKey,proto3" json:"access_key,omitempty"`
+	// The secret key, sealed with the cluster's vault key: see package vault.
+	Sealed []byte `protobuf:"bytes,5,opt,name=sealed,proto3" json:"sealed,omitempty"`
+	// s3://BUCKET or s3://BUCKET/KEY: the objects with this key, and those below it.
+	Prefixes []string `protobuf:"bytes,6,rep,name=prefixes,proto3" json:"prefixes,omitempty"`
+	// Pools of any tree: operations in these, and in pools below them, may use the store.
+	Pools         []string               `protobuf:"bytes,7,rep,name=pools,proto3" json:"pools,omitempty"`
+	User          string                 `protobuf:"bytes,8,opt,name=user,proto3" json:"user,omitempty"`
+	ModifiedTime  *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=modified_time,json=modifiedTime,proto3" json:"modified_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Store) Reset() {
+	*x = Store{}
+	mi := &file_statepb_state_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Store) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Store) ProtoMessage() {}
+
+func (x *Store) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Store.ProtoReflect.Descriptor instead.
+func (*Store) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *Store) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Store) GetEndpoint() string {
+	if x != nil {
+		return x.Endpoint
+	}
+	return ""
+}
+
+func (x *Store) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *Store) GetAccessKey() string {
+	if x != nil {
+		return x.AccessKey
+	}
+	return ""
+}
+
+func (x *Store) GetSealed() []byte {
+	if x != nil {
+		return x.Sealed
+	}
+	return nil
+}
+
+func (x *Store) GetPrefixes() []string {
+	if x != nil {
+		return x.Prefixes
+	}
+	return nil
+}
+
+func (x *Store) GetPools() []string {
+	if x != nil {
+		return x.Pools
+	}
+	return nil
+}
+
+func (x *Store) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Store) GetModifiedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ModifiedTime
+	}
+	return nil
+}
+
 // Revocation is certificates that are no longer accepted: one by its serial number, or all of a
 // role and name that were issued before a moment.
 type Revocation struct {
@@ -5989,7 +6119,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_statepb_state_proto_msgTypes[58]
+	mi := &file_statepb_state_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6001,7 +6131,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[58]
+	mi := &file_statepb_state_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6014,7 +6144,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{58}
+	return file_statepb_state_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Revocation) GetSerial() string {
@@ -6079,7 +6209,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_statepb_state_proto_msgTypes[59]
+	mi := &file_statepb_state_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6091,7 +6221,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[59]
+	mi := &file_statepb_state_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6104,7 +6234,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{59}
+	return file_statepb_state_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Group) GetName() string {
@@ -6140,7 +6270,7 @@ type RecordPiece struct {
 
 func (x *RecordPiece) Reset() {
 	*x = RecordPiece{}
-	mi := &file_statepb_state_proto_msgTypes[60]
+	mi := &file_statepb_state_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6152,7 +6282,7 @@ func (x *RecordPiece) String() string {
 func (*RecordPiece) ProtoMessage() {}
 
 func (x *RecordPiece) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[60]
+	mi := &file_statepb_state_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6165,7 +6295,7 @@ func (x *RecordPiece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordPiece.ProtoReflect.Descriptor instead.
 func (*RecordPiece) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{60}
+	return file_statepb_state_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *RecordPiece) GetData() []byte {
@@ -6191,7 +6321,7 @@ type Archive struct {
 
 func (x *Archive) Reset() {
 	*x = Archive{}
-	mi := &file_statepb_state_proto_msgTypes[61]
+	mi := &file_statepb_state_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6203,7 +6333,7 @@ func (x *Archive) String() string {
 func (*Archive) ProtoMessage() {}
 
 func (x *Archive) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[61]
+	mi := &file_statepb_state_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6216,7 +6346,7 @@ func (x *Archive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Archive.ProtoReflect.Descriptor instead.
 func (*Archive) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{61}
+	return file_statepb_state_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Archive) GetOperationIds() []string {
@@ -6239,7 +6369,7 @@ type SnapshotFooter struct {
 
 func (x *SnapshotFooter) Reset() {
 	*x = SnapshotFooter{}
-	mi := &file_statepb_state_proto_msgTypes[62]
+	mi := &file_statepb_state_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6251,7 +6381,7 @@ func (x *SnapshotFooter) String() string {
 func (*SnapshotFooter) ProtoMessage() {}
 
 func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[62]
+	mi := &file_statepb_state_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6264,7 +6394,7 @@ func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotFooter.ProtoReflect.Descriptor instead.
 func (*SnapshotFooter) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{62}
+	return file_statepb_state_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *SnapshotFooter) GetRecords() uint64 {
@@ -6871,7 +7001,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x18operation_bytes_per_user\x18\t \x01(\x03R\x15operationBytesPerUser\x127\n" +
 	"\x18operation_bytes_per_pool\x18\n" +
 	" \x01(\x03R\x15operationBytesPerPool\x12'\n" +
-	"\x0foperation_bytes\x18\v \x01(\x03R\x0eoperationBytes\"\xc5\x05\n" +
+	"\x0foperation_bytes\x18\v \x01(\x03R\x0eoperationBytes\"\xf3\x05\n" +
 	"\x06Record\x127\n" +
 	"\x06header\x18\x01 \x01(\v2\x1d.weir.state.v1.SnapshotHeaderH\x00R\x06header\x12-\n" +
 	"\x04tree\x18\x02 \x01(\v2\x17.weir.state.v1.PoolTreeH\x00R\x04tree\x128\n" +
@@ -6890,8 +7020,20 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"revocation\x18\f \x01(\v2\x19.weir.state.v1.RevocationH\x00R\n" +
 	"revocation\x122\n" +
-	"\x05piece\x18\r \x01(\v2\x1a.weir.state.v1.RecordPieceH\x00R\x05pieceB\b\n" +
-	"\x06record\"\xe9\x01\n" +
+	"\x05piece\x18\r \x01(\v2\x1a.weir.state.v1.RecordPieceH\x00R\x05piece\x12,\n" +
+	"\x05store\x18\x10 \x01(\v2\x14.weir.state.v1.StoreH\x00R\x05storeB\b\n" +
+	"\x06record\"\x8d\x02\n" +
+	"\x05Store\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\bendpoint\x18\x02 \x01(\tR\bendpoint\x12\x16\n" +
+	"\x06region\x18\x03 \x01(\tR\x06region\x12\x1d\n" +
+	"\n" +
+	"access_key\x18\x04 \x01(\tR\taccessKey\x12\x16\n" +
+	"\x06sealed\x18\x05 \x01(\fR\x06sealed\x12\x1a\n" +
+	"\bprefixes\x18\x06 \x03(\tR\bprefixes\x12\x14\n" +
+	"\x05pools\x18\a \x03(\tR\x05pools\x12\x12\n" +
+	"\x04user\x18\b \x01(\tR\x04user\x12?\n" +
+	"\rmodified_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\"\xe9\x01\n" +
 	"\n" +
 	"Revocation\x12\x16\n" +
 	"\x06serial\x18\x01 \x01(\tR\x06serial\x12\x12\n" +
@@ -6926,7 +7068,7 @@ func file_statepb_state_proto_rawDescGZIP() []byte {
 	return file_statepb_state_proto_rawDescData
 }
 
-var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
+var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
 var file_statepb_state_proto_goTypes = []any{
 	(*Resources)(nil),             // 0: weir.state.v1.Resources
 	(*OperationSpec)(nil),         // 1: weir.state.v1.OperationSpec
@@ -6986,36 +7128,37 @@ var file_statepb_state_proto_goTypes = []any{
 	(*SnapshotHeader)(nil),        // 55: weir.state.v1.SnapshotHeader
 	(*Limits)(nil),                // 56: weir.state.v1.Limits
 	(*Record)(nil),                // 57: weir.state.v1.Record
-	(*Revocation)(nil),            // 58: weir.state.v1.Revocation
-	(*Group)(nil),                 // 59: weir.state.v1.Group
-	(*RecordPiece)(nil),           // 60: weir.state.v1.RecordPiece
-	(*Archive)(nil),               // 61: weir.state.v1.Archive
-	(*SnapshotFooter)(nil),        // 62: weir.state.v1.SnapshotFooter
-	nil,                           // 63: weir.state.v1.OperationSpec.OptionsPerTreeEntry
-	nil,                           // 64: weir.state.v1.TaskSpec.EnvironmentEntry
-	nil,                           // 65: weir.state.v1.Error.AttributesEntry
-	nil,                           // 66: weir.state.v1.OperationEvent.AttributesEntry
-	nil,                           // 67: weir.state.v1.Operation.PreemptedOthersEntry
-	nil,                           // 68: weir.state.v1.Task.AttemptsEntry
-	nil,                           // 69: weir.state.v1.Task.ReservesEntry
-	nil,                           // 70: weir.state.v1.Task.SlicesEntry
-	nil,                           // 71: weir.state.v1.Task.FailuresEntry
-	nil,                           // 72: weir.state.v1.JobCounters.AbortedByReasonEntry
-	nil,                           // 73: weir.state.v1.JobStatistics.ValuesEntry
-	(*durationpb.Duration)(nil),   // 74: google.protobuf.Duration
-	(*structpb.Struct)(nil),       // 75: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 76: google.protobuf.Timestamp
+	(*Store)(nil),                 // 58: weir.state.v1.Store
+	(*Revocation)(nil),            // 59: weir.state.v1.Revocation
+	(*Group)(nil),                 // 60: weir.state.v1.Group
+	(*RecordPiece)(nil),           // 61: weir.state.v1.RecordPiece
+	(*Archive)(nil),               // 62: weir.state.v1.Archive
+	(*SnapshotFooter)(nil),        // 63: weir.state.v1.SnapshotFooter
+	nil,                           // 64: weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	nil,                           // 65: weir.state.v1.TaskSpec.EnvironmentEntry
+	nil,                           // 66: weir.state.v1.Error.AttributesEntry
+	nil,                           // 67: weir.state.v1.OperationEvent.AttributesEntry
+	nil,                           // 68: weir.state.v1.Operation.PreemptedOthersEntry
+	nil,                           // 69: weir.state.v1.Task.AttemptsEntry
+	nil,                           // 70: weir.state.v1.Task.ReservesEntry
+	nil,                           // 71: weir.state.v1.Task.SlicesEntry
+	nil,                           // 72: weir.state.v1.Task.FailuresEntry
+	nil,                           // 73: weir.state.v1.JobCounters.AbortedByReasonEntry
+	nil,                           // 74: weir.state.v1.JobStatistics.ValuesEntry
+	(*durationpb.Duration)(nil),   // 75: google.protobuf.Duration
+	(*structpb.Struct)(nil),       // 76: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 77: google.protobuf.Timestamp
 }
 var file_statepb_state_proto_depIdxs = []int32{
-	74,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
+	75,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
 	4,   // 1: weir.state.v1.OperationSpec.tasks:type_name -> weir.state.v1.TaskSpec
-	75,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
-	63,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	76,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
+	64,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
 	6,   // 4: weir.state.v1.OperationSpec.map:type_name -> weir.state.v1.MapSpec
 	3,   // 5: weir.state.v1.OperationSpec.acl:type_name -> weir.state.v1.OperationRights
 	2,   // 6: weir.state.v1.OperationSpec.vault:type_name -> weir.state.v1.Vault
-	64,  // 7: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
-	74,  // 8: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
+	65,  // 7: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
+	75,  // 8: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
 	7,   // 9: weir.state.v1.TaskSpec.memory:type_name -> weir.state.v1.MemorySpec
 	8,   // 10: weir.state.v1.TaskSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
 	9,   // 11: weir.state.v1.TaskSpec.files:type_name -> weir.state.v1.FileSpec
@@ -7023,27 +7166,27 @@ var file_statepb_state_proto_depIdxs = []int32{
 	11,  // 13: weir.state.v1.TaskSpec.gang:type_name -> weir.state.v1.GangSpec
 	5,   // 14: weir.state.v1.TaskSpec.readiness:type_name -> weir.state.v1.Readiness
 	28,  // 15: weir.state.v1.TaskSpec.cookies:type_name -> weir.state.v1.Interval
-	74,  // 16: weir.state.v1.Readiness.period:type_name -> google.protobuf.Duration
-	74,  // 17: weir.state.v1.Readiness.timeout:type_name -> google.protobuf.Duration
+	75,  // 16: weir.state.v1.Readiness.period:type_name -> google.protobuf.Duration
+	75,  // 17: weir.state.v1.Readiness.timeout:type_name -> google.protobuf.Duration
 	13,  // 18: weir.state.v1.Slices.slices:type_name -> weir.state.v1.Slice
-	76,  // 19: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
+	77,  // 19: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
 	14,  // 20: weir.state.v1.Input.files:type_name -> weir.state.v1.InputFile
-	76,  // 21: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
+	77,  // 21: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
 	13,  // 22: weir.state.v1.JobInput.processed:type_name -> weir.state.v1.Slice
 	13,  // 23: weir.state.v1.JobInput.rest:type_name -> weir.state.v1.Slice
 	21,  // 24: weir.state.v1.TaskMemory.samples:type_name -> weir.state.v1.MemorySample
 	20,  // 25: weir.state.v1.TaskMemory.reserve:type_name -> weir.state.v1.JobReserve
 	20,  // 26: weir.state.v1.CookieReserve.reserve:type_name -> weir.state.v1.JobReserve
-	76,  // 27: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	77,  // 27: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
 	28,  // 28: weir.state.v1.Gang.completed:type_name -> weir.state.v1.Interval
-	75,  // 29: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	65,  // 30: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
+	76,  // 29: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	66,  // 30: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
 	29,  // 31: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
-	76,  // 32: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	66,  // 33: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
+	77,  // 32: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	67,  // 33: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
 	1,   // 34: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
-	76,  // 35: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	76,  // 36: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	77,  // 35: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	77,  // 36: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	30,  // 37: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
 	31,  // 38: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
 	33,  // 39: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
@@ -7052,7 +7195,7 @@ var file_statepb_state_proto_depIdxs = []int32{
 	27,  // 42: weir.state.v1.Operation.trees:type_name -> weir.state.v1.OperationTree
 	39,  // 43: weir.state.v1.Operation.stop:type_name -> weir.state.v1.StopOrder
 	43,  // 44: weir.state.v1.Operation.waste:type_name -> weir.state.v1.Waste
-	67,  // 45: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
+	68,  // 45: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
 	15,  // 46: weir.state.v1.Operation.input:type_name -> weir.state.v1.Input
 	16,  // 47: weir.state.v1.Operation.output:type_name -> weir.state.v1.Output
 	29,  // 48: weir.state.v1.Operation.given_up_error:type_name -> weir.state.v1.Error
@@ -7061,36 +7204,36 @@ var file_statepb_state_proto_depIdxs = []int32{
 	0,   // 51: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
 	36,  // 52: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
 	37,  // 53: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
-	68,  // 54: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
+	69,  // 54: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
 	22,  // 55: weir.state.v1.Task.memory:type_name -> weir.state.v1.TaskMemory
-	69,  // 56: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
+	70,  // 56: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
 	25,  // 57: weir.state.v1.Task.statistics:type_name -> weir.state.v1.Aggregate
-	70,  // 58: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
+	71,  // 58: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
 	34,  // 59: weir.state.v1.Task.parts:type_name -> weir.state.v1.CompletedPart
 	26,  // 60: weir.state.v1.Task.gang:type_name -> weir.state.v1.Gang
 	35,  // 61: weir.state.v1.Task.input:type_name -> weir.state.v1.InputProgress
 	19,  // 62: weir.state.v1.Task.skipped:type_name -> weir.state.v1.SkippedRecord
-	71,  // 63: weir.state.v1.Task.failures:type_name -> weir.state.v1.Task.FailuresEntry
+	72,  // 63: weir.state.v1.Task.failures:type_name -> weir.state.v1.Task.FailuresEntry
 	28,  // 64: weir.state.v1.Task.given_up:type_name -> weir.state.v1.Interval
 	28,  // 65: weir.state.v1.Task.failed:type_name -> weir.state.v1.Interval
 	13,  // 66: weir.state.v1.CompletedPart.slices:type_name -> weir.state.v1.Slice
 	18,  // 67: weir.state.v1.CompletedPart.output:type_name -> weir.state.v1.JobOutput
-	72,  // 68: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
+	73,  // 68: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
 	0,   // 69: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
-	76,  // 70: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
+	77,  // 70: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
 	39,  // 71: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
 	20,  // 72: weir.state.v1.Allocation.reserve:type_name -> weir.state.v1.JobReserve
-	76,  // 73: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
+	77,  // 73: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
 	40,  // 74: weir.state.v1.StopOrder.preempted_for:type_name -> weir.state.v1.Beneficiary
-	76,  // 75: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
-	76,  // 76: weir.state.v1.StopOrder.held_until:type_name -> google.protobuf.Timestamp
+	77,  // 75: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
+	77,  // 76: weir.state.v1.StopOrder.held_until:type_name -> google.protobuf.Timestamp
 	0,   // 77: weir.state.v1.Beneficiary.resources:type_name -> weir.state.v1.Resources
 	40,  // 78: weir.state.v1.Claim.beneficiary:type_name -> weir.state.v1.Beneficiary
-	76,  // 79: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
-	76,  // 80: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
+	77,  // 79: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
+	77,  // 80: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
 	29,  // 81: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
-	76,  // 82: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
-	76,  // 83: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
+	77,  // 82: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
+	77,  // 83: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
 	45,  // 84: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
 	39,  // 85: weir.state.v1.FinishedJob.stop:type_name -> weir.state.v1.StopOrder
 	21,  // 86: weir.state.v1.FinishedJob.sample:type_name -> weir.state.v1.MemorySample
@@ -7100,57 +7243,59 @@ var file_statepb_state_proto_depIdxs = []int32{
 	12,  // 90: weir.state.v1.FinishedJob.split:type_name -> weir.state.v1.Slices
 	19,  // 91: weir.state.v1.FinishedJob.skipped:type_name -> weir.state.v1.SkippedRecord
 	20,  // 92: weir.state.v1.FinishedJob.reserve:type_name -> weir.state.v1.JobReserve
-	73,  // 93: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
+	74,  // 93: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
 	0,   // 94: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
-	76,  // 95: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	76,  // 96: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
+	77,  // 95: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	77,  // 96: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
 	47,  // 97: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
-	76,  // 98: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
-	76,  // 99: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	76,  // 100: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
-	76,  // 101: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
-	75,  // 102: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
+	77,  // 98: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
+	77,  // 99: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	77,  // 100: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
+	77,  // 101: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
+	76,  // 102: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
 	48,  // 103: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
-	75,  // 104: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
-	76,  // 105: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
-	76,  // 106: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
+	76,  // 104: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
+	77,  // 105: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
+	77,  // 106: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
 	53,  // 107: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
-	76,  // 108: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
+	77,  // 108: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
 	43,  // 109: weir.state.v1.PoolTree.waste:type_name -> weir.state.v1.Waste
 	50,  // 110: weir.state.v1.PoolTree.clocks:type_name -> weir.state.v1.StarvationClock
 	51,  // 111: weir.state.v1.PoolTree.age:type_name -> weir.state.v1.PreemptionAge
-	76,  // 112: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
-	76,  // 113: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
+	77,  // 112: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
+	77,  // 113: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
 	52,  // 114: weir.state.v1.PreemptionAge.takings:type_name -> weir.state.v1.Taking
 	0,   // 115: weir.state.v1.Taking.usage:type_name -> weir.state.v1.Resources
-	76,  // 116: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
+	77,  // 116: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
 	54,  // 117: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
-	76,  // 118: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
+	77,  // 118: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
 	56,  // 119: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
 	55,  // 120: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
 	49,  // 121: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
 	32,  // 122: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
 	38,  // 123: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
 	46,  // 124: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
-	61,  // 125: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
-	62,  // 126: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
+	62,  // 125: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
+	63,  // 126: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
 	24,  // 127: weir.state.v1.Record.profile:type_name -> weir.state.v1.MemoryProfile
 	41,  // 128: weir.state.v1.Record.claim:type_name -> weir.state.v1.Claim
 	42,  // 129: weir.state.v1.Record.rate:type_name -> weir.state.v1.PreemptionRate
-	59,  // 130: weir.state.v1.Record.group:type_name -> weir.state.v1.Group
-	58,  // 131: weir.state.v1.Record.revocation:type_name -> weir.state.v1.Revocation
-	60,  // 132: weir.state.v1.Record.piece:type_name -> weir.state.v1.RecordPiece
-	76,  // 133: weir.state.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	76,  // 134: weir.state.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	76,  // 135: weir.state.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	75,  // 136: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
-	23,  // 137: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
-	12,  // 138: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
-	139, // [139:139] is the sub-list for method output_type
-	139, // [139:139] is the sub-list for method input_type
-	139, // [139:139] is the sub-list for extension type_name
-	139, // [139:139] is the sub-list for extension extendee
-	0,   // [0:139] is the sub-list for field type_name
+	60,  // 130: weir.state.v1.Record.group:type_name -> weir.state.v1.Group
+	59,  // 131: weir.state.v1.Record.revocation:type_name -> weir.state.v1.Revocation
+	61,  // 132: weir.state.v1.Record.piece:type_name -> weir.state.v1.RecordPiece
+	58,  // 133: weir.state.v1.Record.store:type_name -> weir.state.v1.Store
+	77,  // 134: weir.state.v1.Store.modified_time:type_name -> google.protobuf.Timestamp
+	77,  // 135: weir.state.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	77,  // 136: weir.state.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	77,  // 137: weir.state.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	76,  // 138: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
+	23,  // 139: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
+	12,  // 140: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
+	141, // [141:141] is the sub-list for method output_type
+	141, // [141:141] is the sub-list for method input_type
+	141, // [141:141] is the sub-list for extension type_name
+	141, // [141:141] is the sub-list for extension extendee
+	0,   // [0:141] is the sub-list for field type_name
 }
 
 func init() { file_statepb_state_proto_init() }
@@ -7175,6 +7320,7 @@ func file_statepb_state_proto_init() {
 		(*Record_Group)(nil),
 		(*Record_Revocation)(nil),
 		(*Record_Piece)(nil),
+		(*Record_Store)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -7182,7 +7328,7 @@ func file_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_statepb_state_proto_rawDesc), len(file_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   74,
+			NumMessages:   75,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -74,6 +74,9 @@ var kinds = [...]struct {
 	36: {"hand_over", (*commandpb.HandOver)(nil)},
 	37: {"edit_group", (*commandpb.EditGroup)(nil)},
 	38: {"revoke", (*commandpb.Revoke)(nil)},
+	39: {"edit_accounts", nil},
+	40: {"edit_node_grant", nil},
+	41: {"edit_store", (*commandpb.EditStore)(nil)},
 }
 
 // byMessage finds a kind by the full name of its message.

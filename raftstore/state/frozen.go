@@ -55,6 +55,9 @@ func (s *State) Freeze() *Frozen {
 		sequence(RightsIn(s).Revocations(), nil, func(r *statepb.Revocation) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_Revocation{Revocation: r}}
 		}),
+		sequence(StoresIn(s).All(), nil, func(o *statepb.Store) *statepb.Record {
+			return &statepb.Record{Record: &statepb.Record_Store{Store: o}}
+		}),
 		sequence(nodes, compareNodes, func(n *statepb.Node) *statepb.Record { return &statepb.Record{Record: &statepb.Record_Node{Node: n}} }),
 		sequence(operations, nil, func(v *version) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_Operation{Operation: v.full()}}
@@ -75,7 +78,7 @@ func (s *State) Freeze() *Frozen {
 	}}
 }
 
-// Records yields everything in the state: the header, pool trees and groups by name, revocations by key, nodes by id,
+// Records yields everything in the state: the header, pool trees and groups by name, revocations by key, stores by name, nodes by id,
 // operations by acceptance, allocations by grant, memory profiles by key, claims by
 // operation, preemption rates by pool, and the archive. Equal states yield equal records.
 // It stops at the first error and returns it. Records must not be changed.

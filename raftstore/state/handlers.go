@@ -80,6 +80,7 @@ var handlers = byMessage(
 
 	asked(operators[*commandpb.EditGroup]("change groups"), anyone(ofAccess, accessChange.editGroup)),
 	asked(operators[*commandpb.Revoke]("revoke certificates"), anyone(ofAccess, accessChange.revoke)),
+	asked(operators[*commandpb.EditStore]("change object stores"), anyone(ofAccess, accessChange.editStore)),
 )
 
 // handler carries out one kind of command.

@@ -51,6 +51,8 @@ func (r *Restorer) add(record *statepb.Record) error {
 		return add(r.state.groups, "group", m.Group.GetName(), m.Group)
 	case *statepb.Record_Revocation:
 		return add(r.state.revocations, "revocation", revocationKey(m.Revocation), m.Revocation)
+	case *statepb.Record_Store:
+		return add(r.state.stores, "store", m.Store.GetName(), m.Store)
 	case *statepb.Record_Operation:
 		return r.addOperation(m.Operation)
 	case *statepb.Record_Allocation:

@@ -50,6 +50,8 @@ type State struct {
 	groups map[string]*statepb.Group
 	// revocations are the certificates that are no longer accepted, by revocationKey.
 	revocations map[string]*statepb.Revocation
+	// stores are the object stores with credentials of their own, by name.
+	stores map[string]*statepb.Store
 	// quotas counts what operations take. It is derived from their records.
 	quotas quotas
 
@@ -92,6 +94,7 @@ func empty() *State {
 		mutations:   make(map[mutation]scheduling.OperationID),
 		groups:      make(map[string]*statepb.Group),
 		revocations: make(map[string]*statepb.Revocation),
+		stores:      make(map[string]*statepb.Store),
 		quotas:      quotas{users: make(map[scheduling.User]usage)},
 		allocations: make(map[scheduling.JobID]*statepb.Allocation),
 		profiles:    make(map[string]*statepb.MemoryProfile),
