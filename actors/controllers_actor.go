@@ -119,7 +119,7 @@ func (a *controllersActor) assigned(ctx actor.Context, operation string, epoch u
 		Operation: operation, Epoch: epoch, State: r.records,
 		Log:     &anyLog{ctx: a.ctx, replica: r, patience: r.cfg.Timing.Patience},
 		Signals: r, Addresses: r.addresses, RetryAfter: r.cfg.Timing.Retry,
-		Storage: r.cfg.Storage, Vault: r.cfg.Vault, MaxJobs: r.records.maxJobs,
+		Storage: through(r.cfg.Storage, storesOf(r).of(operation)), Vault: r.cfg.Vault, MaxJobs: r.records.maxJobs,
 		MaxEnds: 10000, Batch: 4096, BatchBytes: 512 << 10, Now: r.cfg.Clock.Now, Logger: r.cfg.Logger,
 	}), false))
 	r.controllers.set(operation, pid)

@@ -1,10 +1,13 @@
 package actors
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"weir/cluster/storage"
+	"weir/cluster/vault"
 	"weir/messages/statepb"
 	"weir/raftstore/state"
 	"weir/scheduling"
@@ -87,5 +90,65 @@ func (r *Replica) discardOnce(ctx context.Context, out storage.Output, completed
 		return ctx.Err()
 	}
 	defer func() { <-r.discarding }()
-	return r.cfg.Storage.Discard(ctx, out, completed)
+	return through(r.cfg.Storage, storesOf(r).whoever).Discard(ctx, out, completed)
+}
+
+// through returns a storage that reaches each object as find says. Storages of tests have no objects.
+func through(s Storage, find func(path string) (*storage.S3Config, error)) Storage {
+	if objects, ok := s.(*storage.Storage); ok {
+		return objects.By(find)
+	}
+	return s
+}
+
+// namedStores finds the settings of objects in named stores.
+type namedStores struct {
+	state interface{ View(func(*state.State)) }
+	vault *vault.Vault
+}
+
+func storesOf(r *Replica) namedStores { return namedStores{r.store, r.cfg.Vault} }
+
+// of returns a function that finds the settings of the named store of an object, for an
+// operation, which must be allowed to use it; nil settings if the object is in no named store.
+func (n namedStores) of(operation string) func(path string) (*storage.S3Config, error) {
+	return func(path string) (cfg *storage.S3Config, err error) {
+		var store *statepb.Store
+		n.state.View(func(s *state.State) {
+			if op, ok := s.Operation(scheduling.OperationID(operation)); ok {
+				store, err = state.StoresIn(s).For(op, path)
+			} else {
+				store, err = state.StoresIn(s).Of(path)
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+		return n.settings(store)
+	}
+}
+
+// whoever finds the settings of the named store of an object, whoever may use it.
+func (n namedStores) whoever(path string) (cfg *storage.S3Config, err error) {
+	var store *statepb.Store
+	n.state.View(func(s *state.State) { store, err = state.StoresIn(s).Of(path) })
+	if err != nil {
+		return nil, err
+	}
+	return n.settings(store)
+}
+
+// settings opens the credentials of a named store; nil for nil.
+func (n namedStores) settings(store *statepb.Store) (*storage.S3Config, error) {
+	if store == nil {
+		return nil, nil
+	}
+	opened, err := n.vault.Open(vault.OfStore(store.GetName()), store.GetSealed())
+	if err != nil {
+		// Another replica may have the key, or this one when it has restarted.
+		return nil, fmt.Errorf("%w: store %q: %w", storage.ErrUnavailable, store.GetName(), err)
+	}
+	return &storage.S3Config{
+		Endpoint: store.GetEndpoint(), Region: cmp.Or(store.GetRegion(), "us-east-1"), AccessKey: store.GetAccessKey(), SecretKey: opened[vault.SecretKey],
+	}, nil
 }

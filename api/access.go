@@ -102,6 +102,8 @@ var needs = map[string]need{
 	apipbconnect.AccessServiceEditAccountsProcedure: subjects,
 	apipbconnect.AccessServiceRevocationsProcedure:  operatorsOnly,
 	apipbconnect.AccessServiceRevokeProcedure:       subjects,
+	apipbconnect.AccessServiceStoresProcedure:       operatorsOnly,
+	apipbconnect.AccessServiceEditStoreProcedure:    subjects,
 	apipbconnect.EventServiceReadProcedure:          everyone,
 	apipbconnect.AuditServiceReadProcedure:          operatorsOnly,
 	apipbconnect.ExplainServiceExplainProcedure:     everyone,

@@ -59,6 +59,8 @@ var audited = map[string]string{
 	apipbconnect.AccessServiceEditAccountsProcedure: byOperator,
 	apipbconnect.AccessServiceRevokeProcedure:       byOperator,
 	apipbconnect.AccessServiceRevocationsProcedure:  byOperator,
+	apipbconnect.AccessServiceStoresProcedure:       byOperator,
+	apipbconnect.AccessServiceEditStoreProcedure:    byOperator,
 	apipbconnect.ClusterServiceTransferProcedure:    byOperator,
 	apipbconnect.ClusterServiceAddProcedure:         byOperator,
 	apipbconnect.ClusterServiceRemoveProcedure:      byOperator,
@@ -241,6 +243,8 @@ func objectOf(asked, said any) string {
 		text = put("nodes ", m.GetGrant().GetPattern())
 	case *apipb.EditAccountsRequest:
 		text = put("accounts of ", m.GetSubject())
+	case *apipb.EditStoreRequest:
+		text = put("store ", m.GetStore().GetName())
 	case interface{ GetTree() string }:
 		text = "tree " + cmp.Or(m.GetTree(), "by default")
 	case interface{ GetId() string }:

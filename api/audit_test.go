@@ -93,6 +93,7 @@ func TestAudited(t *testing.T) {
 		"grant of nodes":        {"operator/oda", "NodeService/EditGrant", `{"grant": {"pattern": "gpu-*"}, "force": true}`, nil, "operator oda allowed NodeService/EditGrant [nodes gpu-*] needs operator"},
 		"accounts":              {"operator/oda", "AccessService/EditAccounts", `{"subject": "user:ann", "accounts": ["x"]}`, nil, "operator oda allowed AccessService/EditAccounts [accounts of user:ann] needs operator"},
 		"without a grant":       {"user/ann", "OperationService/Start", `{"spec": {"pool": "ads", "tasks": {"t": {"job_count": 1, "command": ["x"], "memory_limit": "1MiB", "user": "root"}}}}`, nil, "user ann denied OperationService/Start [pool ads] needs operator: permission_denied"},
+		"store":                 {"operator/oda", "AccessService/EditStore", storeBody("s", "hunter2"), nil, "operator oda allowed AccessService/EditStore [store s] needs operator"},
 		"at the door":           {"user/ann", "ClusterService/Transfer", "{}", nil, "user ann denied ClusterService/Transfer [] needs operator: permission_denied"},
 		"another role":          {"agent/n1", "OperationService/List", "{}", nil, "agent n1 denied OperationService/List [] needs : permission_denied"},
 		"a method that is none": {"agent/n1", "OperationService/Lots", "{}", nil, "agent n1 denied unknown [] needs : permission_denied"},

@@ -98,6 +98,7 @@ func TestRightsOnEveryCall(t *testing.T) {
 		"ClusterService/Join":  {`{}`, ""},
 		"AccessService/WhoAmI": {`{}`, everyone}, "AccessService/MayI": {`{"right": "use", "pool": "ads"}`, everyone}, "AccessService/Groups": {`{}`, everyone},
 		"AccessService/Revocations": {`{}`, operator}, "AccessService/Revoke": {`{"role": "user", "name": "mallory"}`, operator},
+		"AccessService/Stores": {`{}`, operator}, "AccessService/EditStore": {storeBody("s", "hunter2"), operator},
 		"AccessService/EditGroup": {`{"group": "other", "add": ["x"]}`, operator},
 		"AccessService/Accounts":  {`{}`, everyone}, "AccessService/EditAccounts": {`{"subject": "*", "accounts": ["build"]}`, operator},
 		// Each streams; TestStreamsAreGuarded has them.

@@ -108,3 +108,65 @@ func TestSecretsWithoutAKey(t *testing.T) {
 		t.Errorf("an operation without secrets: %v", err)
 	}
 }
+
+// storeBody returns a request that makes an object store of pool ads.
+func storeBody(name, secret string) string {
+	return fmt.Sprintf(`{"store": {"name": %q, "endpoint": "http://h:9000", "access_key": "AK", "prefixes": ["s3://ads/"], "pools": ["ads"]}, "secret_key": %q, "create": true}`, name, secret)
+}
+
+// TestStores (T3) makes an object store: its secret key is sealed, and shown by nothing; what is not
+// given in a change stays as it is.
+func TestStores(t *testing.T) {
+	s := newSite(t)
+	s.must(createAds)
+	keyOf := func() string {
+		var sealed []byte
+		s.View(func(st *state.State) { sealed = state.StoresIn(st).All()[0].GetSealed() })
+		opened, err := s.vault.Open(vault.OfStore("s"), sealed)
+		if err != nil {
+			t.Error(err)
+		}
+		return opened[vault.SecretKey]
+	}
+	s.get("AccessService/EditStore", storeBody("s", "hunter2"))
+	if key := keyOf(); key != "hunter2" {
+		t.Errorf("the key is %q", key)
+	}
+	s.get("AccessService/EditStore", `{"store": {"name": "s", "region": "eu-1"}}`)
+	shown := s.get("AccessService/Stores", `{}`)
+	for field, value := range map[string]string{"endpoint": "http://h:9000", "region": "eu-1", "access_key": "AK"} {
+		want(t, shown, value, "stores", 0, field)
+	}
+	want(t, shown, "s3://ads", "stores", 0, "prefixes", 0)
+	if raw := s.post("AccessService/Stores", `{}`).raw; keyOf() != "hunter2" || strings.Contains(raw, "hunter2") || strings.Contains(raw, "sealed") {
+		t.Errorf("key %q; shown is %s", keyOf(), raw)
+	}
+	s.get("AccessService/EditStore", `{"store": {"name": "s"}, "secret_key": "other"}`)
+	if key := keyOf(); key != "other" {
+		t.Errorf("the key is %q", key)
+	}
+	for body, text := range map[string]string{
+		storeBody("s", "hunter2"):                                      "there is one already",
+		strings.Replace(storeBody("t", "hunter2"), "http://h", "h", 1): "endpoint: write http://HOST:PORT",
+		storeBody("t", "hunter2"):                                      `prefix \"s3://ads\" belongs to store \"s\"`,
+		storeBody("t", ""):                                             "secret key are required",
+		`{"store": {"name": "t"}}`:                                     "there is none: create it (weir store add)",
+		`{"store": {"name": "s", "pools": ["none"]}}`:                  `no tree has a pool \"none\"`,
+		`{"store": {"name": "s", "prefixes": ["/data"]}}`:              "write s3://BUCKET or s3://BUCKET/KEY",
+		storeBody("t", strings.Repeat("hunter2", 100)):                 "more than 512 bytes",
+	} {
+		if got := s.post("AccessService/EditStore", body); got.status == 200 || !strings.Contains(got.raw, text) || strings.Contains(got.raw, "hunter2") {
+			t.Errorf("%s: %d %s, want %q", body, got.status, got.raw, text)
+		}
+	}
+	s.get("AccessService/EditStore", `{"store": {"name": "s"}, "delete": true}`)
+	if raw := s.post("AccessService/Stores", `{}`).raw; strings.Contains(raw, "AK") {
+		t.Errorf("after its removal: %s", raw)
+	}
+	if lines := fmt.Sprintf("%+v", s.audited.taken(0)); strings.Contains(lines, "hunter2") {
+		t.Errorf("audited: %s", lines)
+	}
+}
+
+// createAds makes pool ads.
+var createAds = &commandpb.EditTree{Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Create{Create: &statepb.Pool{Name: "ads"}}}}}

@@ -73,6 +73,22 @@ func (c *Client) Revoke(ctx context.Context, req *apipb.RevokeRequest) (*apipb.R
 	return call(ctx, c.task("revoke certificates"), apipbconnect.AccessServiceClient.Revoke, req)
 }
 
+// Stores returns the named object stores, without their secret keys.
+func (c *Client) Stores(ctx context.Context) (*apipb.StoresResponse, error) {
+	return call(ctx, c.task("show stores"), apipbconnect.AccessServiceClient.Stores, &apipb.StoresRequest{})
+}
+
+// EditStore makes an object store, changes it or removes it. If a try gets no answer and a later one is
+// refused, the call still succeeds if the store has been made or removed by then.
+func (c *Client) EditStore(ctx context.Context, req *apipb.EditStoreRequest) error {
+	all := func(ctx context.Context, _ string) (*apipb.StoresResponse, error) { return c.Stores(ctx) }
+	t, _ := settledBy(c.task("edit store"), all, "", func(now *apipb.StoresResponse) bool {
+		there := slices.ContainsFunc(now.GetStores(), func(o *apipb.NamedStore) bool { return o.GetName() == req.GetStore().GetName() })
+		return req.GetCreate() && there || req.GetDelete() && !there
+	})
+	return do(ctx, t, apipbconnect.AccessServiceClient.EditStore, req)
+}
+
 // groupEdited reports whether a group already is as the request wants it.
 func groupEdited(now []*apipb.Group, req *apipb.EditGroupRequest) bool {
 	users := make(map[string]bool)

@@ -11,7 +11,7 @@ import (
 // It returns ErrForbidden for a path outside the folders that may be used.
 func (s *Storage) FileSource(ctx context.Context, path string) (source string, err error) {
 	place, err := s.of(path)
-	if err == nil && place == &s.local {
+	if err == nil && place == backend(s.local) {
 		err = s.local.allowed(path)
 	}
 	if err == nil {

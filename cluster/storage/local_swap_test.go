@@ -35,7 +35,7 @@ func newScene(t *testing.T, folder bool, swapAt int) *scene {
 		t.Fatal(err)
 	}
 	s := &scene{t: t, open: filepath.Join(dir, "open"), secret: filepath.Join(dir, "secret"), swapAt: swapAt}
-	s.storage = &Storage{local: local{roots: []string{s.open}}}
+	s.storage = &Storage{local: &local{roots: []string{s.open}}}
 	s.out = Output{Path: filepath.Join(s.open, "user/in/out"), Operation: "op-1"}
 	if folder {
 		s.out.Path += "/"
@@ -91,7 +91,7 @@ func (s *scene) prepared() {
 func (s *scene) published() {
 	s.t.Helper()
 	s.quietly(func() error { return s.storage.Publish(s.t.Context(), s.out, s.parts) })
-	other := &Storage{local: local{roots: []string{s.secret}}}
+	other := &Storage{local: &local{roots: []string{s.secret}}}
 	out := s.out
 	out.Path = strings.Replace(out.Path, filepath.Join(s.open, "user"), s.secret, 1)
 	s.must(other.Publish(s.t.Context(), out, s.parts))

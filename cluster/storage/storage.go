@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"weir/messages/statepb"
@@ -50,13 +51,45 @@ type S3Config struct {
 
 // Storage lists input and publishes output. Its methods are safe for concurrent use.
 type Storage struct {
-	local local
-	s3    s3
+	local *local
+	s3    *s3
+	// find is nil, or that of By.
+	find  func(path string) (*S3Config, error)
+	named *named
 }
 
 // New returns a storage. It does not connect: wrong settings cause errors at first use.
 func New(cfg Config) *Storage {
-	return &Storage{local: local{roots: cfg.Roots}, s3: s3{cfg: cfg.S3}}
+	return &Storage{local: &local{roots: cfg.Roots}, s3: &s3{cfg: cfg.S3}, named: &named{by: make(map[S3Config]*s3)}}
+}
+
+// By returns a storage that reaches each object as find says: with these settings, with those of s if
+// they are nil, or not at all if there is an error. The two share their connections.
+func (s *Storage) By(find func(path string) (*S3Config, error)) *Storage {
+	by := *s
+	by.find = find
+	return &by
+}
+
+// maxNamed bounds the clients that are kept. Their settings change rarely.
+const maxNamed = 200
+
+// named are clients by their settings.
+type named struct {
+	mu sync.Mutex
+	by map[S3Config]*s3
+}
+
+func (n *named) of(cfg S3Config) *s3 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.by[cfg] == nil {
+		if len(n.by) >= maxNamed {
+			clear(n.by)
+		}
+		n.by[cfg] = &s3{cfg: cfg}
+	}
+	return n.by[cfg]
 }
 
 // backend is one kind of storage.
@@ -74,12 +107,26 @@ func (s *Storage) of(path string) (backend, error) {
 	scheme, _, ok := strings.Cut(path, "://")
 	switch {
 	case !ok:
-		return &s.local, nil
+		return s.local, nil
 	case scheme == "s3":
-		return &s.s3, nil
+		return s.objects(path)
 	default:
 		return nil, fmt.Errorf("%s: unsupported scheme %s://: give a path, or a URL that begins with s3://", path, scheme)
 	}
+}
+
+// objects returns the store that has an object.
+func (s *Storage) objects(path string) (backend, error) {
+	if s.find == nil {
+		return s.s3, nil
+	}
+	switch cfg, err := s.find(path); {
+	case err != nil:
+		return nil, err
+	case cfg != nil:
+		return s.named.of(*cfg), nil
+	}
+	return s.s3, nil
 }
 
 // Output is the output of one operation.

@@ -108,3 +108,9 @@ func (v *Vault) Open(owner string, sealed []byte) (map[string]string, error) {
 
 // OfOperation is the owner of an operation's secrets.
 func OfOperation(id string) string { return "operation/" + id }
+
+// OfStore is the owner of an object store's secret key.
+func OfStore(name string) string { return "store/" + name }
+
+// SecretKey is the name of that key among what is sealed.
+const SecretKey = "secret_key"

@@ -25,7 +25,7 @@ type lister func(ctx context.Context, s *session) ([]cobra.Completion, error)
 // unless the verb sets its own. nil means no suggestions: only the user knows the value.
 var listers = map[string]lister{
 	"OPERATION": operationNames(false), "JOB": jobNames(false), "NODE": nodeNames("", (*apipb.Node).GetState), "POOL": poolNamesOfTree, "[POOL]": poolNamesOfTree,
-	"TREE": treeNames, "[TREE]": treeNames, "REPLICA": replicaNames, "GROUP": groupNames, "[REPLICA]": replicaNames, "[KEY]": profileKeys,
+	"TREE": treeNames, "[TREE]": treeNames, "REPLICA": replicaNames, "GROUP": groupNames, "STORE": storeNames, "[REPLICA]": replicaNames, "[KEY]": profileKeys,
 	"operation": operationNames(false), "task": taskNames, "user": userNames, "node": nodeNames("", (*apipb.Node).GetState), "pool": poolNames, "parent": poolNamesOfTree,
 	"tree": treeNames, "forget": profileKeys, "allow": grantNames, "revoke": grantNames, "remove-pool": poolNames, "remove-operation": operationNames(true),
 	"addresses": nil, "reason": nil, "filter": nil, "after": nil, "since": nil, "set": nil, "add-pool": nil, "add-operation": nil, "nodes": nil,
@@ -201,6 +201,12 @@ func profileKeys(ctx context.Context, s *session) ([]cobra.Completion, error) {
 func groupNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
 	all, err := s.Groups(ctx, "")
 	return named(all), err
+}
+
+// storeNames suggests the names of object stores.
+func storeNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
+	all, err := s.Stores(ctx)
+	return named(all.GetStores()), err
 }
 
 // grantNames suggests each right of each group.

@@ -203,8 +203,6 @@ their secrets without it.`,
 			}
 			return nil
 		},
-		// The groups of verbs take no arguments.
-		Args: cobra.ArbitraryArgs,
 	}
 	cmd.Flags().StringVar(&dir, "dir", "certs", "folder with the authority's folder")
 	return cmd

@@ -10162,6 +10162,290 @@ func (x *JoinResponse) GetMembers() []*Member {
 	return nil
 }
 
+type StoresRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoresRequest) Reset() {
+	*x = StoresRequest{}
+	mi := &file_apipb_api_proto_msgTypes[149]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoresRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoresRequest) ProtoMessage() {}
+
+func (x *StoresRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[149]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoresRequest.ProtoReflect.Descriptor instead.
+func (*StoresRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{149}
+}
+
+type StoresResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Stores        []*NamedStore          `protobuf:"bytes,1,rep,name=stores,proto3" json:"stores,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoresResponse) Reset() {
+	*x = StoresResponse{}
+	mi := &file_apipb_api_proto_msgTypes[150]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoresResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoresResponse) ProtoMessage() {}
+
+func (x *StoresResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[150]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoresResponse.ProtoReflect.Descriptor instead.
+func (*StoresResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{150}
+}
+
+func (x *StoresResponse) GetStores() []*NamedStore {
+	if x != nil {
+		return x.Stores
+	}
+	return nil
+}
+
+// NamedStore is an object store, without its secret key.
+type NamedStore struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// A URL.
+	Endpoint string `protobuf:"bytes,2,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
+	// Empty: us-east-1.
+	Region    string `protobuf:"bytes,3,opt,name=region,proto3" json:"region,omitempty"`
+	AccessKey string `protobuf:"bytes,4,opt,name=access_key,json=accessKey,proto3" json:"access_key,omitempty"`
+	// s3://BUCKET or s3://BUCKET/KEY: the objects with this key, and those below it.
+	Prefixes []string `protobuf:"bytes,5,rep,name=prefixes,proto3" json:"prefixes,omitempty"`
+	// Operations in these pools, and in pools below them, may use it.
+	Pools         []string               `protobuf:"bytes,6,rep,name=pools,proto3" json:"pools,omitempty"`
+	ModifiedTime  *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=modified_time,json=modifiedTime,proto3" json:"modified_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NamedStore) Reset() {
+	*x = NamedStore{}
+	mi := &file_apipb_api_proto_msgTypes[151]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NamedStore) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NamedStore) ProtoMessage() {}
+
+func (x *NamedStore) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[151]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NamedStore.ProtoReflect.Descriptor instead.
+func (*NamedStore) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{151}
+}
+
+func (x *NamedStore) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NamedStore) GetEndpoint() string {
+	if x != nil {
+		return x.Endpoint
+	}
+	return ""
+}
+
+func (x *NamedStore) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *NamedStore) GetAccessKey() string {
+	if x != nil {
+		return x.AccessKey
+	}
+	return ""
+}
+
+func (x *NamedStore) GetPrefixes() []string {
+	if x != nil {
+		return x.Prefixes
+	}
+	return nil
+}
+
+func (x *NamedStore) GetPools() []string {
+	if x != nil {
+		return x.Pools
+	}
+	return nil
+}
+
+func (x *NamedStore) GetModifiedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ModifiedTime
+	}
+	return nil
+}
+
+type EditStoreRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of a store that there is, what is empty stays as it is. The time is not read.
+	Store     *NamedStore `protobuf:"bytes,1,opt,name=store,proto3" json:"store,omitempty"`
+	SecretKey string      `protobuf:"bytes,2,opt,name=secret_key,json=secretKey,proto3" json:"secret_key,omitempty"`
+	// The store must not be there yet.
+	Create bool `protobuf:"varint,3,opt,name=create,proto3" json:"create,omitempty"`
+	// Only the name is read.
+	Delete        bool `protobuf:"varint,4,opt,name=delete,proto3" json:"delete,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EditStoreRequest) Reset() {
+	*x = EditStoreRequest{}
+	mi := &file_apipb_api_proto_msgTypes[152]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditStoreRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditStoreRequest) ProtoMessage() {}
+
+func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[152]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditStoreRequest.ProtoReflect.Descriptor instead.
+func (*EditStoreRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{152}
+}
+
+func (x *EditStoreRequest) GetStore() *NamedStore {
+	if x != nil {
+		return x.Store
+	}
+	return nil
+}
+
+func (x *EditStoreRequest) GetSecretKey() string {
+	if x != nil {
+		return x.SecretKey
+	}
+	return ""
+}
+
+func (x *EditStoreRequest) GetCreate() bool {
+	if x != nil {
+		return x.Create
+	}
+	return false
+}
+
+func (x *EditStoreRequest) GetDelete() bool {
+	if x != nil {
+		return x.Delete
+	}
+	return false
+}
+
+type EditStoreResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EditStoreResponse) Reset() {
+	*x = EditStoreResponse{}
+	mi := &file_apipb_api_proto_msgTypes[153]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditStoreResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditStoreResponse) ProtoMessage() {}
+
+func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[153]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditStoreResponse.ProtoReflect.Descriptor instead.
+func (*EditStoreResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{153}
+}
+
 type WhoAmIRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -10170,7 +10454,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10182,7 +10466,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10195,7 +10479,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{149}
+	return file_apipb_api_proto_rawDescGZIP(), []int{154}
 }
 
 type WhoAmIResponse struct {
@@ -10216,7 +10500,7 @@ type WhoAmIResponse struct {
 
 func (x *WhoAmIResponse) Reset() {
 	*x = WhoAmIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10228,7 +10512,7 @@ func (x *WhoAmIResponse) String() string {
 func (*WhoAmIResponse) ProtoMessage() {}
 
 func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10241,7 +10525,7 @@ func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
 func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{150}
+	return file_apipb_api_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *WhoAmIResponse) GetUser() string {
@@ -10291,7 +10575,7 @@ type PoolRights struct {
 
 func (x *PoolRights) Reset() {
 	*x = PoolRights{}
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10303,7 +10587,7 @@ func (x *PoolRights) String() string {
 func (*PoolRights) ProtoMessage() {}
 
 func (x *PoolRights) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10316,7 +10600,7 @@ func (x *PoolRights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolRights.ProtoReflect.Descriptor instead.
 func (*PoolRights) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{151}
+	return file_apipb_api_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *PoolRights) GetTree() string {
@@ -10355,7 +10639,7 @@ type MayIRequest struct {
 
 func (x *MayIRequest) Reset() {
 	*x = MayIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10367,7 +10651,7 @@ func (x *MayIRequest) String() string {
 func (*MayIRequest) ProtoMessage() {}
 
 func (x *MayIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10380,7 +10664,7 @@ func (x *MayIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIRequest.ProtoReflect.Descriptor instead.
 func (*MayIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{152}
+	return file_apipb_api_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *MayIRequest) GetRight() string {
@@ -10422,7 +10706,7 @@ type MayIResponse struct {
 
 func (x *MayIResponse) Reset() {
 	*x = MayIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10434,7 +10718,7 @@ func (x *MayIResponse) String() string {
 func (*MayIResponse) ProtoMessage() {}
 
 func (x *MayIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10447,7 +10731,7 @@ func (x *MayIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIResponse.ProtoReflect.Descriptor instead.
 func (*MayIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{153}
+	return file_apipb_api_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *MayIResponse) GetAllowed() bool {
@@ -10474,7 +10758,7 @@ type PoolACL struct {
 
 func (x *PoolACL) Reset() {
 	*x = PoolACL{}
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10486,7 +10770,7 @@ func (x *PoolACL) String() string {
 func (*PoolACL) ProtoMessage() {}
 
 func (x *PoolACL) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10499,7 +10783,7 @@ func (x *PoolACL) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolACL.ProtoReflect.Descriptor instead.
 func (*PoolACL) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{154}
+	return file_apipb_api_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *PoolACL) GetRights() []*SubjectRight {
@@ -10522,7 +10806,7 @@ type SubjectRight struct {
 
 func (x *SubjectRight) Reset() {
 	*x = SubjectRight{}
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10534,7 +10818,7 @@ func (x *SubjectRight) String() string {
 func (*SubjectRight) ProtoMessage() {}
 
 func (x *SubjectRight) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10547,7 +10831,7 @@ func (x *SubjectRight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubjectRight.ProtoReflect.Descriptor instead.
 func (*SubjectRight) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{155}
+	return file_apipb_api_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *SubjectRight) GetSubject() string {
@@ -10581,7 +10865,7 @@ type GroupsRequest struct {
 
 func (x *GroupsRequest) Reset() {
 	*x = GroupsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10593,7 +10877,7 @@ func (x *GroupsRequest) String() string {
 func (*GroupsRequest) ProtoMessage() {}
 
 func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10606,7 +10890,7 @@ func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsRequest.ProtoReflect.Descriptor instead.
 func (*GroupsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{156}
+	return file_apipb_api_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *GroupsRequest) GetName() string {
@@ -10625,7 +10909,7 @@ type GroupsResponse struct {
 
 func (x *GroupsResponse) Reset() {
 	*x = GroupsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10637,7 +10921,7 @@ func (x *GroupsResponse) String() string {
 func (*GroupsResponse) ProtoMessage() {}
 
 func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10650,7 +10934,7 @@ func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsResponse.ProtoReflect.Descriptor instead.
 func (*GroupsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{157}
+	return file_apipb_api_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *GroupsResponse) GetGroups() []*Group {
@@ -10672,7 +10956,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10684,7 +10968,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10697,7 +10981,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{158}
+	return file_apipb_api_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *Group) GetName() string {
@@ -10737,7 +11021,7 @@ type EditGroupRequest struct {
 
 func (x *EditGroupRequest) Reset() {
 	*x = EditGroupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10749,7 +11033,7 @@ func (x *EditGroupRequest) String() string {
 func (*EditGroupRequest) ProtoMessage() {}
 
 func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10762,7 +11046,7 @@ func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupRequest.ProtoReflect.Descriptor instead.
 func (*EditGroupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{159}
+	return file_apipb_api_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *EditGroupRequest) GetGroup() string {
@@ -10808,7 +11092,7 @@ type EditGroupResponse struct {
 
 func (x *EditGroupResponse) Reset() {
 	*x = EditGroupResponse{}
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10820,7 +11104,7 @@ func (x *EditGroupResponse) String() string {
 func (*EditGroupResponse) ProtoMessage() {}
 
 func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10833,7 +11117,7 @@ func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupResponse.ProtoReflect.Descriptor instead.
 func (*EditGroupResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{160}
+	return file_apipb_api_proto_rawDescGZIP(), []int{165}
 }
 
 type AccountsRequest struct {
@@ -10844,7 +11128,7 @@ type AccountsRequest struct {
 
 func (x *AccountsRequest) Reset() {
 	*x = AccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10856,7 +11140,7 @@ func (x *AccountsRequest) String() string {
 func (*AccountsRequest) ProtoMessage() {}
 
 func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10869,7 +11153,7 @@ func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsRequest.ProtoReflect.Descriptor instead.
 func (*AccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{161}
+	return file_apipb_api_proto_rawDescGZIP(), []int{166}
 }
 
 type AccountsResponse struct {
@@ -10882,7 +11166,7 @@ type AccountsResponse struct {
 
 func (x *AccountsResponse) Reset() {
 	*x = AccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10894,7 +11178,7 @@ func (x *AccountsResponse) String() string {
 func (*AccountsResponse) ProtoMessage() {}
 
 func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10907,7 +11191,7 @@ func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsResponse.ProtoReflect.Descriptor instead.
 func (*AccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{162}
+	return file_apipb_api_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *AccountsResponse) GetAccounts() []*Accounts {
@@ -10934,7 +11218,7 @@ type Accounts struct {
 
 func (x *Accounts) Reset() {
 	*x = Accounts{}
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10946,7 +11230,7 @@ func (x *Accounts) String() string {
 func (*Accounts) ProtoMessage() {}
 
 func (x *Accounts) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10959,7 +11243,7 @@ func (x *Accounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accounts.ProtoReflect.Descriptor instead.
 func (*Accounts) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{163}
+	return file_apipb_api_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *Accounts) GetSubject() string {
@@ -11013,7 +11297,7 @@ type EditAccountsRequest struct {
 
 func (x *EditAccountsRequest) Reset() {
 	*x = EditAccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11025,7 +11309,7 @@ func (x *EditAccountsRequest) String() string {
 func (*EditAccountsRequest) ProtoMessage() {}
 
 func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11038,7 +11322,7 @@ func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsRequest.ProtoReflect.Descriptor instead.
 func (*EditAccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{164}
+	return file_apipb_api_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *EditAccountsRequest) GetSubject() string {
@@ -11084,7 +11368,7 @@ type EditAccountsResponse struct {
 
 func (x *EditAccountsResponse) Reset() {
 	*x = EditAccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11096,7 +11380,7 @@ func (x *EditAccountsResponse) String() string {
 func (*EditAccountsResponse) ProtoMessage() {}
 
 func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11109,7 +11393,7 @@ func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsResponse.ProtoReflect.Descriptor instead.
 func (*EditAccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{165}
+	return file_apipb_api_proto_rawDescGZIP(), []int{170}
 }
 
 type RevocationsRequest struct {
@@ -11120,7 +11404,7 @@ type RevocationsRequest struct {
 
 func (x *RevocationsRequest) Reset() {
 	*x = RevocationsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11132,7 +11416,7 @@ func (x *RevocationsRequest) String() string {
 func (*RevocationsRequest) ProtoMessage() {}
 
 func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11145,7 +11429,7 @@ func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsRequest.ProtoReflect.Descriptor instead.
 func (*RevocationsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{166}
+	return file_apipb_api_proto_rawDescGZIP(), []int{171}
 }
 
 type RevocationsResponse struct {
@@ -11157,7 +11441,7 @@ type RevocationsResponse struct {
 
 func (x *RevocationsResponse) Reset() {
 	*x = RevocationsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11169,7 +11453,7 @@ func (x *RevocationsResponse) String() string {
 func (*RevocationsResponse) ProtoMessage() {}
 
 func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11182,7 +11466,7 @@ func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsResponse.ProtoReflect.Descriptor instead.
 func (*RevocationsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{167}
+	return file_apipb_api_proto_rawDescGZIP(), []int{172}
 }
 
 func (x *RevocationsResponse) GetRevocations() []*Revocation {
@@ -11211,7 +11495,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11223,7 +11507,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11236,7 +11520,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{168}
+	return file_apipb_api_proto_rawDescGZIP(), []int{173}
 }
 
 func (x *Revocation) GetSerial() string {
@@ -11303,7 +11587,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11315,7 +11599,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11328,7 +11612,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{169}
+	return file_apipb_api_proto_rawDescGZIP(), []int{174}
 }
 
 func (x *RevokeRequest) GetSerial() string {
@@ -11375,7 +11659,7 @@ type RevokeResponse struct {
 
 func (x *RevokeResponse) Reset() {
 	*x = RevokeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11387,7 +11671,7 @@ func (x *RevokeResponse) String() string {
 func (*RevokeResponse) ProtoMessage() {}
 
 func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11400,7 +11684,7 @@ func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeResponse.ProtoReflect.Descriptor instead.
 func (*RevokeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{170}
+	return file_apipb_api_proto_rawDescGZIP(), []int{175}
 }
 
 func (x *RevokeResponse) GetRevocation() *Revocation {
@@ -12241,6 +12525,26 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\bsuffrage\x18\x01 \x01(\tR\bsuffrage\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12-\n" +
 	"\amembers\x18\x03 \x03(\v2\x13.weir.api.v1.MemberR\amembers\"\x0f\n" +
+	"\rStoresRequest\"A\n" +
+	"\x0eStoresResponse\x12/\n" +
+	"\x06stores\x18\x01 \x03(\v2\x17.weir.api.v1.NamedStoreR\x06stores\"\xe6\x01\n" +
+	"\n" +
+	"NamedStore\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\bendpoint\x18\x02 \x01(\tR\bendpoint\x12\x16\n" +
+	"\x06region\x18\x03 \x01(\tR\x06region\x12\x1d\n" +
+	"\n" +
+	"access_key\x18\x04 \x01(\tR\taccessKey\x12\x1a\n" +
+	"\bprefixes\x18\x05 \x03(\tR\bprefixes\x12\x14\n" +
+	"\x05pools\x18\x06 \x03(\tR\x05pools\x12?\n" +
+	"\rmodified_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\"\x90\x01\n" +
+	"\x10EditStoreRequest\x12-\n" +
+	"\x05store\x18\x01 \x01(\v2\x17.weir.api.v1.NamedStoreR\x05store\x12\x1d\n" +
+	"\n" +
+	"secret_key\x18\x02 \x01(\tR\tsecretKey\x12\x16\n" +
+	"\x06create\x18\x03 \x01(\bR\x06create\x12\x16\n" +
+	"\x06delete\x18\x04 \x01(\bR\x06delete\"\x13\n" +
+	"\x11EditStoreResponse\"\x0f\n" +
 	"\rWhoAmIRequest\"\x9b\x01\n" +
 	"\x0eWhoAmIResponse\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x12\n" +
@@ -12383,7 +12687,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\aPromote\x12\".weir.api.v1.PromoteReplicaRequest\x1a#.weir.api.v1.PromoteReplicaResponse\x12O\n" +
 	"\x06Demote\x12!.weir.api.v1.DemoteReplicaRequest\x1a\".weir.api.v1.DemoteReplicaResponse\x12?\n" +
 	"\x06Backup\x12\x1a.weir.api.v1.BackupRequest\x1a\x17.weir.api.v1.BackupPart0\x01\x12;\n" +
-	"\x04Join\x12\x18.weir.api.v1.JoinRequest\x1a\x19.weir.api.v1.JoinResponse2\xd1\x04\n" +
+	"\x04Join\x12\x18.weir.api.v1.JoinRequest\x1a\x19.weir.api.v1.JoinResponse2\xe0\x05\n" +
 	"\rAccessService\x12A\n" +
 	"\x06WhoAmI\x12\x1a.weir.api.v1.WhoAmIRequest\x1a\x1b.weir.api.v1.WhoAmIResponse\x12;\n" +
 	"\x04MayI\x12\x18.weir.api.v1.MayIRequest\x1a\x19.weir.api.v1.MayIResponse\x12A\n" +
@@ -12392,7 +12696,9 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\bAccounts\x12\x1c.weir.api.v1.AccountsRequest\x1a\x1d.weir.api.v1.AccountsResponse\x12S\n" +
 	"\fEditAccounts\x12 .weir.api.v1.EditAccountsRequest\x1a!.weir.api.v1.EditAccountsResponse\x12P\n" +
 	"\vRevocations\x12\x1f.weir.api.v1.RevocationsRequest\x1a .weir.api.v1.RevocationsResponse\x12A\n" +
-	"\x06Revoke\x12\x1a.weir.api.v1.RevokeRequest\x1a\x1b.weir.api.v1.RevokeResponseB\x15Z\x13weir/messages/apipbb\x06proto3"
+	"\x06Revoke\x12\x1a.weir.api.v1.RevokeRequest\x1a\x1b.weir.api.v1.RevokeResponse\x12A\n" +
+	"\x06Stores\x12\x1a.weir.api.v1.StoresRequest\x1a\x1b.weir.api.v1.StoresResponse\x12J\n" +
+	"\tEditStore\x12\x1d.weir.api.v1.EditStoreRequest\x1a\x1e.weir.api.v1.EditStoreResponseB\x15Z\x13weir/messages/apipbb\x06proto3"
 
 var (
 	file_apipb_api_proto_rawDescOnce sync.Once
@@ -12406,7 +12712,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 178)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 183)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                    // 0: weir.api.v1.Resources
 	(*Error)(nil),                        // 1: weir.api.v1.Error
@@ -12557,63 +12863,68 @@ var file_apipb_api_proto_goTypes = []any{
 	(*BackupPart)(nil),                   // 146: weir.api.v1.BackupPart
 	(*JoinRequest)(nil),                  // 147: weir.api.v1.JoinRequest
 	(*JoinResponse)(nil),                 // 148: weir.api.v1.JoinResponse
-	(*WhoAmIRequest)(nil),                // 149: weir.api.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),               // 150: weir.api.v1.WhoAmIResponse
-	(*PoolRights)(nil),                   // 151: weir.api.v1.PoolRights
-	(*MayIRequest)(nil),                  // 152: weir.api.v1.MayIRequest
-	(*MayIResponse)(nil),                 // 153: weir.api.v1.MayIResponse
-	(*PoolACL)(nil),                      // 154: weir.api.v1.PoolACL
-	(*SubjectRight)(nil),                 // 155: weir.api.v1.SubjectRight
-	(*GroupsRequest)(nil),                // 156: weir.api.v1.GroupsRequest
-	(*GroupsResponse)(nil),               // 157: weir.api.v1.GroupsResponse
-	(*Group)(nil),                        // 158: weir.api.v1.Group
-	(*EditGroupRequest)(nil),             // 159: weir.api.v1.EditGroupRequest
-	(*EditGroupResponse)(nil),            // 160: weir.api.v1.EditGroupResponse
-	(*AccountsRequest)(nil),              // 161: weir.api.v1.AccountsRequest
-	(*AccountsResponse)(nil),             // 162: weir.api.v1.AccountsResponse
-	(*Accounts)(nil),                     // 163: weir.api.v1.Accounts
-	(*EditAccountsRequest)(nil),          // 164: weir.api.v1.EditAccountsRequest
-	(*EditAccountsResponse)(nil),         // 165: weir.api.v1.EditAccountsResponse
-	(*RevocationsRequest)(nil),           // 166: weir.api.v1.RevocationsRequest
-	(*RevocationsResponse)(nil),          // 167: weir.api.v1.RevocationsResponse
-	(*Revocation)(nil),                   // 168: weir.api.v1.Revocation
-	(*RevokeRequest)(nil),                // 169: weir.api.v1.RevokeRequest
-	(*RevokeResponse)(nil),               // 170: weir.api.v1.RevokeResponse
-	nil,                                  // 171: weir.api.v1.Error.AttributesEntry
-	nil,                                  // 172: weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	nil,                                  // 173: weir.api.v1.Operation.PreemptedOthersEntry
-	nil,                                  // 174: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                                  // 175: weir.api.v1.OperationEvent.AttributesEntry
-	nil,                                  // 176: weir.api.v1.JobStatistics.ValuesEntry
-	nil,                                  // 177: weir.api.v1.NodeGrant.MaxEntry
-	(*structpb.Struct)(nil),              // 178: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),        // 179: google.protobuf.Timestamp
-	(*structpb.Value)(nil),               // 180: google.protobuf.Value
+	(*StoresRequest)(nil),                // 149: weir.api.v1.StoresRequest
+	(*StoresResponse)(nil),               // 150: weir.api.v1.StoresResponse
+	(*NamedStore)(nil),                   // 151: weir.api.v1.NamedStore
+	(*EditStoreRequest)(nil),             // 152: weir.api.v1.EditStoreRequest
+	(*EditStoreResponse)(nil),            // 153: weir.api.v1.EditStoreResponse
+	(*WhoAmIRequest)(nil),                // 154: weir.api.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),               // 155: weir.api.v1.WhoAmIResponse
+	(*PoolRights)(nil),                   // 156: weir.api.v1.PoolRights
+	(*MayIRequest)(nil),                  // 157: weir.api.v1.MayIRequest
+	(*MayIResponse)(nil),                 // 158: weir.api.v1.MayIResponse
+	(*PoolACL)(nil),                      // 159: weir.api.v1.PoolACL
+	(*SubjectRight)(nil),                 // 160: weir.api.v1.SubjectRight
+	(*GroupsRequest)(nil),                // 161: weir.api.v1.GroupsRequest
+	(*GroupsResponse)(nil),               // 162: weir.api.v1.GroupsResponse
+	(*Group)(nil),                        // 163: weir.api.v1.Group
+	(*EditGroupRequest)(nil),             // 164: weir.api.v1.EditGroupRequest
+	(*EditGroupResponse)(nil),            // 165: weir.api.v1.EditGroupResponse
+	(*AccountsRequest)(nil),              // 166: weir.api.v1.AccountsRequest
+	(*AccountsResponse)(nil),             // 167: weir.api.v1.AccountsResponse
+	(*Accounts)(nil),                     // 168: weir.api.v1.Accounts
+	(*EditAccountsRequest)(nil),          // 169: weir.api.v1.EditAccountsRequest
+	(*EditAccountsResponse)(nil),         // 170: weir.api.v1.EditAccountsResponse
+	(*RevocationsRequest)(nil),           // 171: weir.api.v1.RevocationsRequest
+	(*RevocationsResponse)(nil),          // 172: weir.api.v1.RevocationsResponse
+	(*Revocation)(nil),                   // 173: weir.api.v1.Revocation
+	(*RevokeRequest)(nil),                // 174: weir.api.v1.RevokeRequest
+	(*RevokeResponse)(nil),               // 175: weir.api.v1.RevokeResponse
+	nil,                                  // 176: weir.api.v1.Error.AttributesEntry
+	nil,                                  // 177: weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	nil,                                  // 178: weir.api.v1.Operation.PreemptedOthersEntry
+	nil,                                  // 179: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                                  // 180: weir.api.v1.OperationEvent.AttributesEntry
+	nil,                                  // 181: weir.api.v1.JobStatistics.ValuesEntry
+	nil,                                  // 182: weir.api.v1.NodeGrant.MaxEntry
+	(*structpb.Struct)(nil),              // 183: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),        // 184: google.protobuf.Timestamp
+	(*structpb.Value)(nil),               // 185: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	171, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	176, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
 	4,   // 2: weir.api.v1.OperationStatisticsResponse.statistics:type_name -> weir.api.v1.Statistic
 	5,   // 3: weir.api.v1.OperationStatisticsResponse.advice:type_name -> weir.api.v1.MemoryAdvice
-	178, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	172, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	179, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	179, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	183, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	177, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	184, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	184, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	16,  // 8: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	16,  // 9: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 10: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	178, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	178, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	183, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	183, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
 	15,  // 13: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
 	14,  // 14: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
 	76,  // 15: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
-	173, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
+	178, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
 	11,  // 17: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
 	12,  // 18: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
 	13,  // 19: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
-	179, // 20: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
-	178, // 21: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	174, // 22: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	184, // 20: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
+	183, // 21: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	179, // 22: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
 	0,   // 23: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
 	18,  // 24: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
 	20,  // 25: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
@@ -12627,17 +12938,17 @@ var file_apipb_api_proto_depIdxs = []int32{
 	10,  // 33: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
 	37,  // 34: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
 	37,  // 35: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	179, // 36: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	179, // 37: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	184, // 36: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	184, // 37: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
 	45,  // 38: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	178, // 39: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	179, // 40: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	175, // 41: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	183, // 39: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	184, // 40: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	180, // 41: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
 	48,  // 42: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
 	52,  // 43: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
 	1,   // 44: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	179, // 45: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	179, // 46: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	184, // 45: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	184, // 46: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
 	0,   // 47: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
 	58,  // 48: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
 	57,  // 49: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
@@ -12645,65 +12956,65 @@ var file_apipb_api_proto_depIdxs = []int32{
 	54,  // 51: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
 	56,  // 52: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
 	55,  // 53: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
-	179, // 54: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	179, // 55: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	179, // 56: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
-	176, // 57: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
+	184, // 54: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	184, // 55: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	184, // 56: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
+	181, // 57: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
 	53,  // 58: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
 	53,  // 59: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	179, // 60: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	184, // 60: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
 	71,  // 61: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
-	179, // 62: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	184, // 62: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
 	76,  // 63: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	179, // 64: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	179, // 65: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	184, // 64: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	184, // 65: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
 	79,  // 66: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	179, // 67: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	184, // 67: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
 	0,   // 68: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
 	0,   // 69: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	178, // 70: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	178, // 71: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	183, // 70: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	183, // 71: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
 	0,   // 72: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
 	80,  // 73: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	178, // 74: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	183, // 74: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
 	80,  // 75: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
 	86,  // 76: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	178, // 77: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	183, // 77: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
 	80,  // 78: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
 	87,  // 79: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
 	88,  // 80: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	178, // 81: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	178, // 82: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	178, // 83: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	183, // 81: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	183, // 82: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	183, // 83: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
 	0,   // 84: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	179, // 85: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	184, // 85: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
 	90,  // 86: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
 	90,  // 87: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	178, // 88: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	178, // 89: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	179, // 90: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	178, // 91: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	183, // 88: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	183, // 89: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	184, // 90: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	183, // 91: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
 	105, // 92: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
 	107, // 93: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
 	109, // 94: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	178, // 95: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	183, // 95: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
 	106, // 96: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	178, // 97: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	183, // 97: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
 	0,   // 98: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
 	108, // 99: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	179, // 100: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	184, // 100: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
 	0,   // 101: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
 	0,   // 102: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	180, // 103: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	185, // 103: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
 	114, // 104: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
-	177, // 105: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
-	179, // 106: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
+	182, // 105: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
+	184, // 106: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
 	114, // 107: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
-	179, // 108: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	184, // 108: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
 	0,   // 109: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
 	0,   // 110: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	179, // 111: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	179, // 112: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	184, // 111: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	184, // 112: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
 	117, // 113: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
 	119, // 114: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
 	118, // 115: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
@@ -12715,141 +13026,148 @@ var file_apipb_api_proto_depIdxs = []int32{
 	0,   // 121: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
 	118, // 122: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
 	130, // 123: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	151, // 124: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
-	155, // 125: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
-	158, // 126: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	179, // 127: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	163, // 128: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
-	179, // 129: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
-	168, // 130: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
-	179, // 131: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	179, // 132: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	168, // 133: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
-	6,   // 134: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 135: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 136: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	25,  // 137: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	27,  // 138: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	29,  // 139: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	31,  // 140: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	38,  // 141: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	40,  // 142: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	42,  // 143: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	47,  // 144: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	44,  // 145: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	33,  // 146: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	35,  // 147: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	2,   // 148: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	59,  // 149: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	61,  // 150: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	63,  // 151: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	65,  // 152: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	67,  // 153: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	50,  // 154: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	69,  // 155: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	72,  // 156: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	81,  // 157: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	83,  // 158: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	85,  // 159: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	77,  // 160: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	74,  // 161: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	91,  // 162: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	93,  // 163: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	95,  // 164: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	97,  // 165: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	99,  // 166: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	101, // 167: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	103, // 168: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	110, // 169: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	120, // 170: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	122, // 171: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	124, // 172: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	126, // 173: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	128, // 174: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	112, // 175: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
-	115, // 176: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
-	131, // 177: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	133, // 178: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	135, // 179: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	137, // 180: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	139, // 181: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	141, // 182: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	143, // 183: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	145, // 184: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	147, // 185: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	149, // 186: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	152, // 187: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	156, // 188: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	159, // 189: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	161, // 190: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
-	164, // 191: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
-	166, // 192: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
-	169, // 193: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
-	7,   // 194: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 195: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 196: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	26,  // 197: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	28,  // 198: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	30,  // 199: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	32,  // 200: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	39,  // 201: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	41,  // 202: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	43,  // 203: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	49,  // 204: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	46,  // 205: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	34,  // 206: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	36,  // 207: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	3,   // 208: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	60,  // 209: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	62,  // 210: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	64,  // 211: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	66,  // 212: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	68,  // 213: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	51,  // 214: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	70,  // 215: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	73,  // 216: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	82,  // 217: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	84,  // 218: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	89,  // 219: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	78,  // 220: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	75,  // 221: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	92,  // 222: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	94,  // 223: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	96,  // 224: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	98,  // 225: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	100, // 226: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	102, // 227: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	104, // 228: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	111, // 229: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	121, // 230: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	123, // 231: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	125, // 232: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	127, // 233: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	129, // 234: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	113, // 235: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
-	116, // 236: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
-	132, // 237: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	134, // 238: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	136, // 239: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	138, // 240: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	140, // 241: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	142, // 242: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	144, // 243: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	146, // 244: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	148, // 245: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	150, // 246: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	153, // 247: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	157, // 248: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	160, // 249: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	162, // 250: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
-	165, // 251: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
-	167, // 252: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
-	170, // 253: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
-	194, // [194:254] is the sub-list for method output_type
-	134, // [134:194] is the sub-list for method input_type
-	134, // [134:134] is the sub-list for extension type_name
-	134, // [134:134] is the sub-list for extension extendee
-	0,   // [0:134] is the sub-list for field type_name
+	151, // 124: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
+	184, // 125: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
+	151, // 126: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
+	156, // 127: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
+	160, // 128: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
+	163, // 129: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
+	184, // 130: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	168, // 131: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
+	184, // 132: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	173, // 133: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	184, // 134: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	184, // 135: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	173, // 136: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 137: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 138: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 139: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	25,  // 140: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	27,  // 141: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	29,  // 142: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	31,  // 143: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	38,  // 144: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	40,  // 145: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	42,  // 146: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	47,  // 147: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	44,  // 148: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	33,  // 149: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	35,  // 150: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	2,   // 151: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	59,  // 152: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	61,  // 153: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	63,  // 154: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	65,  // 155: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	67,  // 156: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	50,  // 157: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	69,  // 158: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	72,  // 159: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	81,  // 160: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	83,  // 161: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	85,  // 162: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	77,  // 163: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	74,  // 164: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	91,  // 165: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	93,  // 166: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	95,  // 167: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	97,  // 168: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	99,  // 169: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	101, // 170: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	103, // 171: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	110, // 172: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	120, // 173: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	122, // 174: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	124, // 175: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	126, // 176: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	128, // 177: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	112, // 178: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
+	115, // 179: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
+	131, // 180: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	133, // 181: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	135, // 182: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	137, // 183: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	139, // 184: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	141, // 185: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	143, // 186: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	145, // 187: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	147, // 188: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	154, // 189: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	157, // 190: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	161, // 191: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	164, // 192: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	166, // 193: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
+	169, // 194: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
+	171, // 195: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	174, // 196: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	149, // 197: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
+	152, // 198: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
+	7,   // 199: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 200: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 201: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	26,  // 202: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	28,  // 203: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	30,  // 204: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	32,  // 205: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	39,  // 206: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	41,  // 207: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	43,  // 208: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	49,  // 209: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	46,  // 210: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	34,  // 211: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	36,  // 212: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	3,   // 213: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	60,  // 214: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	62,  // 215: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	64,  // 216: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	66,  // 217: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	68,  // 218: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	51,  // 219: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	70,  // 220: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	73,  // 221: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	82,  // 222: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	84,  // 223: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	89,  // 224: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	78,  // 225: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	75,  // 226: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	92,  // 227: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	94,  // 228: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	96,  // 229: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	98,  // 230: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	100, // 231: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	102, // 232: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	104, // 233: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	111, // 234: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	121, // 235: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	123, // 236: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	125, // 237: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	127, // 238: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	129, // 239: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	113, // 240: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
+	116, // 241: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
+	132, // 242: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	134, // 243: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	136, // 244: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	138, // 245: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	140, // 246: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	142, // 247: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	144, // 248: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	146, // 249: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	148, // 250: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	155, // 251: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	158, // 252: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	162, // 253: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	165, // 254: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	167, // 255: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
+	170, // 256: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
+	172, // 257: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	175, // 258: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	150, // 259: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
+	153, // 260: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
+	199, // [199:261] is the sub-list for method output_type
+	137, // [137:199] is the sub-list for method input_type
+	137, // [137:137] is the sub-list for extension type_name
+	137, // [137:137] is the sub-list for extension extendee
+	0,   // [0:137] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -12877,7 +13195,7 @@ func file_apipb_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   178,
+			NumMessages:   183,
 			NumExtensions: 0,
 			NumServices:   9,
 		},

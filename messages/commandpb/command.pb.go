@@ -930,6 +930,85 @@ func (x *EditNodeGrant) GetUser() string {
 	return ""
 }
 
+// EditStore makes an object store, changes it or removes it.
+type EditStore struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of a store that there is, what is empty here stays as it is.
+	Store *statepb.Store `protobuf:"bytes,1,opt,name=store,proto3" json:"store,omitempty"`
+	// It must not be there yet.
+	Create        bool                   `protobuf:"varint,2,opt,name=create,proto3" json:"create,omitempty"`
+	Delete        bool                   `protobuf:"varint,3,opt,name=delete,proto3" json:"delete,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+	User          string                 `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EditStore) Reset() {
+	*x = EditStore{}
+	mi := &file_commandpb_command_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditStore) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditStore) ProtoMessage() {}
+
+func (x *EditStore) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditStore.ProtoReflect.Descriptor instead.
+func (*EditStore) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *EditStore) GetStore() *statepb.Store {
+	if x != nil {
+		return x.Store
+	}
+	return nil
+}
+
+func (x *EditStore) GetCreate() bool {
+	if x != nil {
+		return x.Create
+	}
+	return false
+}
+
+func (x *EditStore) GetDelete() bool {
+	if x != nil {
+		return x.Delete
+	}
+	return false
+}
+
+func (x *EditStore) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *EditStore) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
 type StartOperationResult struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
@@ -943,7 +1022,7 @@ type StartOperationResult struct {
 
 func (x *StartOperationResult) Reset() {
 	*x = StartOperationResult{}
-	mi := &file_commandpb_command_proto_msgTypes[11]
+	mi := &file_commandpb_command_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -955,7 +1034,7 @@ func (x *StartOperationResult) String() string {
 func (*StartOperationResult) ProtoMessage() {}
 
 func (x *StartOperationResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[11]
+	mi := &file_commandpb_command_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -968,7 +1047,7 @@ func (x *StartOperationResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOperationResult.ProtoReflect.Descriptor instead.
 func (*StartOperationResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{11}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StartOperationResult) GetOperationId() string {
@@ -1011,7 +1090,7 @@ type AdvanceOperation struct {
 
 func (x *AdvanceOperation) Reset() {
 	*x = AdvanceOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[12]
+	mi := &file_commandpb_command_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1023,7 +1102,7 @@ func (x *AdvanceOperation) String() string {
 func (*AdvanceOperation) ProtoMessage() {}
 
 func (x *AdvanceOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[12]
+	mi := &file_commandpb_command_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1036,7 +1115,7 @@ func (x *AdvanceOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdvanceOperation.ProtoReflect.Descriptor instead.
 func (*AdvanceOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{12}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AdvanceOperation) GetOperationId() string {
@@ -1111,7 +1190,7 @@ type SetPendingReason struct {
 
 func (x *SetPendingReason) Reset() {
 	*x = SetPendingReason{}
-	mi := &file_commandpb_command_proto_msgTypes[13]
+	mi := &file_commandpb_command_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1123,7 +1202,7 @@ func (x *SetPendingReason) String() string {
 func (*SetPendingReason) ProtoMessage() {}
 
 func (x *SetPendingReason) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[13]
+	mi := &file_commandpb_command_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1136,7 +1215,7 @@ func (x *SetPendingReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPendingReason.ProtoReflect.Descriptor instead.
 func (*SetPendingReason) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{13}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SetPendingReason) GetOperationId() string {
@@ -1187,7 +1266,7 @@ type AssignController struct {
 
 func (x *AssignController) Reset() {
 	*x = AssignController{}
-	mi := &file_commandpb_command_proto_msgTypes[14]
+	mi := &file_commandpb_command_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1199,7 +1278,7 @@ func (x *AssignController) String() string {
 func (*AssignController) ProtoMessage() {}
 
 func (x *AssignController) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[14]
+	mi := &file_commandpb_command_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1212,7 +1291,7 @@ func (x *AssignController) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignController.ProtoReflect.Descriptor instead.
 func (*AssignController) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{14}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AssignController) GetTerm() uint64 {
@@ -1247,7 +1326,7 @@ type ControllerAssignment struct {
 
 func (x *ControllerAssignment) Reset() {
 	*x = ControllerAssignment{}
-	mi := &file_commandpb_command_proto_msgTypes[15]
+	mi := &file_commandpb_command_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1259,7 +1338,7 @@ func (x *ControllerAssignment) String() string {
 func (*ControllerAssignment) ProtoMessage() {}
 
 func (x *ControllerAssignment) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[15]
+	mi := &file_commandpb_command_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1272,7 +1351,7 @@ func (x *ControllerAssignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControllerAssignment.ProtoReflect.Descriptor instead.
 func (*ControllerAssignment) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{15}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ControllerAssignment) GetOperationId() string {
@@ -1318,7 +1397,7 @@ type PrepareOperation struct {
 
 func (x *PrepareOperation) Reset() {
 	*x = PrepareOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[16]
+	mi := &file_commandpb_command_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1330,7 +1409,7 @@ func (x *PrepareOperation) String() string {
 func (*PrepareOperation) ProtoMessage() {}
 
 func (x *PrepareOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[16]
+	mi := &file_commandpb_command_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1343,7 +1422,7 @@ func (x *PrepareOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareOperation.ProtoReflect.Descriptor instead.
 func (*PrepareOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{16}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PrepareOperation) GetOperationId() string {
@@ -1409,7 +1488,7 @@ type DefineTasks struct {
 
 func (x *DefineTasks) Reset() {
 	*x = DefineTasks{}
-	mi := &file_commandpb_command_proto_msgTypes[17]
+	mi := &file_commandpb_command_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1421,7 +1500,7 @@ func (x *DefineTasks) String() string {
 func (*DefineTasks) ProtoMessage() {}
 
 func (x *DefineTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[17]
+	mi := &file_commandpb_command_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1434,7 +1513,7 @@ func (x *DefineTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DefineTasks.ProtoReflect.Descriptor instead.
 func (*DefineTasks) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{17}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DefineTasks) GetOperationId() string {
@@ -1480,7 +1559,7 @@ type TaskDefinition struct {
 
 func (x *TaskDefinition) Reset() {
 	*x = TaskDefinition{}
-	mi := &file_commandpb_command_proto_msgTypes[18]
+	mi := &file_commandpb_command_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1492,7 +1571,7 @@ func (x *TaskDefinition) String() string {
 func (*TaskDefinition) ProtoMessage() {}
 
 func (x *TaskDefinition) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[18]
+	mi := &file_commandpb_command_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1505,7 +1584,7 @@ func (x *TaskDefinition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskDefinition.ProtoReflect.Descriptor instead.
 func (*TaskDefinition) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{18}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TaskDefinition) GetName() string {
@@ -1555,7 +1634,7 @@ type StartAllocations struct {
 
 func (x *StartAllocations) Reset() {
 	*x = StartAllocations{}
-	mi := &file_commandpb_command_proto_msgTypes[19]
+	mi := &file_commandpb_command_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1567,7 +1646,7 @@ func (x *StartAllocations) String() string {
 func (*StartAllocations) ProtoMessage() {}
 
 func (x *StartAllocations) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[19]
+	mi := &file_commandpb_command_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1580,7 +1659,7 @@ func (x *StartAllocations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAllocations.ProtoReflect.Descriptor instead.
 func (*StartAllocations) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{19}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *StartAllocations) GetTerm() uint64 {
@@ -1628,7 +1707,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_commandpb_command_proto_msgTypes[20]
+	mi := &file_commandpb_command_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1640,7 +1719,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[20]
+	mi := &file_commandpb_command_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1653,7 +1732,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{20}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Grant) GetJobId() string {
@@ -1736,7 +1815,7 @@ type StartAllocationsResult struct {
 
 func (x *StartAllocationsResult) Reset() {
 	*x = StartAllocationsResult{}
-	mi := &file_commandpb_command_proto_msgTypes[21]
+	mi := &file_commandpb_command_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1748,7 +1827,7 @@ func (x *StartAllocationsResult) String() string {
 func (*StartAllocationsResult) ProtoMessage() {}
 
 func (x *StartAllocationsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[21]
+	mi := &file_commandpb_command_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1761,7 +1840,7 @@ func (x *StartAllocationsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAllocationsResult.ProtoReflect.Descriptor instead.
 func (*StartAllocationsResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{21}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StartAllocationsResult) GetGrants() []*GrantResult {
@@ -1787,7 +1866,7 @@ type GrantResult struct {
 
 func (x *GrantResult) Reset() {
 	*x = GrantResult{}
-	mi := &file_commandpb_command_proto_msgTypes[22]
+	mi := &file_commandpb_command_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +1878,7 @@ func (x *GrantResult) String() string {
 func (*GrantResult) ProtoMessage() {}
 
 func (x *GrantResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[22]
+	mi := &file_commandpb_command_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +1891,7 @@ func (x *GrantResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantResult.ProtoReflect.Descriptor instead.
 func (*GrantResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{22}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GrantResult) GetJobId() string {
@@ -1870,7 +1949,7 @@ type FinishJobs struct {
 
 func (x *FinishJobs) Reset() {
 	*x = FinishJobs{}
-	mi := &file_commandpb_command_proto_msgTypes[23]
+	mi := &file_commandpb_command_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1882,7 +1961,7 @@ func (x *FinishJobs) String() string {
 func (*FinishJobs) ProtoMessage() {}
 
 func (x *FinishJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[23]
+	mi := &file_commandpb_command_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1895,7 +1974,7 @@ func (x *FinishJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishJobs.ProtoReflect.Descriptor instead.
 func (*FinishJobs) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{23}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FinishJobs) GetOperationId() string {
@@ -1937,7 +2016,7 @@ type FinishJobsResult struct {
 
 func (x *FinishJobsResult) Reset() {
 	*x = FinishJobsResult{}
-	mi := &file_commandpb_command_proto_msgTypes[24]
+	mi := &file_commandpb_command_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1949,7 +2028,7 @@ func (x *FinishJobsResult) String() string {
 func (*FinishJobsResult) ProtoMessage() {}
 
 func (x *FinishJobsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[24]
+	mi := &file_commandpb_command_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1962,7 +2041,7 @@ func (x *FinishJobsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishJobsResult.ProtoReflect.Descriptor instead.
 func (*FinishJobsResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{24}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FinishJobsResult) GetJobs() []*FinishJobResult {
@@ -1986,7 +2065,7 @@ type FinishJobResult struct {
 
 func (x *FinishJobResult) Reset() {
 	*x = FinishJobResult{}
-	mi := &file_commandpb_command_proto_msgTypes[25]
+	mi := &file_commandpb_command_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1998,7 +2077,7 @@ func (x *FinishJobResult) String() string {
 func (*FinishJobResult) ProtoMessage() {}
 
 func (x *FinishJobResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[25]
+	mi := &file_commandpb_command_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2011,7 +2090,7 @@ func (x *FinishJobResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishJobResult.ProtoReflect.Descriptor instead.
 func (*FinishJobResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{25}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FinishJobResult) GetJobId() string {
@@ -2050,7 +2129,7 @@ type AbortAllocations struct {
 
 func (x *AbortAllocations) Reset() {
 	*x = AbortAllocations{}
-	mi := &file_commandpb_command_proto_msgTypes[26]
+	mi := &file_commandpb_command_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2062,7 +2141,7 @@ func (x *AbortAllocations) String() string {
 func (*AbortAllocations) ProtoMessage() {}
 
 func (x *AbortAllocations) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[26]
+	mi := &file_commandpb_command_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2075,7 +2154,7 @@ func (x *AbortAllocations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortAllocations.ProtoReflect.Descriptor instead.
 func (*AbortAllocations) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{26}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AbortAllocations) GetTerm() uint64 {
@@ -2125,7 +2204,7 @@ type SuspendOperation struct {
 
 func (x *SuspendOperation) Reset() {
 	*x = SuspendOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[27]
+	mi := &file_commandpb_command_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2137,7 +2216,7 @@ func (x *SuspendOperation) String() string {
 func (*SuspendOperation) ProtoMessage() {}
 
 func (x *SuspendOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[27]
+	mi := &file_commandpb_command_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2150,7 +2229,7 @@ func (x *SuspendOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendOperation.ProtoReflect.Descriptor instead.
 func (*SuspendOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{27}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SuspendOperation) GetOperationId() string {
@@ -2192,7 +2271,7 @@ type ResumeOperation struct {
 
 func (x *ResumeOperation) Reset() {
 	*x = ResumeOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[28]
+	mi := &file_commandpb_command_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2204,7 +2283,7 @@ func (x *ResumeOperation) String() string {
 func (*ResumeOperation) ProtoMessage() {}
 
 func (x *ResumeOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[28]
+	mi := &file_commandpb_command_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2217,7 +2296,7 @@ func (x *ResumeOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeOperation.ProtoReflect.Descriptor instead.
 func (*ResumeOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{28}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ResumeOperation) GetOperationId() string {
@@ -2255,7 +2334,7 @@ type AbortOperation struct {
 
 func (x *AbortOperation) Reset() {
 	*x = AbortOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[29]
+	mi := &file_commandpb_command_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2267,7 +2346,7 @@ func (x *AbortOperation) String() string {
 func (*AbortOperation) ProtoMessage() {}
 
 func (x *AbortOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[29]
+	mi := &file_commandpb_command_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2280,7 +2359,7 @@ func (x *AbortOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortOperation.ProtoReflect.Descriptor instead.
 func (*AbortOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{29}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *AbortOperation) GetOperationId() string {
@@ -2329,7 +2408,7 @@ type CompleteOperation struct {
 
 func (x *CompleteOperation) Reset() {
 	*x = CompleteOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[30]
+	mi := &file_commandpb_command_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2341,7 +2420,7 @@ func (x *CompleteOperation) String() string {
 func (*CompleteOperation) ProtoMessage() {}
 
 func (x *CompleteOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[30]
+	mi := &file_commandpb_command_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2354,7 +2433,7 @@ func (x *CompleteOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteOperation.ProtoReflect.Descriptor instead.
 func (*CompleteOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{30}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CompleteOperation) GetOperationId() string {
@@ -2395,7 +2474,7 @@ type EditTree struct {
 
 func (x *EditTree) Reset() {
 	*x = EditTree{}
-	mi := &file_commandpb_command_proto_msgTypes[31]
+	mi := &file_commandpb_command_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2407,7 +2486,7 @@ func (x *EditTree) String() string {
 func (*EditTree) ProtoMessage() {}
 
 func (x *EditTree) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[31]
+	mi := &file_commandpb_command_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2420,7 +2499,7 @@ func (x *EditTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTree.ProtoReflect.Descriptor instead.
 func (*EditTree) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{31}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *EditTree) GetTree() string {
@@ -2476,7 +2555,7 @@ type TreeEdit struct {
 
 func (x *TreeEdit) Reset() {
 	*x = TreeEdit{}
-	mi := &file_commandpb_command_proto_msgTypes[32]
+	mi := &file_commandpb_command_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2488,7 +2567,7 @@ func (x *TreeEdit) String() string {
 func (*TreeEdit) ProtoMessage() {}
 
 func (x *TreeEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[32]
+	mi := &file_commandpb_command_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2501,7 +2580,7 @@ func (x *TreeEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeEdit.ProtoReflect.Descriptor instead.
 func (*TreeEdit) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{32}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *TreeEdit) GetEdit() isTreeEdit_Edit {
@@ -2636,7 +2715,7 @@ type Changes struct {
 
 func (x *Changes) Reset() {
 	*x = Changes{}
-	mi := &file_commandpb_command_proto_msgTypes[33]
+	mi := &file_commandpb_command_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2648,7 +2727,7 @@ func (x *Changes) String() string {
 func (*Changes) ProtoMessage() {}
 
 func (x *Changes) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[33]
+	mi := &file_commandpb_command_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2661,7 +2740,7 @@ func (x *Changes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Changes.ProtoReflect.Descriptor instead.
 func (*Changes) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{33}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Changes) GetValues() map[string]*structpb.Value {
@@ -2684,7 +2763,7 @@ type PoolChange struct {
 
 func (x *PoolChange) Reset() {
 	*x = PoolChange{}
-	mi := &file_commandpb_command_proto_msgTypes[34]
+	mi := &file_commandpb_command_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2696,7 +2775,7 @@ func (x *PoolChange) String() string {
 func (*PoolChange) ProtoMessage() {}
 
 func (x *PoolChange) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[34]
+	mi := &file_commandpb_command_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2709,7 +2788,7 @@ func (x *PoolChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolChange.ProtoReflect.Descriptor instead.
 func (*PoolChange) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{34}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PoolChange) GetName() string {
@@ -2743,7 +2822,7 @@ type RenamePool struct {
 
 func (x *RenamePool) Reset() {
 	*x = RenamePool{}
-	mi := &file_commandpb_command_proto_msgTypes[35]
+	mi := &file_commandpb_command_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2755,7 +2834,7 @@ func (x *RenamePool) String() string {
 func (*RenamePool) ProtoMessage() {}
 
 func (x *RenamePool) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[35]
+	mi := &file_commandpb_command_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2768,7 +2847,7 @@ func (x *RenamePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenamePool.ProtoReflect.Descriptor instead.
 func (*RenamePool) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{35}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RenamePool) GetFrom() string {
@@ -2795,7 +2874,7 @@ type TreeResult struct {
 
 func (x *TreeResult) Reset() {
 	*x = TreeResult{}
-	mi := &file_commandpb_command_proto_msgTypes[36]
+	mi := &file_commandpb_command_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2807,7 +2886,7 @@ func (x *TreeResult) String() string {
 func (*TreeResult) ProtoMessage() {}
 
 func (x *TreeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[36]
+	mi := &file_commandpb_command_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2820,7 +2899,7 @@ func (x *TreeResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeResult.ProtoReflect.Descriptor instead.
 func (*TreeResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{36}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *TreeResult) GetRevision() uint64 {
@@ -2842,7 +2921,7 @@ type CreateTree struct {
 
 func (x *CreateTree) Reset() {
 	*x = CreateTree{}
-	mi := &file_commandpb_command_proto_msgTypes[37]
+	mi := &file_commandpb_command_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2854,7 +2933,7 @@ func (x *CreateTree) String() string {
 func (*CreateTree) ProtoMessage() {}
 
 func (x *CreateTree) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[37]
+	mi := &file_commandpb_command_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2867,7 +2946,7 @@ func (x *CreateTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTree.ProtoReflect.Descriptor instead.
 func (*CreateTree) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{37}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CreateTree) GetTree() string {
@@ -2910,7 +2989,7 @@ type RemoveTree struct {
 
 func (x *RemoveTree) Reset() {
 	*x = RemoveTree{}
-	mi := &file_commandpb_command_proto_msgTypes[38]
+	mi := &file_commandpb_command_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2922,7 +3001,7 @@ func (x *RemoveTree) String() string {
 func (*RemoveTree) ProtoMessage() {}
 
 func (x *RemoveTree) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[38]
+	mi := &file_commandpb_command_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2935,7 +3014,7 @@ func (x *RemoveTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTree.ProtoReflect.Descriptor instead.
 func (*RemoveTree) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{38}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RemoveTree) GetTree() string {
@@ -2971,7 +3050,7 @@ type SetDefaultTree struct {
 
 func (x *SetDefaultTree) Reset() {
 	*x = SetDefaultTree{}
-	mi := &file_commandpb_command_proto_msgTypes[39]
+	mi := &file_commandpb_command_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2983,7 +3062,7 @@ func (x *SetDefaultTree) String() string {
 func (*SetDefaultTree) ProtoMessage() {}
 
 func (x *SetDefaultTree) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[39]
+	mi := &file_commandpb_command_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2996,7 +3075,7 @@ func (x *SetDefaultTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultTree.ProtoReflect.Descriptor instead.
 func (*SetDefaultTree) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{39}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SetDefaultTree) GetTree() string {
@@ -3034,7 +3113,7 @@ type UpdateOperation struct {
 
 func (x *UpdateOperation) Reset() {
 	*x = UpdateOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[40]
+	mi := &file_commandpb_command_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3046,7 +3125,7 @@ func (x *UpdateOperation) String() string {
 func (*UpdateOperation) ProtoMessage() {}
 
 func (x *UpdateOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[40]
+	mi := &file_commandpb_command_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3059,7 +3138,7 @@ func (x *UpdateOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateOperation.ProtoReflect.Descriptor instead.
 func (*UpdateOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{40}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *UpdateOperation) GetOperationId() string {
@@ -3100,7 +3179,7 @@ type UpdateOperationResult struct {
 
 func (x *UpdateOperationResult) Reset() {
 	*x = UpdateOperationResult{}
-	mi := &file_commandpb_command_proto_msgTypes[41]
+	mi := &file_commandpb_command_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3112,7 +3191,7 @@ func (x *UpdateOperationResult) String() string {
 func (*UpdateOperationResult) ProtoMessage() {}
 
 func (x *UpdateOperationResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[41]
+	mi := &file_commandpb_command_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3125,7 +3204,7 @@ func (x *UpdateOperationResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateOperationResult.ProtoReflect.Descriptor instead.
 func (*UpdateOperationResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{41}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *UpdateOperationResult) GetWarnings() []string {
@@ -3148,7 +3227,7 @@ type OperationChange struct {
 
 func (x *OperationChange) Reset() {
 	*x = OperationChange{}
-	mi := &file_commandpb_command_proto_msgTypes[42]
+	mi := &file_commandpb_command_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3160,7 +3239,7 @@ func (x *OperationChange) String() string {
 func (*OperationChange) ProtoMessage() {}
 
 func (x *OperationChange) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[42]
+	mi := &file_commandpb_command_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3173,7 +3252,7 @@ func (x *OperationChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationChange.ProtoReflect.Descriptor instead.
 func (*OperationChange) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{42}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *OperationChange) GetTree() string {
@@ -3211,7 +3290,7 @@ type AdmitOperation struct {
 
 func (x *AdmitOperation) Reset() {
 	*x = AdmitOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[43]
+	mi := &file_commandpb_command_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3223,7 +3302,7 @@ func (x *AdmitOperation) String() string {
 func (*AdmitOperation) ProtoMessage() {}
 
 func (x *AdmitOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[43]
+	mi := &file_commandpb_command_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3236,7 +3315,7 @@ func (x *AdmitOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitOperation.ProtoReflect.Descriptor instead.
 func (*AdmitOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{43}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AdmitOperation) GetOperationId() string {
@@ -3288,7 +3367,7 @@ type CheckpointVolumes struct {
 
 func (x *CheckpointVolumes) Reset() {
 	*x = CheckpointVolumes{}
-	mi := &file_commandpb_command_proto_msgTypes[44]
+	mi := &file_commandpb_command_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3300,7 +3379,7 @@ func (x *CheckpointVolumes) String() string {
 func (*CheckpointVolumes) ProtoMessage() {}
 
 func (x *CheckpointVolumes) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[44]
+	mi := &file_commandpb_command_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3313,7 +3392,7 @@ func (x *CheckpointVolumes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointVolumes.ProtoReflect.Descriptor instead.
 func (*CheckpointVolumes) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{44}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CheckpointVolumes) GetTerm() uint64 {
@@ -3370,7 +3449,7 @@ type RegisterNode struct {
 
 func (x *RegisterNode) Reset() {
 	*x = RegisterNode{}
-	mi := &file_commandpb_command_proto_msgTypes[45]
+	mi := &file_commandpb_command_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3382,7 +3461,7 @@ func (x *RegisterNode) String() string {
 func (*RegisterNode) ProtoMessage() {}
 
 func (x *RegisterNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[45]
+	mi := &file_commandpb_command_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3395,7 +3474,7 @@ func (x *RegisterNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterNode.ProtoReflect.Descriptor instead.
 func (*RegisterNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{45}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RegisterNode) GetTerm() uint64 {
@@ -3433,7 +3512,7 @@ type SetNodeOffline struct {
 
 func (x *SetNodeOffline) Reset() {
 	*x = SetNodeOffline{}
-	mi := &file_commandpb_command_proto_msgTypes[46]
+	mi := &file_commandpb_command_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3445,7 +3524,7 @@ func (x *SetNodeOffline) String() string {
 func (*SetNodeOffline) ProtoMessage() {}
 
 func (x *SetNodeOffline) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[46]
+	mi := &file_commandpb_command_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3458,7 +3537,7 @@ func (x *SetNodeOffline) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetNodeOffline.ProtoReflect.Descriptor instead.
 func (*SetNodeOffline) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{46}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *SetNodeOffline) GetTerm() uint64 {
@@ -3512,7 +3591,7 @@ type DrainNode struct {
 
 func (x *DrainNode) Reset() {
 	*x = DrainNode{}
-	mi := &file_commandpb_command_proto_msgTypes[47]
+	mi := &file_commandpb_command_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3524,7 +3603,7 @@ func (x *DrainNode) String() string {
 func (*DrainNode) ProtoMessage() {}
 
 func (x *DrainNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[47]
+	mi := &file_commandpb_command_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3537,7 +3616,7 @@ func (x *DrainNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNode.ProtoReflect.Descriptor instead.
 func (*DrainNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{47}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *DrainNode) GetNode() string {
@@ -3590,7 +3669,7 @@ type RemoveNode struct {
 
 func (x *RemoveNode) Reset() {
 	*x = RemoveNode{}
-	mi := &file_commandpb_command_proto_msgTypes[48]
+	mi := &file_commandpb_command_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3602,7 +3681,7 @@ func (x *RemoveNode) String() string {
 func (*RemoveNode) ProtoMessage() {}
 
 func (x *RemoveNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[48]
+	mi := &file_commandpb_command_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3615,7 +3694,7 @@ func (x *RemoveNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNode.ProtoReflect.Descriptor instead.
 func (*RemoveNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{48}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *RemoveNode) GetNode() string {
@@ -3659,7 +3738,7 @@ type UndrainNode struct {
 
 func (x *UndrainNode) Reset() {
 	*x = UndrainNode{}
-	mi := &file_commandpb_command_proto_msgTypes[49]
+	mi := &file_commandpb_command_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3671,7 +3750,7 @@ func (x *UndrainNode) String() string {
 func (*UndrainNode) ProtoMessage() {}
 
 func (x *UndrainNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[49]
+	mi := &file_commandpb_command_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3684,7 +3763,7 @@ func (x *UndrainNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNode.ProtoReflect.Descriptor instead.
 func (*UndrainNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{49}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *UndrainNode) GetNode() string {
@@ -3723,7 +3802,7 @@ type StopJobs struct {
 
 func (x *StopJobs) Reset() {
 	*x = StopJobs{}
-	mi := &file_commandpb_command_proto_msgTypes[50]
+	mi := &file_commandpb_command_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3735,7 +3814,7 @@ func (x *StopJobs) String() string {
 func (*StopJobs) ProtoMessage() {}
 
 func (x *StopJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[50]
+	mi := &file_commandpb_command_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3748,7 +3827,7 @@ func (x *StopJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopJobs.ProtoReflect.Descriptor instead.
 func (*StopJobs) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{50}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *StopJobs) GetOperationId() string {
@@ -3794,7 +3873,7 @@ type PreemptAllocations struct {
 
 func (x *PreemptAllocations) Reset() {
 	*x = PreemptAllocations{}
-	mi := &file_commandpb_command_proto_msgTypes[51]
+	mi := &file_commandpb_command_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3806,7 +3885,7 @@ func (x *PreemptAllocations) String() string {
 func (*PreemptAllocations) ProtoMessage() {}
 
 func (x *PreemptAllocations) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[51]
+	mi := &file_commandpb_command_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3819,7 +3898,7 @@ func (x *PreemptAllocations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptAllocations.ProtoReflect.Descriptor instead.
 func (*PreemptAllocations) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{51}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PreemptAllocations) GetTerm() uint64 {
@@ -3862,7 +3941,7 @@ type Preemption struct {
 
 func (x *Preemption) Reset() {
 	*x = Preemption{}
-	mi := &file_commandpb_command_proto_msgTypes[52]
+	mi := &file_commandpb_command_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3874,7 +3953,7 @@ func (x *Preemption) String() string {
 func (*Preemption) ProtoMessage() {}
 
 func (x *Preemption) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[52]
+	mi := &file_commandpb_command_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3887,7 +3966,7 @@ func (x *Preemption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preemption.ProtoReflect.Descriptor instead.
 func (*Preemption) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{52}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Preemption) GetJobId() string {
@@ -3928,7 +4007,7 @@ type HandOver struct {
 
 func (x *HandOver) Reset() {
 	*x = HandOver{}
-	mi := &file_commandpb_command_proto_msgTypes[53]
+	mi := &file_commandpb_command_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3940,7 +4019,7 @@ func (x *HandOver) String() string {
 func (*HandOver) ProtoMessage() {}
 
 func (x *HandOver) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[53]
+	mi := &file_commandpb_command_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3953,7 +4032,7 @@ func (x *HandOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandOver.ProtoReflect.Descriptor instead.
 func (*HandOver) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{53}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *HandOver) GetTerm() uint64 {
@@ -4004,7 +4083,7 @@ type UpdateReserves struct {
 
 func (x *UpdateReserves) Reset() {
 	*x = UpdateReserves{}
-	mi := &file_commandpb_command_proto_msgTypes[54]
+	mi := &file_commandpb_command_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4016,7 +4095,7 @@ func (x *UpdateReserves) String() string {
 func (*UpdateReserves) ProtoMessage() {}
 
 func (x *UpdateReserves) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[54]
+	mi := &file_commandpb_command_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4029,7 +4108,7 @@ func (x *UpdateReserves) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateReserves.ProtoReflect.Descriptor instead.
 func (*UpdateReserves) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{54}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *UpdateReserves) GetOperationId() string {
@@ -4074,7 +4153,7 @@ type TaskReserve struct {
 
 func (x *TaskReserve) Reset() {
 	*x = TaskReserve{}
-	mi := &file_commandpb_command_proto_msgTypes[55]
+	mi := &file_commandpb_command_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4086,7 +4165,7 @@ func (x *TaskReserve) String() string {
 func (*TaskReserve) ProtoMessage() {}
 
 func (x *TaskReserve) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[55]
+	mi := &file_commandpb_command_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4099,7 +4178,7 @@ func (x *TaskReserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskReserve.ProtoReflect.Descriptor instead.
 func (*TaskReserve) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{55}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *TaskReserve) GetTask() string {
@@ -4151,7 +4230,7 @@ type SaveMemoryProfiles struct {
 
 func (x *SaveMemoryProfiles) Reset() {
 	*x = SaveMemoryProfiles{}
-	mi := &file_commandpb_command_proto_msgTypes[56]
+	mi := &file_commandpb_command_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4163,7 +4242,7 @@ func (x *SaveMemoryProfiles) String() string {
 func (*SaveMemoryProfiles) ProtoMessage() {}
 
 func (x *SaveMemoryProfiles) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[56]
+	mi := &file_commandpb_command_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4176,7 +4255,7 @@ func (x *SaveMemoryProfiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveMemoryProfiles.ProtoReflect.Descriptor instead.
 func (*SaveMemoryProfiles) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{56}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *SaveMemoryProfiles) GetOperationId() string {
@@ -4221,7 +4300,7 @@ type SavedProfile struct {
 
 func (x *SavedProfile) Reset() {
 	*x = SavedProfile{}
-	mi := &file_commandpb_command_proto_msgTypes[57]
+	mi := &file_commandpb_command_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4233,7 +4312,7 @@ func (x *SavedProfile) String() string {
 func (*SavedProfile) ProtoMessage() {}
 
 func (x *SavedProfile) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[57]
+	mi := &file_commandpb_command_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4246,7 +4325,7 @@ func (x *SavedProfile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedProfile.ProtoReflect.Descriptor instead.
 func (*SavedProfile) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{57}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *SavedProfile) GetTask() string {
@@ -4282,7 +4361,7 @@ type RemoveMemoryProfiles struct {
 
 func (x *RemoveMemoryProfiles) Reset() {
 	*x = RemoveMemoryProfiles{}
-	mi := &file_commandpb_command_proto_msgTypes[58]
+	mi := &file_commandpb_command_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4294,7 +4373,7 @@ func (x *RemoveMemoryProfiles) String() string {
 func (*RemoveMemoryProfiles) ProtoMessage() {}
 
 func (x *RemoveMemoryProfiles) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[58]
+	mi := &file_commandpb_command_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4307,7 +4386,7 @@ func (x *RemoveMemoryProfiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMemoryProfiles.ProtoReflect.Descriptor instead.
 func (*RemoveMemoryProfiles) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{58}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *RemoveMemoryProfiles) GetKeys() []string {
@@ -4347,7 +4426,7 @@ type PublishOutput struct {
 
 func (x *PublishOutput) Reset() {
 	*x = PublishOutput{}
-	mi := &file_commandpb_command_proto_msgTypes[59]
+	mi := &file_commandpb_command_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4359,7 +4438,7 @@ func (x *PublishOutput) String() string {
 func (*PublishOutput) ProtoMessage() {}
 
 func (x *PublishOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[59]
+	mi := &file_commandpb_command_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4372,7 +4451,7 @@ func (x *PublishOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishOutput.ProtoReflect.Descriptor instead.
 func (*PublishOutput) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{59}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *PublishOutput) GetOperationId() string {
@@ -4483,6 +4562,12 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x05grant\x18\x01 \x01(\v2\x18.weir.state.v1.NodeGrantR\x05grant\x12\x1a\n" +
 	"\bdisallow\x18\x02 \x01(\bR\bdisallow\x12\x14\n" +
 	"\x05force\x18\x03 \x01(\bR\x05force\x12.\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
+	"\x04user\x18\x05 \x01(\tR\x04user\"\xab\x01\n" +
+	"\tEditStore\x12*\n" +
+	"\x05store\x18\x01 \x01(\v2\x14.weir.state.v1.StoreR\x05store\x12\x16\n" +
+	"\x06create\x18\x02 \x01(\bR\x06create\x12\x16\n" +
+	"\x06delete\x18\x03 \x01(\bR\x06delete\x12.\n" +
 	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04user\x18\x05 \x01(\tR\x04user\"q\n" +
 	"\x14StartOperationResult\x12!\n" +
@@ -4762,7 +4847,7 @@ func file_commandpb_command_proto_rawDescGZIP() []byte {
 	return file_commandpb_command_proto_rawDescData
 }
 
-var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
+var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
 var file_commandpb_command_proto_goTypes = []any{
 	(*Entry)(nil),                   // 0: weir.command.v1.Entry
 	(*Command)(nil),                 // 1: weir.command.v1.Command
@@ -4775,175 +4860,179 @@ var file_commandpb_command_proto_goTypes = []any{
 	(*Revoke)(nil),                  // 8: weir.command.v1.Revoke
 	(*EditAccounts)(nil),            // 9: weir.command.v1.EditAccounts
 	(*EditNodeGrant)(nil),           // 10: weir.command.v1.EditNodeGrant
-	(*StartOperationResult)(nil),    // 11: weir.command.v1.StartOperationResult
-	(*AdvanceOperation)(nil),        // 12: weir.command.v1.AdvanceOperation
-	(*SetPendingReason)(nil),        // 13: weir.command.v1.SetPendingReason
-	(*AssignController)(nil),        // 14: weir.command.v1.AssignController
-	(*ControllerAssignment)(nil),    // 15: weir.command.v1.ControllerAssignment
-	(*PrepareOperation)(nil),        // 16: weir.command.v1.PrepareOperation
-	(*DefineTasks)(nil),             // 17: weir.command.v1.DefineTasks
-	(*TaskDefinition)(nil),          // 18: weir.command.v1.TaskDefinition
-	(*StartAllocations)(nil),        // 19: weir.command.v1.StartAllocations
-	(*Grant)(nil),                   // 20: weir.command.v1.Grant
-	(*StartAllocationsResult)(nil),  // 21: weir.command.v1.StartAllocationsResult
-	(*GrantResult)(nil),             // 22: weir.command.v1.GrantResult
-	(*FinishJobs)(nil),              // 23: weir.command.v1.FinishJobs
-	(*FinishJobsResult)(nil),        // 24: weir.command.v1.FinishJobsResult
-	(*FinishJobResult)(nil),         // 25: weir.command.v1.FinishJobResult
-	(*AbortAllocations)(nil),        // 26: weir.command.v1.AbortAllocations
-	(*SuspendOperation)(nil),        // 27: weir.command.v1.SuspendOperation
-	(*ResumeOperation)(nil),         // 28: weir.command.v1.ResumeOperation
-	(*AbortOperation)(nil),          // 29: weir.command.v1.AbortOperation
-	(*CompleteOperation)(nil),       // 30: weir.command.v1.CompleteOperation
-	(*EditTree)(nil),                // 31: weir.command.v1.EditTree
-	(*TreeEdit)(nil),                // 32: weir.command.v1.TreeEdit
-	(*Changes)(nil),                 // 33: weir.command.v1.Changes
-	(*PoolChange)(nil),              // 34: weir.command.v1.PoolChange
-	(*RenamePool)(nil),              // 35: weir.command.v1.RenamePool
-	(*TreeResult)(nil),              // 36: weir.command.v1.TreeResult
-	(*CreateTree)(nil),              // 37: weir.command.v1.CreateTree
-	(*RemoveTree)(nil),              // 38: weir.command.v1.RemoveTree
-	(*SetDefaultTree)(nil),          // 39: weir.command.v1.SetDefaultTree
-	(*UpdateOperation)(nil),         // 40: weir.command.v1.UpdateOperation
-	(*UpdateOperationResult)(nil),   // 41: weir.command.v1.UpdateOperationResult
-	(*OperationChange)(nil),         // 42: weir.command.v1.OperationChange
-	(*AdmitOperation)(nil),          // 43: weir.command.v1.AdmitOperation
-	(*CheckpointVolumes)(nil),       // 44: weir.command.v1.CheckpointVolumes
-	(*RegisterNode)(nil),            // 45: weir.command.v1.RegisterNode
-	(*SetNodeOffline)(nil),          // 46: weir.command.v1.SetNodeOffline
-	(*DrainNode)(nil),               // 47: weir.command.v1.DrainNode
-	(*RemoveNode)(nil),              // 48: weir.command.v1.RemoveNode
-	(*UndrainNode)(nil),             // 49: weir.command.v1.UndrainNode
-	(*StopJobs)(nil),                // 50: weir.command.v1.StopJobs
-	(*PreemptAllocations)(nil),      // 51: weir.command.v1.PreemptAllocations
-	(*Preemption)(nil),              // 52: weir.command.v1.Preemption
-	(*HandOver)(nil),                // 53: weir.command.v1.HandOver
-	(*UpdateReserves)(nil),          // 54: weir.command.v1.UpdateReserves
-	(*TaskReserve)(nil),             // 55: weir.command.v1.TaskReserve
-	(*SaveMemoryProfiles)(nil),      // 56: weir.command.v1.SaveMemoryProfiles
-	(*SavedProfile)(nil),            // 57: weir.command.v1.SavedProfile
-	(*RemoveMemoryProfiles)(nil),    // 58: weir.command.v1.RemoveMemoryProfiles
-	(*PublishOutput)(nil),           // 59: weir.command.v1.PublishOutput
-	nil,                             // 60: weir.command.v1.SetPendingReason.ReasonsEntry
-	nil,                             // 61: weir.command.v1.Changes.ValuesEntry
-	(*timestamppb.Timestamp)(nil),   // 62: google.protobuf.Timestamp
-	(*statepb.Limits)(nil),          // 63: weir.state.v1.Limits
-	(*statepb.OperationSpec)(nil),   // 64: weir.state.v1.OperationSpec
-	(*statepb.Revocation)(nil),      // 65: weir.state.v1.Revocation
-	(*statepb.NodeGrant)(nil),       // 66: weir.state.v1.NodeGrant
-	(*statepb.Error)(nil),           // 67: weir.state.v1.Error
-	(*statepb.Input)(nil),           // 68: weir.state.v1.Input
-	(*statepb.Resources)(nil),       // 69: weir.state.v1.Resources
-	(*statepb.TaskMemory)(nil),      // 70: weir.state.v1.TaskMemory
-	(*statepb.Slices)(nil),          // 71: weir.state.v1.Slices
-	(*statepb.FinishedJob)(nil),     // 72: weir.state.v1.FinishedJob
-	(*structpb.Struct)(nil),         // 73: google.protobuf.Struct
-	(*statepb.Pool)(nil),            // 74: weir.state.v1.Pool
-	(*statepb.PoolVolume)(nil),      // 75: weir.state.v1.PoolVolume
-	(*statepb.StarvationClock)(nil), // 76: weir.state.v1.StarvationClock
-	(*statepb.PreemptionAge)(nil),   // 77: weir.state.v1.PreemptionAge
-	(*statepb.Node)(nil),            // 78: weir.state.v1.Node
-	(*statepb.StopOrder)(nil),       // 79: weir.state.v1.StopOrder
-	(*statepb.JobReserve)(nil),      // 80: weir.state.v1.JobReserve
-	(*statepb.MemoryProfile)(nil),   // 81: weir.state.v1.MemoryProfile
-	(*statepb.Output)(nil),          // 82: weir.state.v1.Output
-	(*structpb.Value)(nil),          // 83: google.protobuf.Value
+	(*EditStore)(nil),               // 11: weir.command.v1.EditStore
+	(*StartOperationResult)(nil),    // 12: weir.command.v1.StartOperationResult
+	(*AdvanceOperation)(nil),        // 13: weir.command.v1.AdvanceOperation
+	(*SetPendingReason)(nil),        // 14: weir.command.v1.SetPendingReason
+	(*AssignController)(nil),        // 15: weir.command.v1.AssignController
+	(*ControllerAssignment)(nil),    // 16: weir.command.v1.ControllerAssignment
+	(*PrepareOperation)(nil),        // 17: weir.command.v1.PrepareOperation
+	(*DefineTasks)(nil),             // 18: weir.command.v1.DefineTasks
+	(*TaskDefinition)(nil),          // 19: weir.command.v1.TaskDefinition
+	(*StartAllocations)(nil),        // 20: weir.command.v1.StartAllocations
+	(*Grant)(nil),                   // 21: weir.command.v1.Grant
+	(*StartAllocationsResult)(nil),  // 22: weir.command.v1.StartAllocationsResult
+	(*GrantResult)(nil),             // 23: weir.command.v1.GrantResult
+	(*FinishJobs)(nil),              // 24: weir.command.v1.FinishJobs
+	(*FinishJobsResult)(nil),        // 25: weir.command.v1.FinishJobsResult
+	(*FinishJobResult)(nil),         // 26: weir.command.v1.FinishJobResult
+	(*AbortAllocations)(nil),        // 27: weir.command.v1.AbortAllocations
+	(*SuspendOperation)(nil),        // 28: weir.command.v1.SuspendOperation
+	(*ResumeOperation)(nil),         // 29: weir.command.v1.ResumeOperation
+	(*AbortOperation)(nil),          // 30: weir.command.v1.AbortOperation
+	(*CompleteOperation)(nil),       // 31: weir.command.v1.CompleteOperation
+	(*EditTree)(nil),                // 32: weir.command.v1.EditTree
+	(*TreeEdit)(nil),                // 33: weir.command.v1.TreeEdit
+	(*Changes)(nil),                 // 34: weir.command.v1.Changes
+	(*PoolChange)(nil),              // 35: weir.command.v1.PoolChange
+	(*RenamePool)(nil),              // 36: weir.command.v1.RenamePool
+	(*TreeResult)(nil),              // 37: weir.command.v1.TreeResult
+	(*CreateTree)(nil),              // 38: weir.command.v1.CreateTree
+	(*RemoveTree)(nil),              // 39: weir.command.v1.RemoveTree
+	(*SetDefaultTree)(nil),          // 40: weir.command.v1.SetDefaultTree
+	(*UpdateOperation)(nil),         // 41: weir.command.v1.UpdateOperation
+	(*UpdateOperationResult)(nil),   // 42: weir.command.v1.UpdateOperationResult
+	(*OperationChange)(nil),         // 43: weir.command.v1.OperationChange
+	(*AdmitOperation)(nil),          // 44: weir.command.v1.AdmitOperation
+	(*CheckpointVolumes)(nil),       // 45: weir.command.v1.CheckpointVolumes
+	(*RegisterNode)(nil),            // 46: weir.command.v1.RegisterNode
+	(*SetNodeOffline)(nil),          // 47: weir.command.v1.SetNodeOffline
+	(*DrainNode)(nil),               // 48: weir.command.v1.DrainNode
+	(*RemoveNode)(nil),              // 49: weir.command.v1.RemoveNode
+	(*UndrainNode)(nil),             // 50: weir.command.v1.UndrainNode
+	(*StopJobs)(nil),                // 51: weir.command.v1.StopJobs
+	(*PreemptAllocations)(nil),      // 52: weir.command.v1.PreemptAllocations
+	(*Preemption)(nil),              // 53: weir.command.v1.Preemption
+	(*HandOver)(nil),                // 54: weir.command.v1.HandOver
+	(*UpdateReserves)(nil),          // 55: weir.command.v1.UpdateReserves
+	(*TaskReserve)(nil),             // 56: weir.command.v1.TaskReserve
+	(*SaveMemoryProfiles)(nil),      // 57: weir.command.v1.SaveMemoryProfiles
+	(*SavedProfile)(nil),            // 58: weir.command.v1.SavedProfile
+	(*RemoveMemoryProfiles)(nil),    // 59: weir.command.v1.RemoveMemoryProfiles
+	(*PublishOutput)(nil),           // 60: weir.command.v1.PublishOutput
+	nil,                             // 61: weir.command.v1.SetPendingReason.ReasonsEntry
+	nil,                             // 62: weir.command.v1.Changes.ValuesEntry
+	(*timestamppb.Timestamp)(nil),   // 63: google.protobuf.Timestamp
+	(*statepb.Limits)(nil),          // 64: weir.state.v1.Limits
+	(*statepb.OperationSpec)(nil),   // 65: weir.state.v1.OperationSpec
+	(*statepb.Revocation)(nil),      // 66: weir.state.v1.Revocation
+	(*statepb.NodeGrant)(nil),       // 67: weir.state.v1.NodeGrant
+	(*statepb.Store)(nil),           // 68: weir.state.v1.Store
+	(*statepb.Error)(nil),           // 69: weir.state.v1.Error
+	(*statepb.Input)(nil),           // 70: weir.state.v1.Input
+	(*statepb.Resources)(nil),       // 71: weir.state.v1.Resources
+	(*statepb.TaskMemory)(nil),      // 72: weir.state.v1.TaskMemory
+	(*statepb.Slices)(nil),          // 73: weir.state.v1.Slices
+	(*statepb.FinishedJob)(nil),     // 74: weir.state.v1.FinishedJob
+	(*structpb.Struct)(nil),         // 75: google.protobuf.Struct
+	(*statepb.Pool)(nil),            // 76: weir.state.v1.Pool
+	(*statepb.PoolVolume)(nil),      // 77: weir.state.v1.PoolVolume
+	(*statepb.StarvationClock)(nil), // 78: weir.state.v1.StarvationClock
+	(*statepb.PreemptionAge)(nil),   // 79: weir.state.v1.PreemptionAge
+	(*statepb.Node)(nil),            // 80: weir.state.v1.Node
+	(*statepb.StopOrder)(nil),       // 81: weir.state.v1.StopOrder
+	(*statepb.JobReserve)(nil),      // 82: weir.state.v1.JobReserve
+	(*statepb.MemoryProfile)(nil),   // 83: weir.state.v1.MemoryProfile
+	(*statepb.Output)(nil),          // 84: weir.state.v1.Output
+	(*structpb.Value)(nil),          // 85: google.protobuf.Value
 }
 var file_commandpb_command_proto_depIdxs = []int32{
 	1,  // 0: weir.command.v1.Entry.commands:type_name -> weir.command.v1.Command
 	2,  // 1: weir.command.v1.Command.subject:type_name -> weir.command.v1.Subject
 	4,  // 2: weir.command.v1.Result.refusal:type_name -> weir.command.v1.Refusal
-	11, // 3: weir.command.v1.Result.start_operation:type_name -> weir.command.v1.StartOperationResult
-	21, // 4: weir.command.v1.Result.start_allocations:type_name -> weir.command.v1.StartAllocationsResult
-	24, // 5: weir.command.v1.Result.finish_jobs:type_name -> weir.command.v1.FinishJobsResult
-	36, // 6: weir.command.v1.Result.tree:type_name -> weir.command.v1.TreeResult
-	41, // 7: weir.command.v1.Result.update_operation:type_name -> weir.command.v1.UpdateOperationResult
-	62, // 8: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
-	63, // 9: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
-	64, // 10: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
-	62, // 11: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
-	62, // 12: weir.command.v1.EditGroup.time:type_name -> google.protobuf.Timestamp
-	65, // 13: weir.command.v1.Revoke.revocation:type_name -> weir.state.v1.Revocation
-	62, // 14: weir.command.v1.Revoke.time:type_name -> google.protobuf.Timestamp
-	62, // 15: weir.command.v1.EditAccounts.time:type_name -> google.protobuf.Timestamp
-	66, // 16: weir.command.v1.EditNodeGrant.grant:type_name -> weir.state.v1.NodeGrant
-	62, // 17: weir.command.v1.EditNodeGrant.time:type_name -> google.protobuf.Timestamp
-	62, // 18: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
-	67, // 19: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
-	60, // 20: weir.command.v1.SetPendingReason.reasons:type_name -> weir.command.v1.SetPendingReason.ReasonsEntry
-	62, // 21: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
-	15, // 22: weir.command.v1.AssignController.assignments:type_name -> weir.command.v1.ControllerAssignment
-	62, // 23: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
-	67, // 24: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
-	68, // 25: weir.command.v1.PrepareOperation.input:type_name -> weir.state.v1.Input
-	18, // 26: weir.command.v1.PrepareOperation.tasks:type_name -> weir.command.v1.TaskDefinition
-	62, // 27: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
-	18, // 28: weir.command.v1.DefineTasks.tasks:type_name -> weir.command.v1.TaskDefinition
-	69, // 29: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
-	70, // 30: weir.command.v1.TaskDefinition.memory:type_name -> weir.state.v1.TaskMemory
-	71, // 31: weir.command.v1.TaskDefinition.slices:type_name -> weir.state.v1.Slices
-	62, // 32: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
-	20, // 33: weir.command.v1.StartAllocations.grants:type_name -> weir.command.v1.Grant
-	69, // 34: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
-	62, // 35: weir.command.v1.Grant.claim_time:type_name -> google.protobuf.Timestamp
-	22, // 36: weir.command.v1.StartAllocationsResult.grants:type_name -> weir.command.v1.GrantResult
-	62, // 37: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
-	72, // 38: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
-	25, // 39: weir.command.v1.FinishJobsResult.jobs:type_name -> weir.command.v1.FinishJobResult
-	62, // 40: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
-	62, // 41: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
-	62, // 42: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
-	62, // 43: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
-	62, // 44: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
-	32, // 45: weir.command.v1.EditTree.edits:type_name -> weir.command.v1.TreeEdit
-	62, // 46: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
-	73, // 47: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
-	33, // 48: weir.command.v1.TreeEdit.change:type_name -> weir.command.v1.Changes
-	74, // 49: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
-	74, // 50: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
-	34, // 51: weir.command.v1.TreeEdit.change_pool:type_name -> weir.command.v1.PoolChange
-	35, // 52: weir.command.v1.TreeEdit.rename:type_name -> weir.command.v1.RenamePool
-	61, // 53: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
-	33, // 54: weir.command.v1.PoolChange.options:type_name -> weir.command.v1.Changes
-	73, // 55: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
-	62, // 56: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
-	62, // 57: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
-	62, // 58: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
-	62, // 59: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
-	42, // 60: weir.command.v1.UpdateOperation.changes:type_name -> weir.command.v1.OperationChange
-	33, // 61: weir.command.v1.OperationChange.options:type_name -> weir.command.v1.Changes
-	62, // 62: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
-	62, // 63: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
-	75, // 64: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
-	76, // 65: weir.command.v1.CheckpointVolumes.clocks:type_name -> weir.state.v1.StarvationClock
-	77, // 66: weir.command.v1.CheckpointVolumes.age:type_name -> weir.state.v1.PreemptionAge
-	62, // 67: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
-	78, // 68: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
-	62, // 69: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
-	62, // 70: weir.command.v1.DrainNode.time:type_name -> google.protobuf.Timestamp
-	62, // 71: weir.command.v1.RemoveNode.time:type_name -> google.protobuf.Timestamp
-	62, // 72: weir.command.v1.UndrainNode.time:type_name -> google.protobuf.Timestamp
-	79, // 73: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
-	62, // 74: weir.command.v1.PreemptAllocations.time:type_name -> google.protobuf.Timestamp
-	52, // 75: weir.command.v1.PreemptAllocations.preemptions:type_name -> weir.command.v1.Preemption
-	79, // 76: weir.command.v1.Preemption.order:type_name -> weir.state.v1.StopOrder
-	62, // 77: weir.command.v1.HandOver.time:type_name -> google.protobuf.Timestamp
-	62, // 78: weir.command.v1.UpdateReserves.time:type_name -> google.protobuf.Timestamp
-	55, // 79: weir.command.v1.UpdateReserves.tasks:type_name -> weir.command.v1.TaskReserve
-	80, // 80: weir.command.v1.TaskReserve.reserve:type_name -> weir.state.v1.JobReserve
-	62, // 81: weir.command.v1.SaveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
-	57, // 82: weir.command.v1.SaveMemoryProfiles.profiles:type_name -> weir.command.v1.SavedProfile
-	81, // 83: weir.command.v1.SavedProfile.profile:type_name -> weir.state.v1.MemoryProfile
-	62, // 84: weir.command.v1.RemoveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
-	62, // 85: weir.command.v1.PublishOutput.time:type_name -> google.protobuf.Timestamp
-	82, // 86: weir.command.v1.PublishOutput.output:type_name -> weir.state.v1.Output
-	67, // 87: weir.command.v1.PublishOutput.error:type_name -> weir.state.v1.Error
-	83, // 88: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
-	89, // [89:89] is the sub-list for method output_type
-	89, // [89:89] is the sub-list for method input_type
-	89, // [89:89] is the sub-list for extension type_name
-	89, // [89:89] is the sub-list for extension extendee
-	0,  // [0:89] is the sub-list for field type_name
+	12, // 3: weir.command.v1.Result.start_operation:type_name -> weir.command.v1.StartOperationResult
+	22, // 4: weir.command.v1.Result.start_allocations:type_name -> weir.command.v1.StartAllocationsResult
+	25, // 5: weir.command.v1.Result.finish_jobs:type_name -> weir.command.v1.FinishJobsResult
+	37, // 6: weir.command.v1.Result.tree:type_name -> weir.command.v1.TreeResult
+	42, // 7: weir.command.v1.Result.update_operation:type_name -> weir.command.v1.UpdateOperationResult
+	63, // 8: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
+	64, // 9: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
+	65, // 10: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
+	63, // 11: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
+	63, // 12: weir.command.v1.EditGroup.time:type_name -> google.protobuf.Timestamp
+	66, // 13: weir.command.v1.Revoke.revocation:type_name -> weir.state.v1.Revocation
+	63, // 14: weir.command.v1.Revoke.time:type_name -> google.protobuf.Timestamp
+	63, // 15: weir.command.v1.EditAccounts.time:type_name -> google.protobuf.Timestamp
+	67, // 16: weir.command.v1.EditNodeGrant.grant:type_name -> weir.state.v1.NodeGrant
+	63, // 17: weir.command.v1.EditNodeGrant.time:type_name -> google.protobuf.Timestamp
+	68, // 18: weir.command.v1.EditStore.store:type_name -> weir.state.v1.Store
+	63, // 19: weir.command.v1.EditStore.time:type_name -> google.protobuf.Timestamp
+	63, // 20: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
+	69, // 21: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
+	61, // 22: weir.command.v1.SetPendingReason.reasons:type_name -> weir.command.v1.SetPendingReason.ReasonsEntry
+	63, // 23: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
+	16, // 24: weir.command.v1.AssignController.assignments:type_name -> weir.command.v1.ControllerAssignment
+	63, // 25: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
+	69, // 26: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
+	70, // 27: weir.command.v1.PrepareOperation.input:type_name -> weir.state.v1.Input
+	19, // 28: weir.command.v1.PrepareOperation.tasks:type_name -> weir.command.v1.TaskDefinition
+	63, // 29: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
+	19, // 30: weir.command.v1.DefineTasks.tasks:type_name -> weir.command.v1.TaskDefinition
+	71, // 31: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
+	72, // 32: weir.command.v1.TaskDefinition.memory:type_name -> weir.state.v1.TaskMemory
+	73, // 33: weir.command.v1.TaskDefinition.slices:type_name -> weir.state.v1.Slices
+	63, // 34: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
+	21, // 35: weir.command.v1.StartAllocations.grants:type_name -> weir.command.v1.Grant
+	71, // 36: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
+	63, // 37: weir.command.v1.Grant.claim_time:type_name -> google.protobuf.Timestamp
+	23, // 38: weir.command.v1.StartAllocationsResult.grants:type_name -> weir.command.v1.GrantResult
+	63, // 39: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
+	74, // 40: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
+	26, // 41: weir.command.v1.FinishJobsResult.jobs:type_name -> weir.command.v1.FinishJobResult
+	63, // 42: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
+	63, // 43: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
+	63, // 44: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
+	63, // 45: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
+	63, // 46: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
+	33, // 47: weir.command.v1.EditTree.edits:type_name -> weir.command.v1.TreeEdit
+	63, // 48: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
+	75, // 49: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
+	34, // 50: weir.command.v1.TreeEdit.change:type_name -> weir.command.v1.Changes
+	76, // 51: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
+	76, // 52: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
+	35, // 53: weir.command.v1.TreeEdit.change_pool:type_name -> weir.command.v1.PoolChange
+	36, // 54: weir.command.v1.TreeEdit.rename:type_name -> weir.command.v1.RenamePool
+	62, // 55: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
+	34, // 56: weir.command.v1.PoolChange.options:type_name -> weir.command.v1.Changes
+	75, // 57: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
+	63, // 58: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
+	63, // 59: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
+	63, // 60: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
+	63, // 61: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
+	43, // 62: weir.command.v1.UpdateOperation.changes:type_name -> weir.command.v1.OperationChange
+	34, // 63: weir.command.v1.OperationChange.options:type_name -> weir.command.v1.Changes
+	63, // 64: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
+	63, // 65: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
+	77, // 66: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
+	78, // 67: weir.command.v1.CheckpointVolumes.clocks:type_name -> weir.state.v1.StarvationClock
+	79, // 68: weir.command.v1.CheckpointVolumes.age:type_name -> weir.state.v1.PreemptionAge
+	63, // 69: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
+	80, // 70: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
+	63, // 71: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
+	63, // 72: weir.command.v1.DrainNode.time:type_name -> google.protobuf.Timestamp
+	63, // 73: weir.command.v1.RemoveNode.time:type_name -> google.protobuf.Timestamp
+	63, // 74: weir.command.v1.UndrainNode.time:type_name -> google.protobuf.Timestamp
+	81, // 75: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
+	63, // 76: weir.command.v1.PreemptAllocations.time:type_name -> google.protobuf.Timestamp
+	53, // 77: weir.command.v1.PreemptAllocations.preemptions:type_name -> weir.command.v1.Preemption
+	81, // 78: weir.command.v1.Preemption.order:type_name -> weir.state.v1.StopOrder
+	63, // 79: weir.command.v1.HandOver.time:type_name -> google.protobuf.Timestamp
+	63, // 80: weir.command.v1.UpdateReserves.time:type_name -> google.protobuf.Timestamp
+	56, // 81: weir.command.v1.UpdateReserves.tasks:type_name -> weir.command.v1.TaskReserve
+	82, // 82: weir.command.v1.TaskReserve.reserve:type_name -> weir.state.v1.JobReserve
+	63, // 83: weir.command.v1.SaveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
+	58, // 84: weir.command.v1.SaveMemoryProfiles.profiles:type_name -> weir.command.v1.SavedProfile
+	83, // 85: weir.command.v1.SavedProfile.profile:type_name -> weir.state.v1.MemoryProfile
+	63, // 86: weir.command.v1.RemoveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
+	63, // 87: weir.command.v1.PublishOutput.time:type_name -> google.protobuf.Timestamp
+	84, // 88: weir.command.v1.PublishOutput.output:type_name -> weir.state.v1.Output
+	69, // 89: weir.command.v1.PublishOutput.error:type_name -> weir.state.v1.Error
+	85, // 90: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
+	91, // [91:91] is the sub-list for method output_type
+	91, // [91:91] is the sub-list for method input_type
+	91, // [91:91] is the sub-list for extension type_name
+	91, // [91:91] is the sub-list for extension extendee
+	0,  // [0:91] is the sub-list for field type_name
 }
 
 func init() { file_commandpb_command_proto_init() }
@@ -4958,7 +5047,7 @@ func file_commandpb_command_proto_init() {
 		(*Result_Tree)(nil),
 		(*Result_UpdateOperation)(nil),
 	}
-	file_commandpb_command_proto_msgTypes[32].OneofWrappers = []any{
+	file_commandpb_command_proto_msgTypes[33].OneofWrappers = []any{
 		(*TreeEdit_Options)(nil),
 		(*TreeEdit_Change)(nil),
 		(*TreeEdit_Create)(nil),
@@ -4967,15 +5056,15 @@ func file_commandpb_command_proto_init() {
 		(*TreeEdit_Rename)(nil),
 		(*TreeEdit_Remove)(nil),
 	}
-	file_commandpb_command_proto_msgTypes[34].OneofWrappers = []any{}
-	file_commandpb_command_proto_msgTypes[42].OneofWrappers = []any{}
+	file_commandpb_command_proto_msgTypes[35].OneofWrappers = []any{}
+	file_commandpb_command_proto_msgTypes[43].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandpb_command_proto_rawDesc), len(file_commandpb_command_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   62,
+			NumMessages:   63,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

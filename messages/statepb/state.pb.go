@@ -5797,6 +5797,7 @@ type Record struct {
 	//	*Record_Piece
 	//	*Record_Accounts
 	//	*Record_NodeGrant
+	//	*Record_Store
 	Record        isRecord_Record `protobuf_oneof:"record"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5974,6 +5975,15 @@ func (x *Record) GetNodeGrant() *NodeGrant {
 	return nil
 }
 
+func (x *Record) GetStore() *Store {
+	if x != nil {
+		if x, ok := x.Record.(*Record_Store); ok {
+			return x.Store
+		}
+	}
+	return nil
+}
+
 type isRecord_Record interface {
 	isRecord_Record()
 }
@@ -6039,6 +6049,10 @@ type Record_NodeGrant struct {
 	NodeGrant *NodeGrant `protobuf:"bytes,15,opt,name=node_grant,json=nodeGrant,proto3,oneof"`
 }
 
+type Record_Store struct {
+	Store *Store `protobuf:"bytes,16,opt,name=store,proto3,oneof"`
+}
+
 func (*Record_Header) isRecord_Record() {}
 
 func (*Record_Tree) isRecord_Record() {}
@@ -6069,6 +6083,122 @@ func (*Record_Accounts) isRecord_Record() {}
 
 func (*Record_NodeGrant) isRecord_Record() {}
 
+func (*Record_Store) isRecord_Record() {}
+
+// Store is an object store whose credentials operations in some pools may use.
+type Store struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// A URL.
+	Endpoint string `protobuf:"bytes,2,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
+	// Empty: us-east-1.
+	Region    string `protobuf:"bytes,3,opt,name=region,proto3" json:"region,omitempty"`
+	AccessKey string `protobuf:"bytes,4,opt,name=access_key,json=accessKey,proto3" json:"access_key,omitempty"`
+	// The secret key, sealed with the cluster's vault key: see package vault.
+	Sealed []byte `protobuf:"bytes,5,opt,name=sealed,proto3" json:"sealed,omitempty"`
+	// s3://BUCKET or s3://BUCKET/KEY: the objects with this key, and those below it.
+	Prefixes []string `protobuf:"bytes,6,rep,name=prefixes,proto3" json:"prefixes,omitempty"`
+	// Pools of any tree: operations in these, and in pools below them, may use the store.
+	Pools         []string               `protobuf:"bytes,7,rep,name=pools,proto3" json:"pools,omitempty"`
+	User          string                 `protobuf:"bytes,8,opt,name=user,proto3" json:"user,omitempty"`
+	ModifiedTime  *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=modified_time,json=modifiedTime,proto3" json:"modified_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Store) Reset() {
+	*x = Store{}
+	mi := &file_statepb_state_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Store) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Store) ProtoMessage() {}
+
+func (x *Store) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Store.ProtoReflect.Descriptor instead.
+func (*Store) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *Store) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Store) GetEndpoint() string {
+	if x != nil {
+		return x.Endpoint
+	}
+	return ""
+}
+
+func (x *Store) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *Store) GetAccessKey() string {
+	if x != nil {
+		return x.AccessKey
+	}
+	return ""
+}
+
+func (x *Store) GetSealed() []byte {
+	if x != nil {
+		return x.Sealed
+	}
+	return nil
+}
+
+func (x *Store) GetPrefixes() []string {
+	if x != nil {
+		return x.Prefixes
+	}
+	return nil
+}
+
+func (x *Store) GetPools() []string {
+	if x != nil {
+		return x.Pools
+	}
+	return nil
+}
+
+func (x *Store) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Store) GetModifiedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ModifiedTime
+	}
+	return nil
+}
+
 // Revocation is certificates that are no longer accepted: one by its serial number, or all of a
 // role and name that were issued before a moment.
 type Revocation struct {
@@ -6087,7 +6217,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_statepb_state_proto_msgTypes[58]
+	mi := &file_statepb_state_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6099,7 +6229,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[58]
+	mi := &file_statepb_state_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6112,7 +6242,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{58}
+	return file_statepb_state_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Revocation) GetSerial() string {
@@ -6177,7 +6307,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_statepb_state_proto_msgTypes[59]
+	mi := &file_statepb_state_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6189,7 +6319,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[59]
+	mi := &file_statepb_state_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6202,7 +6332,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{59}
+	return file_statepb_state_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Group) GetName() string {
@@ -6243,7 +6373,7 @@ type Accounts struct {
 
 func (x *Accounts) Reset() {
 	*x = Accounts{}
-	mi := &file_statepb_state_proto_msgTypes[60]
+	mi := &file_statepb_state_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6255,7 +6385,7 @@ func (x *Accounts) String() string {
 func (*Accounts) ProtoMessage() {}
 
 func (x *Accounts) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[60]
+	mi := &file_statepb_state_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6268,7 +6398,7 @@ func (x *Accounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accounts.ProtoReflect.Descriptor instead.
 func (*Accounts) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{60}
+	return file_statepb_state_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Accounts) GetSubject() string {
@@ -6323,7 +6453,7 @@ type NodeGrant struct {
 
 func (x *NodeGrant) Reset() {
 	*x = NodeGrant{}
-	mi := &file_statepb_state_proto_msgTypes[61]
+	mi := &file_statepb_state_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6335,7 +6465,7 @@ func (x *NodeGrant) String() string {
 func (*NodeGrant) ProtoMessage() {}
 
 func (x *NodeGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[61]
+	mi := &file_statepb_state_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6348,7 +6478,7 @@ func (x *NodeGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrant.ProtoReflect.Descriptor instead.
 func (*NodeGrant) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{61}
+	return file_statepb_state_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *NodeGrant) GetPattern() string {
@@ -6391,7 +6521,7 @@ type RecordPiece struct {
 
 func (x *RecordPiece) Reset() {
 	*x = RecordPiece{}
-	mi := &file_statepb_state_proto_msgTypes[62]
+	mi := &file_statepb_state_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6403,7 +6533,7 @@ func (x *RecordPiece) String() string {
 func (*RecordPiece) ProtoMessage() {}
 
 func (x *RecordPiece) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[62]
+	mi := &file_statepb_state_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6416,7 +6546,7 @@ func (x *RecordPiece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordPiece.ProtoReflect.Descriptor instead.
 func (*RecordPiece) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{62}
+	return file_statepb_state_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *RecordPiece) GetData() []byte {
@@ -6442,7 +6572,7 @@ type Archive struct {
 
 func (x *Archive) Reset() {
 	*x = Archive{}
-	mi := &file_statepb_state_proto_msgTypes[63]
+	mi := &file_statepb_state_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6454,7 +6584,7 @@ func (x *Archive) String() string {
 func (*Archive) ProtoMessage() {}
 
 func (x *Archive) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[63]
+	mi := &file_statepb_state_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6467,7 +6597,7 @@ func (x *Archive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Archive.ProtoReflect.Descriptor instead.
 func (*Archive) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{63}
+	return file_statepb_state_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Archive) GetOperationIds() []string {
@@ -6490,7 +6620,7 @@ type SnapshotFooter struct {
 
 func (x *SnapshotFooter) Reset() {
 	*x = SnapshotFooter{}
-	mi := &file_statepb_state_proto_msgTypes[64]
+	mi := &file_statepb_state_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6502,7 +6632,7 @@ func (x *SnapshotFooter) String() string {
 func (*SnapshotFooter) ProtoMessage() {}
 
 func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[64]
+	mi := &file_statepb_state_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6515,7 +6645,7 @@ func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotFooter.ProtoReflect.Descriptor instead.
 func (*SnapshotFooter) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{64}
+	return file_statepb_state_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *SnapshotFooter) GetRecords() uint64 {
@@ -7132,7 +7262,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x13pool_bytes_per_tree\x18\x0e \x01(\x03R\x10poolBytesPerTree\x12\x1d\n" +
 	"\n" +
 	"pool_bytes\x18\x0f \x01(\x03R\tpoolBytes\x12\x19\n" +
-	"\bby_grant\x18\r \x01(\x05R\abyGrant\"\xb7\x06\n" +
+	"\bby_grant\x18\r \x01(\x05R\abyGrant\"\xe5\x06\n" +
 	"\x06Record\x127\n" +
 	"\x06header\x18\x01 \x01(\v2\x1d.weir.state.v1.SnapshotHeaderH\x00R\x06header\x12-\n" +
 	"\x04tree\x18\x02 \x01(\v2\x17.weir.state.v1.PoolTreeH\x00R\x04tree\x128\n" +
@@ -7154,8 +7284,20 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x05piece\x18\r \x01(\v2\x1a.weir.state.v1.RecordPieceH\x00R\x05piece\x125\n" +
 	"\baccounts\x18\x0e \x01(\v2\x17.weir.state.v1.AccountsH\x00R\baccounts\x129\n" +
 	"\n" +
-	"node_grant\x18\x0f \x01(\v2\x18.weir.state.v1.NodeGrantH\x00R\tnodeGrantB\b\n" +
-	"\x06record\"\xe9\x01\n" +
+	"node_grant\x18\x0f \x01(\v2\x18.weir.state.v1.NodeGrantH\x00R\tnodeGrant\x12,\n" +
+	"\x05store\x18\x10 \x01(\v2\x14.weir.state.v1.StoreH\x00R\x05storeB\b\n" +
+	"\x06record\"\x8d\x02\n" +
+	"\x05Store\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\bendpoint\x18\x02 \x01(\tR\bendpoint\x12\x16\n" +
+	"\x06region\x18\x03 \x01(\tR\x06region\x12\x1d\n" +
+	"\n" +
+	"access_key\x18\x04 \x01(\tR\taccessKey\x12\x16\n" +
+	"\x06sealed\x18\x05 \x01(\fR\x06sealed\x12\x1a\n" +
+	"\bprefixes\x18\x06 \x03(\tR\bprefixes\x12\x14\n" +
+	"\x05pools\x18\a \x03(\tR\x05pools\x12\x12\n" +
+	"\x04user\x18\b \x01(\tR\x04user\x12?\n" +
+	"\rmodified_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\"\xe9\x01\n" +
 	"\n" +
 	"Revocation\x12\x16\n" +
 	"\x06serial\x18\x01 \x01(\tR\x06serial\x12\x12\n" +
@@ -7204,7 +7346,7 @@ func file_statepb_state_proto_rawDescGZIP() []byte {
 	return file_statepb_state_proto_rawDescData
 }
 
-var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 77)
+var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 78)
 var file_statepb_state_proto_goTypes = []any{
 	(*Resources)(nil),             // 0: weir.state.v1.Resources
 	(*OperationSpec)(nil),         // 1: weir.state.v1.OperationSpec
@@ -7264,39 +7406,40 @@ var file_statepb_state_proto_goTypes = []any{
 	(*SnapshotHeader)(nil),        // 55: weir.state.v1.SnapshotHeader
 	(*Limits)(nil),                // 56: weir.state.v1.Limits
 	(*Record)(nil),                // 57: weir.state.v1.Record
-	(*Revocation)(nil),            // 58: weir.state.v1.Revocation
-	(*Group)(nil),                 // 59: weir.state.v1.Group
-	(*Accounts)(nil),              // 60: weir.state.v1.Accounts
-	(*NodeGrant)(nil),             // 61: weir.state.v1.NodeGrant
-	(*RecordPiece)(nil),           // 62: weir.state.v1.RecordPiece
-	(*Archive)(nil),               // 63: weir.state.v1.Archive
-	(*SnapshotFooter)(nil),        // 64: weir.state.v1.SnapshotFooter
-	nil,                           // 65: weir.state.v1.OperationSpec.OptionsPerTreeEntry
-	nil,                           // 66: weir.state.v1.TaskSpec.EnvironmentEntry
-	nil,                           // 67: weir.state.v1.Error.AttributesEntry
-	nil,                           // 68: weir.state.v1.OperationEvent.AttributesEntry
-	nil,                           // 69: weir.state.v1.Operation.PreemptedOthersEntry
-	nil,                           // 70: weir.state.v1.Task.AttemptsEntry
-	nil,                           // 71: weir.state.v1.Task.ReservesEntry
-	nil,                           // 72: weir.state.v1.Task.SlicesEntry
-	nil,                           // 73: weir.state.v1.Task.FailuresEntry
-	nil,                           // 74: weir.state.v1.JobCounters.AbortedByReasonEntry
-	nil,                           // 75: weir.state.v1.JobStatistics.ValuesEntry
-	nil,                           // 76: weir.state.v1.NodeGrant.MaxEntry
-	(*durationpb.Duration)(nil),   // 77: google.protobuf.Duration
-	(*structpb.Struct)(nil),       // 78: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 79: google.protobuf.Timestamp
+	(*Store)(nil),                 // 58: weir.state.v1.Store
+	(*Revocation)(nil),            // 59: weir.state.v1.Revocation
+	(*Group)(nil),                 // 60: weir.state.v1.Group
+	(*Accounts)(nil),              // 61: weir.state.v1.Accounts
+	(*NodeGrant)(nil),             // 62: weir.state.v1.NodeGrant
+	(*RecordPiece)(nil),           // 63: weir.state.v1.RecordPiece
+	(*Archive)(nil),               // 64: weir.state.v1.Archive
+	(*SnapshotFooter)(nil),        // 65: weir.state.v1.SnapshotFooter
+	nil,                           // 66: weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	nil,                           // 67: weir.state.v1.TaskSpec.EnvironmentEntry
+	nil,                           // 68: weir.state.v1.Error.AttributesEntry
+	nil,                           // 69: weir.state.v1.OperationEvent.AttributesEntry
+	nil,                           // 70: weir.state.v1.Operation.PreemptedOthersEntry
+	nil,                           // 71: weir.state.v1.Task.AttemptsEntry
+	nil,                           // 72: weir.state.v1.Task.ReservesEntry
+	nil,                           // 73: weir.state.v1.Task.SlicesEntry
+	nil,                           // 74: weir.state.v1.Task.FailuresEntry
+	nil,                           // 75: weir.state.v1.JobCounters.AbortedByReasonEntry
+	nil,                           // 76: weir.state.v1.JobStatistics.ValuesEntry
+	nil,                           // 77: weir.state.v1.NodeGrant.MaxEntry
+	(*durationpb.Duration)(nil),   // 78: google.protobuf.Duration
+	(*structpb.Struct)(nil),       // 79: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 80: google.protobuf.Timestamp
 }
 var file_statepb_state_proto_depIdxs = []int32{
-	77,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
+	78,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
 	4,   // 1: weir.state.v1.OperationSpec.tasks:type_name -> weir.state.v1.TaskSpec
-	78,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
-	65,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	79,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
+	66,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
 	6,   // 4: weir.state.v1.OperationSpec.map:type_name -> weir.state.v1.MapSpec
 	3,   // 5: weir.state.v1.OperationSpec.acl:type_name -> weir.state.v1.OperationRights
 	2,   // 6: weir.state.v1.OperationSpec.vault:type_name -> weir.state.v1.Vault
-	66,  // 7: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
-	77,  // 8: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
+	67,  // 7: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
+	78,  // 8: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
 	7,   // 9: weir.state.v1.TaskSpec.memory:type_name -> weir.state.v1.MemorySpec
 	8,   // 10: weir.state.v1.TaskSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
 	9,   // 11: weir.state.v1.TaskSpec.files:type_name -> weir.state.v1.FileSpec
@@ -7304,27 +7447,27 @@ var file_statepb_state_proto_depIdxs = []int32{
 	11,  // 13: weir.state.v1.TaskSpec.gang:type_name -> weir.state.v1.GangSpec
 	5,   // 14: weir.state.v1.TaskSpec.readiness:type_name -> weir.state.v1.Readiness
 	28,  // 15: weir.state.v1.TaskSpec.cookies:type_name -> weir.state.v1.Interval
-	77,  // 16: weir.state.v1.Readiness.period:type_name -> google.protobuf.Duration
-	77,  // 17: weir.state.v1.Readiness.timeout:type_name -> google.protobuf.Duration
+	78,  // 16: weir.state.v1.Readiness.period:type_name -> google.protobuf.Duration
+	78,  // 17: weir.state.v1.Readiness.timeout:type_name -> google.protobuf.Duration
 	13,  // 18: weir.state.v1.Slices.slices:type_name -> weir.state.v1.Slice
-	79,  // 19: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
+	80,  // 19: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
 	14,  // 20: weir.state.v1.Input.files:type_name -> weir.state.v1.InputFile
-	79,  // 21: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
+	80,  // 21: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
 	13,  // 22: weir.state.v1.JobInput.processed:type_name -> weir.state.v1.Slice
 	13,  // 23: weir.state.v1.JobInput.rest:type_name -> weir.state.v1.Slice
 	21,  // 24: weir.state.v1.TaskMemory.samples:type_name -> weir.state.v1.MemorySample
 	20,  // 25: weir.state.v1.TaskMemory.reserve:type_name -> weir.state.v1.JobReserve
 	20,  // 26: weir.state.v1.CookieReserve.reserve:type_name -> weir.state.v1.JobReserve
-	79,  // 27: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	80,  // 27: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
 	28,  // 28: weir.state.v1.Gang.completed:type_name -> weir.state.v1.Interval
-	78,  // 29: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	67,  // 30: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
+	79,  // 29: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	68,  // 30: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
 	29,  // 31: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
-	79,  // 32: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	68,  // 33: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
+	80,  // 32: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	69,  // 33: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
 	1,   // 34: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
-	79,  // 35: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	79,  // 36: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	80,  // 35: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	80,  // 36: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	30,  // 37: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
 	31,  // 38: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
 	33,  // 39: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
@@ -7333,7 +7476,7 @@ var file_statepb_state_proto_depIdxs = []int32{
 	27,  // 42: weir.state.v1.Operation.trees:type_name -> weir.state.v1.OperationTree
 	39,  // 43: weir.state.v1.Operation.stop:type_name -> weir.state.v1.StopOrder
 	43,  // 44: weir.state.v1.Operation.waste:type_name -> weir.state.v1.Waste
-	69,  // 45: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
+	70,  // 45: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
 	15,  // 46: weir.state.v1.Operation.input:type_name -> weir.state.v1.Input
 	16,  // 47: weir.state.v1.Operation.output:type_name -> weir.state.v1.Output
 	29,  // 48: weir.state.v1.Operation.given_up_error:type_name -> weir.state.v1.Error
@@ -7342,36 +7485,36 @@ var file_statepb_state_proto_depIdxs = []int32{
 	0,   // 51: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
 	36,  // 52: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
 	37,  // 53: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
-	70,  // 54: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
+	71,  // 54: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
 	22,  // 55: weir.state.v1.Task.memory:type_name -> weir.state.v1.TaskMemory
-	71,  // 56: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
+	72,  // 56: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
 	25,  // 57: weir.state.v1.Task.statistics:type_name -> weir.state.v1.Aggregate
-	72,  // 58: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
+	73,  // 58: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
 	34,  // 59: weir.state.v1.Task.parts:type_name -> weir.state.v1.CompletedPart
 	26,  // 60: weir.state.v1.Task.gang:type_name -> weir.state.v1.Gang
 	35,  // 61: weir.state.v1.Task.input:type_name -> weir.state.v1.InputProgress
 	19,  // 62: weir.state.v1.Task.skipped:type_name -> weir.state.v1.SkippedRecord
-	73,  // 63: weir.state.v1.Task.failures:type_name -> weir.state.v1.Task.FailuresEntry
+	74,  // 63: weir.state.v1.Task.failures:type_name -> weir.state.v1.Task.FailuresEntry
 	28,  // 64: weir.state.v1.Task.given_up:type_name -> weir.state.v1.Interval
 	28,  // 65: weir.state.v1.Task.failed:type_name -> weir.state.v1.Interval
 	13,  // 66: weir.state.v1.CompletedPart.slices:type_name -> weir.state.v1.Slice
 	18,  // 67: weir.state.v1.CompletedPart.output:type_name -> weir.state.v1.JobOutput
-	74,  // 68: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
+	75,  // 68: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
 	0,   // 69: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
-	79,  // 70: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
+	80,  // 70: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
 	39,  // 71: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
 	20,  // 72: weir.state.v1.Allocation.reserve:type_name -> weir.state.v1.JobReserve
-	79,  // 73: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
+	80,  // 73: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
 	40,  // 74: weir.state.v1.StopOrder.preempted_for:type_name -> weir.state.v1.Beneficiary
-	79,  // 75: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
-	79,  // 76: weir.state.v1.StopOrder.held_until:type_name -> google.protobuf.Timestamp
+	80,  // 75: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
+	80,  // 76: weir.state.v1.StopOrder.held_until:type_name -> google.protobuf.Timestamp
 	0,   // 77: weir.state.v1.Beneficiary.resources:type_name -> weir.state.v1.Resources
 	40,  // 78: weir.state.v1.Claim.beneficiary:type_name -> weir.state.v1.Beneficiary
-	79,  // 79: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
-	79,  // 80: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
+	80,  // 79: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
+	80,  // 80: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
 	29,  // 81: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
-	79,  // 82: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
-	79,  // 83: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
+	80,  // 82: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
+	80,  // 83: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
 	45,  // 84: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
 	39,  // 85: weir.state.v1.FinishedJob.stop:type_name -> weir.state.v1.StopOrder
 	21,  // 86: weir.state.v1.FinishedJob.sample:type_name -> weir.state.v1.MemorySample
@@ -7381,62 +7524,64 @@ var file_statepb_state_proto_depIdxs = []int32{
 	12,  // 90: weir.state.v1.FinishedJob.split:type_name -> weir.state.v1.Slices
 	19,  // 91: weir.state.v1.FinishedJob.skipped:type_name -> weir.state.v1.SkippedRecord
 	20,  // 92: weir.state.v1.FinishedJob.reserve:type_name -> weir.state.v1.JobReserve
-	75,  // 93: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
+	76,  // 93: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
 	0,   // 94: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
-	79,  // 95: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	79,  // 96: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
+	80,  // 95: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	80,  // 96: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
 	47,  // 97: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
-	79,  // 98: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
-	79,  // 99: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	79,  // 100: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
-	79,  // 101: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
-	78,  // 102: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
+	80,  // 98: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
+	80,  // 99: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	80,  // 100: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
+	80,  // 101: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
+	79,  // 102: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
 	48,  // 103: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
-	78,  // 104: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
-	79,  // 105: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
-	79,  // 106: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
+	79,  // 104: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
+	80,  // 105: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
+	80,  // 106: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
 	53,  // 107: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
-	79,  // 108: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
+	80,  // 108: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
 	43,  // 109: weir.state.v1.PoolTree.waste:type_name -> weir.state.v1.Waste
 	50,  // 110: weir.state.v1.PoolTree.clocks:type_name -> weir.state.v1.StarvationClock
 	51,  // 111: weir.state.v1.PoolTree.age:type_name -> weir.state.v1.PreemptionAge
-	79,  // 112: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
-	79,  // 113: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
+	80,  // 112: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
+	80,  // 113: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
 	52,  // 114: weir.state.v1.PreemptionAge.takings:type_name -> weir.state.v1.Taking
 	0,   // 115: weir.state.v1.Taking.usage:type_name -> weir.state.v1.Resources
-	79,  // 116: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
+	80,  // 116: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
 	54,  // 117: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
-	79,  // 118: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
+	80,  // 118: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
 	56,  // 119: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
 	55,  // 120: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
 	49,  // 121: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
 	32,  // 122: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
 	38,  // 123: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
 	46,  // 124: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
-	63,  // 125: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
-	64,  // 126: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
+	64,  // 125: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
+	65,  // 126: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
 	24,  // 127: weir.state.v1.Record.profile:type_name -> weir.state.v1.MemoryProfile
 	41,  // 128: weir.state.v1.Record.claim:type_name -> weir.state.v1.Claim
 	42,  // 129: weir.state.v1.Record.rate:type_name -> weir.state.v1.PreemptionRate
-	59,  // 130: weir.state.v1.Record.group:type_name -> weir.state.v1.Group
-	58,  // 131: weir.state.v1.Record.revocation:type_name -> weir.state.v1.Revocation
-	62,  // 132: weir.state.v1.Record.piece:type_name -> weir.state.v1.RecordPiece
-	60,  // 133: weir.state.v1.Record.accounts:type_name -> weir.state.v1.Accounts
-	61,  // 134: weir.state.v1.Record.node_grant:type_name -> weir.state.v1.NodeGrant
-	79,  // 135: weir.state.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	79,  // 136: weir.state.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	79,  // 137: weir.state.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	79,  // 138: weir.state.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
-	76,  // 139: weir.state.v1.NodeGrant.max:type_name -> weir.state.v1.NodeGrant.MaxEntry
-	79,  // 140: weir.state.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
-	78,  // 141: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
-	23,  // 142: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
-	12,  // 143: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
-	144, // [144:144] is the sub-list for method output_type
-	144, // [144:144] is the sub-list for method input_type
-	144, // [144:144] is the sub-list for extension type_name
-	144, // [144:144] is the sub-list for extension extendee
-	0,   // [0:144] is the sub-list for field type_name
+	60,  // 130: weir.state.v1.Record.group:type_name -> weir.state.v1.Group
+	59,  // 131: weir.state.v1.Record.revocation:type_name -> weir.state.v1.Revocation
+	63,  // 132: weir.state.v1.Record.piece:type_name -> weir.state.v1.RecordPiece
+	61,  // 133: weir.state.v1.Record.accounts:type_name -> weir.state.v1.Accounts
+	62,  // 134: weir.state.v1.Record.node_grant:type_name -> weir.state.v1.NodeGrant
+	58,  // 135: weir.state.v1.Record.store:type_name -> weir.state.v1.Store
+	80,  // 136: weir.state.v1.Store.modified_time:type_name -> google.protobuf.Timestamp
+	80,  // 137: weir.state.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	80,  // 138: weir.state.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	80,  // 139: weir.state.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	80,  // 140: weir.state.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	77,  // 141: weir.state.v1.NodeGrant.max:type_name -> weir.state.v1.NodeGrant.MaxEntry
+	80,  // 142: weir.state.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
+	79,  // 143: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
+	23,  // 144: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
+	12,  // 145: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
+	146, // [146:146] is the sub-list for method output_type
+	146, // [146:146] is the sub-list for method input_type
+	146, // [146:146] is the sub-list for extension type_name
+	146, // [146:146] is the sub-list for extension extendee
+	0,   // [0:146] is the sub-list for field type_name
 }
 
 func init() { file_statepb_state_proto_init() }
@@ -7463,6 +7608,7 @@ func file_statepb_state_proto_init() {
 		(*Record_Piece)(nil),
 		(*Record_Accounts)(nil),
 		(*Record_NodeGrant)(nil),
+		(*Record_Store)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -7470,7 +7616,7 @@ func file_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_statepb_state_proto_rawDesc), len(file_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   77,
+			NumMessages:   78,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -76,6 +76,7 @@ var kinds = [...]struct {
 	38: {"revoke", (*commandpb.Revoke)(nil)},
 	39: {"edit_accounts", (*commandpb.EditAccounts)(nil)},
 	40: {"edit_node_grant", (*commandpb.EditNodeGrant)(nil)},
+	41: {"edit_store", (*commandpb.EditStore)(nil)},
 }
 
 // byMessage finds a kind by the full name of its message.

@@ -125,6 +125,13 @@ func (g generator) editNodeGrant() proto.Message {
 	return &commandpb.EditNodeGrant{Grant: grant, Disallow: g.pick(2, "disallow") == 0, Force: g.pick(2, "force") == 0}
 }
 
+func (g generator) editStore() proto.Message {
+	return &commandpb.EditStore{Create: g.pick(2, "create") == 0, Delete: g.pick(4, "delete") == 0, Store: &statepb.Store{
+		Name: g.one([]string{"s", "t", "not good"}, "store"), Endpoint: "http://h", AccessKey: "k", Sealed: []byte("x"),
+		Prefixes: []string{g.one([]string{"s3://b", "s3://b/data", "/tmp"}, "prefix")}, Pools: []string{g.poolName()},
+	}}
+}
+
 func (g generator) createTree() proto.Message {
 	return &commandpb.CreateTree{Tree: g.one([]string{"gpu", "big", "a/b"}, "tree"), Options: optionsOf(map[string]any{"nodes_filter": g.filter()})}
 }

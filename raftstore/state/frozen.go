@@ -61,6 +61,9 @@ func (s *State) Freeze() *Frozen {
 		sequence(RightsIn(s).NodeGrants(), nil, func(g *statepb.NodeGrant) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_NodeGrant{NodeGrant: g}}
 		}),
+		sequence(StoresIn(s).All(), nil, func(o *statepb.Store) *statepb.Record {
+			return &statepb.Record{Record: &statepb.Record_Store{Store: o}}
+		}),
 		sequence(nodes, compareNodes, func(n *statepb.Node) *statepb.Record { return &statepb.Record{Record: &statepb.Record_Node{Node: n}} }),
 		sequence(operations, nil, func(v *version) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_Operation{Operation: v.full()}}
@@ -81,7 +84,7 @@ func (s *State) Freeze() *Frozen {
 	}}
 }
 
-// Records yields everything in the state: the header, pool trees and groups by name, revocations by key, accounts by subject, grants of nodes by pattern, nodes by id,
+// Records yields everything in the state: the header, pool trees and groups by name, revocations by key, accounts by subject, grants of nodes by pattern, stores by name, nodes by id,
 // operations by acceptance, allocations by grant, memory profiles by key, claims by
 // operation, preemption rates by pool, and the archive. Equal states yield equal records.
 // It stops at the first error and returns it. Records must not be changed.

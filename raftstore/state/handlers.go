@@ -82,6 +82,7 @@ var handlers = byMessage(
 	asked(operators[*commandpb.Revoke]("revoke certificates"), anyone(ofAccess, accessChange.revoke)),
 	asked(operators[*commandpb.EditAccounts]("give accounts"), anyone(ofAccess, accessChange.editAccounts)),
 	asked(operators[*commandpb.EditNodeGrant]("change what nodes may claim"), anyone(ofAccess, accessChange.editNodeGrant)),
+	asked(operators[*commandpb.EditStore]("change object stores"), anyone(ofAccess, accessChange.editStore)),
 )
 
 // handler carries out one kind of command.

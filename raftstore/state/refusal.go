@@ -51,6 +51,15 @@ const (
 	// CodeUnknownRevocation: there is no such revocation to lift.
 	CodeUnknownRevocation = "unknown_revocation"
 
+	// CodeInvalidStore: the object store would be invalid.
+	CodeInvalidStore = "invalid_store"
+	// CodeUnknownStore: no object store has the name.
+	CodeUnknownStore = "unknown_store"
+	// CodeStoreExists: an object store has the name, or one of the prefixes.
+	CodeStoreExists = "store_exists"
+	// CodeStoreDenied: the operation's pool may not use the object store.
+	CodeStoreDenied = "store_denied"
+
 	// CodeInvalidSpec: the operation's specification is invalid.
 	CodeInvalidSpec = "invalid_spec"
 	// CodeUnknownOperation: no operation in the state has the id.

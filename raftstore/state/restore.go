@@ -57,6 +57,8 @@ func (r *Restorer) add(record *statepb.Record) error {
 		return add(r.state.accounts, "accounts of subject", m.Accounts.GetSubject(), m.Accounts)
 	case *statepb.Record_NodeGrant:
 		return add(r.state.nodeGrants, "grant of nodes", m.NodeGrant.GetPattern(), m.NodeGrant)
+	case *statepb.Record_Store:
+		return add(r.state.stores, "store", m.Store.GetName(), m.Store)
 	case *statepb.Record_Operation:
 		return r.addOperation(m.Operation)
 	case *statepb.Record_Allocation:

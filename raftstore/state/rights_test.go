@@ -290,8 +290,8 @@ func checkChanges(t *rapid.T, p powers, before, after []*statepb.Record, msg pro
 }
 
 func keyOf(r *statepb.Record) string {
-	return fmt.Sprintf("%T/%s/%s/%s/%s/%s/%s/%s/%s", r.GetRecord(), r.GetTree().GetName(), r.GetNode().GetId(), r.GetOperation().GetId(),
-		r.GetAllocation().GetJobId(), r.GetGroup().GetName(), r.GetProfile().GetKey(), r.GetAccounts().GetSubject(), r.GetNodeGrant().GetPattern())
+	return fmt.Sprintf("%T/%s/%s/%s/%s/%s/%s/%s/%s/%s", r.GetRecord(), r.GetTree().GetName(), r.GetNode().GetId(), r.GetOperation().GetId(),
+		r.GetAllocation().GetJobId(), r.GetGroup().GetName(), r.GetProfile().GetKey(), r.GetAccounts().GetSubject(), r.GetNodeGrant().GetPattern(), r.GetStore().GetName())
 }
 
 func (p powers) checkOperation(t *rapid.T, old, now *statepb.Operation, after []*statepb.Record, msg proto.Message) {

@@ -24,6 +24,9 @@ func (c operationChange) startOperation(m *commandpb.StartOperation) *refusal {
 	if refused != nil {
 		return refused
 	}
+	if refused := c.checkStores("start operation", m.GetSpec(), places); refused != nil {
+		return refused
+	}
 	given := givenBytes(m.GetSpec(), nil)
 	if refused := c.checkBytes(places, scheduling.User(m.GetUser()), operationBytes+given); refused != nil {
 		return refused

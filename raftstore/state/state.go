@@ -58,6 +58,8 @@ type State struct {
 	accounts map[string]*statepb.Accounts
 	// nodeGrants are what agents may claim, by pattern; none: whatever they like.
 	nodeGrants map[string]*statepb.NodeGrant
+	// stores are the object stores with credentials of their own, by name.
+	stores map[string]*statepb.Store
 	// quotas counts what operations take. It is derived from their records.
 	quotas quotas
 
@@ -104,6 +106,7 @@ func empty() *State {
 		revocations: make(map[string]*statepb.Revocation),
 		accounts:    make(map[string]*statepb.Accounts),
 		nodeGrants:  make(map[string]*statepb.NodeGrant),
+		stores:      make(map[string]*statepb.Store),
 		quotas:      quotas{users: make(map[scheduling.User]usage)},
 		allocations: make(map[scheduling.JobID]*statepb.Allocation),
 		profiles:    make(map[string]*statepb.MemoryProfile),

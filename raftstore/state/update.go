@@ -42,6 +42,9 @@ func (c operationChange) updateOperation(what string, o *operation, m *commandpb
 		if refused := c.checkPoolBytes(what, p, o.weight); refused != nil {
 			return refused
 		}
+		if refused := c.checkStores(what, o.record.GetSpec(), []place{p}); refused != nil {
+			return refused
+		}
 	}
 	c.edit(o)
 	o.record.Trees = c.takePlaces(places)

@@ -179,6 +179,10 @@ const (
 	AccessServiceRevocationsProcedure = "/weir.api.v1.AccessService/Revocations"
 	// AccessServiceRevokeProcedure is the fully-qualified name of the AccessService's Revoke RPC.
 	AccessServiceRevokeProcedure = "/weir.api.v1.AccessService/Revoke"
+	// AccessServiceStoresProcedure is the fully-qualified name of the AccessService's Stores RPC.
+	AccessServiceStoresProcedure = "/weir.api.v1.AccessService/Stores"
+	// AccessServiceEditStoreProcedure is the fully-qualified name of the AccessService's EditStore RPC.
+	AccessServiceEditStoreProcedure = "/weir.api.v1.AccessService/EditStore"
 )
 
 // OperationServiceClient is a client for the weir.api.v1.OperationService service.
@@ -2002,6 +2006,10 @@ type AccessServiceClient interface {
 	Revocations(context.Context, *connect.Request[apipb.RevocationsRequest]) (*connect.Response[apipb.RevocationsResponse], error)
 	// Revoke has certificates no longer accepted, or accepted again. It is for operators.
 	Revoke(context.Context, *connect.Request[apipb.RevokeRequest]) (*connect.Response[apipb.RevokeResponse], error)
+	// Stores shows the object stores whose credentials operations may use. It is for operators.
+	Stores(context.Context, *connect.Request[apipb.StoresRequest]) (*connect.Response[apipb.StoresResponse], error)
+	// EditStore makes an object store, changes it or removes it. It is for operators.
+	EditStore(context.Context, *connect.Request[apipb.EditStoreRequest]) (*connect.Response[apipb.EditStoreResponse], error)
 }
 
 // NewAccessServiceClient constructs a client for the weir.api.v1.AccessService service. By default,
@@ -2063,6 +2071,18 @@ func NewAccessServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(accessServiceMethods.ByName("Revoke")),
 			connect.WithClientOptions(opts...),
 		),
+		stores: connect.NewClient[apipb.StoresRequest, apipb.StoresResponse](
+			httpClient,
+			baseURL+AccessServiceStoresProcedure,
+			connect.WithSchema(accessServiceMethods.ByName("Stores")),
+			connect.WithClientOptions(opts...),
+		),
+		editStore: connect.NewClient[apipb.EditStoreRequest, apipb.EditStoreResponse](
+			httpClient,
+			baseURL+AccessServiceEditStoreProcedure,
+			connect.WithSchema(accessServiceMethods.ByName("EditStore")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -2076,6 +2096,8 @@ type accessServiceClient struct {
 	editAccounts *connect.Client[apipb.EditAccountsRequest, apipb.EditAccountsResponse]
 	revocations  *connect.Client[apipb.RevocationsRequest, apipb.RevocationsResponse]
 	revoke       *connect.Client[apipb.RevokeRequest, apipb.RevokeResponse]
+	stores       *connect.Client[apipb.StoresRequest, apipb.StoresResponse]
+	editStore    *connect.Client[apipb.EditStoreRequest, apipb.EditStoreResponse]
 }
 
 // WhoAmI calls weir.api.v1.AccessService.WhoAmI.
@@ -2118,6 +2140,16 @@ func (c *accessServiceClient) Revoke(ctx context.Context, req *connect.Request[a
 	return c.revoke.CallUnary(ctx, req)
 }
 
+// Stores calls weir.api.v1.AccessService.Stores.
+func (c *accessServiceClient) Stores(ctx context.Context, req *connect.Request[apipb.StoresRequest]) (*connect.Response[apipb.StoresResponse], error) {
+	return c.stores.CallUnary(ctx, req)
+}
+
+// EditStore calls weir.api.v1.AccessService.EditStore.
+func (c *accessServiceClient) EditStore(ctx context.Context, req *connect.Request[apipb.EditStoreRequest]) (*connect.Response[apipb.EditStoreResponse], error) {
+	return c.editStore.CallUnary(ctx, req)
+}
+
 // AccessServiceHandler is an implementation of the weir.api.v1.AccessService service.
 type AccessServiceHandler interface {
 	// WhoAmI shows who the caller is to the cluster.
@@ -2135,6 +2167,10 @@ type AccessServiceHandler interface {
 	Revocations(context.Context, *connect.Request[apipb.RevocationsRequest]) (*connect.Response[apipb.RevocationsResponse], error)
 	// Revoke has certificates no longer accepted, or accepted again. It is for operators.
 	Revoke(context.Context, *connect.Request[apipb.RevokeRequest]) (*connect.Response[apipb.RevokeResponse], error)
+	// Stores shows the object stores whose credentials operations may use. It is for operators.
+	Stores(context.Context, *connect.Request[apipb.StoresRequest]) (*connect.Response[apipb.StoresResponse], error)
+	// EditStore makes an object store, changes it or removes it. It is for operators.
+	EditStore(context.Context, *connect.Request[apipb.EditStoreRequest]) (*connect.Response[apipb.EditStoreResponse], error)
 }
 
 // NewAccessServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -2192,6 +2228,18 @@ func NewAccessServiceHandler(svc AccessServiceHandler, opts ...connect.HandlerOp
 		connect.WithSchema(accessServiceMethods.ByName("Revoke")),
 		connect.WithHandlerOptions(opts...),
 	)
+	accessServiceStoresHandler := connect.NewUnaryHandler(
+		AccessServiceStoresProcedure,
+		svc.Stores,
+		connect.WithSchema(accessServiceMethods.ByName("Stores")),
+		connect.WithHandlerOptions(opts...),
+	)
+	accessServiceEditStoreHandler := connect.NewUnaryHandler(
+		AccessServiceEditStoreProcedure,
+		svc.EditStore,
+		connect.WithSchema(accessServiceMethods.ByName("EditStore")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/weir.api.v1.AccessService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case AccessServiceWhoAmIProcedure:
@@ -2210,6 +2258,10 @@ func NewAccessServiceHandler(svc AccessServiceHandler, opts ...connect.HandlerOp
 			accessServiceRevocationsHandler.ServeHTTP(w, r)
 		case AccessServiceRevokeProcedure:
 			accessServiceRevokeHandler.ServeHTTP(w, r)
+		case AccessServiceStoresProcedure:
+			accessServiceStoresHandler.ServeHTTP(w, r)
+		case AccessServiceEditStoreProcedure:
+			accessServiceEditStoreHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -2249,4 +2301,12 @@ func (UnimplementedAccessServiceHandler) Revocations(context.Context, *connect.R
 
 func (UnimplementedAccessServiceHandler) Revoke(context.Context, *connect.Request[apipb.RevokeRequest]) (*connect.Response[apipb.RevokeResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.AccessService.Revoke is not implemented"))
+}
+
+func (UnimplementedAccessServiceHandler) Stores(context.Context, *connect.Request[apipb.StoresRequest]) (*connect.Response[apipb.StoresResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.AccessService.Stores is not implemented"))
+}
+
+func (UnimplementedAccessServiceHandler) EditStore(context.Context, *connect.Request[apipb.EditStoreRequest]) (*connect.Response[apipb.EditStoreResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.AccessService.EditStore is not implemented"))
 }
