@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"sync"
 	"time"
 )
@@ -110,8 +111,18 @@ func Serial(cert *x509.Certificate) string { return cert.SerialNumber.Text(16) }
 // Issued returns when a certificate was issued, to the second.
 func Issued(cert *x509.Certificate) time.Time { return cert.NotBefore.Add(backdate) }
 
+// RenewalDue reports whether less than a third of a certificate's validity is left.
+func RenewalDue(cert *x509.Certificate, now time.Time) bool {
+	return cert.NotAfter.Sub(now) < cert.NotAfter.Sub(Issued(cert))/3
+}
+
 // OfCertificate returns the identity in a certificate of a cluster.
 func OfCertificate(cert *x509.Certificate) (Identity, error) { return ofCertificate(cert) }
+
+// FolderCertificate reads the certificate in a credentials folder.
+func FolderCertificate(dir string) (*x509.Certificate, error) {
+	return ReadCertificate(filepath.Join(dir, certFile))
+}
 
 // ReadCertificate reads the certificate in a file.
 func ReadCertificate(path string) (*x509.Certificate, error) {

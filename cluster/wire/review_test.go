@@ -13,7 +13,7 @@ import (
 	"weir/cluster/wire"
 )
 
-// TestNoConnectionOutlivesItsCertificate opens connections of each kind, and has the certificate of one
+// TestNoConnectionOutlivesItsCertificate (T6) opens connections of each kind, and has the certificate of one
 // end expire or be revoked in the eyes of the other: the connections break, whichever end looks, and
 // others stay.
 func TestNoConnectionOutlivesItsCertificate(t *testing.T) {

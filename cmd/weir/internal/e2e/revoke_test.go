@@ -12,9 +12,10 @@ import (
 	"weir/messages/apipb"
 )
 
-// TestRevocation takes certificates away from a user with an open stream and from an agent with a
+// TestRevocation (T6) takes certificates away from a user with an open stream and from an agent with a
 // job: both are cut off at every replica, and stay so when the leader is killed. New certificates of
-// the same names are accepted, and so are the old ones once the revocation is lifted.
+// the same names are accepted, and so are the old ones once the revocation is lifted. What is revoked is
+// not renewed.
 func TestRevocation(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, here, "n1", "n2")
@@ -90,6 +91,18 @@ func TestRevocation(t *testing.T) {
 	}
 	if refused := c.refusedTo(t, "operator-admin", live(c), "AccessService/Revoke", `{"role": "operator", "name": "admin"}`); !strings.Contains(refused.Message, "it is the certificate with which you ask") {
 		t.Errorf("the operator's own certificate: %v", refused)
+	}
+
+	if printed, code := weir(t, "tls", "issue", "--dir", c.certs(), "--role", "user", "--name", "bob", "--validity", "1ns"); code != 0 {
+		t.Fatalf("tls issue: exit code %d\n%s", code, printed)
+	}
+	c.cli(t, "tls", "revoke", "--role", "user", "--name", "bob", "--reason", "left")
+	if said := c.cli(t, "tls", "renew", "--dir", c.certs(), c.certs("user-bob")); !strings.Contains(said, "not renewed: user bob: revoked by admin: left") {
+		t.Errorf("a new certificate instead of a revoked one: %q", said)
+	}
+	c.cli(t, "tls", "revoke", "--role", "user", "--name", "bob", "--lift")
+	if said := c.cli(t, "tls", "renew", "--dir", c.certs(), c.certs("user-bob")); !strings.Contains(said, "renewed: user bob, valid until") {
+		t.Errorf("after the revocation was lifted: %q", said)
 	}
 
 	c.cli(t, "tls", "revoke", "--role", "user", "--name", "ann", "--lift")
