@@ -11,15 +11,21 @@ import (
 	"time"
 )
 
-// ErrRevoked is returned for a certificate that the cluster no longer accepts.
-var ErrRevoked = errors.New("certificate has been revoked")
+var (
+	// ErrRevoked is returned for a certificate that the cluster no longer accepts.
+	ErrRevoked = errors.New("certificate has been revoked")
+	// ErrNotMember is returned for a replica that is not a member of the cluster.
+	ErrNotMember = errors.New("not a member of the cluster")
+)
 
 // guard keeps the open connections of a process, so that none outlives the certificate of its peer.
 type guard struct {
 	mu sync.Mutex
 	// revoked returns an error for a certificate that is no longer accepted; nil if none is known.
 	revoked func(*x509.Certificate) error
-	open    map[*Guarded]struct{}
+	// member returns an error for the name of a replica that is no member; nil if none is known.
+	member func(name string) error
+	open   map[*Guarded]struct{}
 }
 
 // Heed makes the function revoked decide which certificates are no longer accepted, besides those
@@ -28,6 +34,31 @@ func (c *Credentials) Heed(revoked func(*x509.Certificate) error) {
 	c.guard.mu.Lock()
 	defer c.guard.mu.Unlock()
 	c.guard.revoked = revoked
+}
+
+// HeedMembers makes the function member decide which replicas are members. It returns an error that
+// says why one is not. Review closes the connections of a member that no longer is one.
+func (c *Credentials) HeedMembers(member func(name string) error) {
+	c.guard.mu.Lock()
+	defer c.guard.mu.Unlock()
+	c.guard.member = member
+}
+
+// Member returns ErrNotMember if the peer is a replica, but no member of the cluster. Without
+// HeedMembers every replica counts as a member.
+func (c *Credentials) Member(peer Identity) error { return c.guard.excludes(peer) }
+
+func (g *guard) excludes(peer Identity) error {
+	g.mu.Lock()
+	member := g.member
+	g.mu.Unlock()
+	if member == nil || peer.Role != Replica {
+		return nil
+	}
+	if err := member(peer.Name); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotMember, err)
+	}
+	return nil
 }
 
 // refuses returns an error if the cluster no longer accepts a certificate.
@@ -50,6 +81,9 @@ type Guarded struct {
 	net.Conn
 	guard *guard
 	peer  *x509.Certificate
+	who   Identity
+	// joined: the peer was a member when it was last looked at, or need not be one.
+	joined bool
 }
 
 // Guard returns a connection on which TLS is about to begin, and the configuration with which it
@@ -62,9 +96,14 @@ func (c *Credentials) Guard(conn net.Conn, config *tls.Config) (*Guarded, *tls.C
 		if err := verify(state); err != nil {
 			return err
 		}
+		who, err := PeerIdentity(state)
+		if err != nil {
+			return err
+		}
+		joined := g.guard.excludes(who) == nil
 		g.guard.mu.Lock()
 		defer g.guard.mu.Unlock()
-		g.peer = state.PeerCertificates[0]
+		g.peer, g.who, g.joined = state.PeerCertificates[0], who, joined
 		if g.guard.open == nil {
 			g.guard.open = make(map[*Guarded]struct{})
 		}
@@ -83,7 +122,8 @@ func (g *Guarded) Close() error {
 }
 
 // Review closes the connections whose peer has a certificate that has expired or is no longer
-// accepted, and returns why, for each of them.
+// accepted, or was a member and no longer is one, and returns why, for each of them. It is for one
+// goroutine at a time.
 func (c *Credentials) Review(now time.Time) (closed []error) {
 	c.guard.mu.Lock()
 	open := make([]*Guarded, 0, len(c.guard.open))
@@ -96,10 +136,14 @@ func (c *Credentials) Review(now time.Time) (closed []error) {
 		if err == nil && now.After(g.peer.NotAfter) {
 			err = fmt.Errorf("%w: it was valid until %s", ErrExpired, stamp(g.peer.NotAfter))
 		}
+		excluded := c.guard.excludes(g.who)
+		if err == nil && g.joined {
+			err = excluded
+		}
+		g.joined = excluded == nil
 		if err != nil {
 			_ = g.Close()
-			peer, _ := ofCertificate(g.peer)
-			closed = append(closed, fmt.Errorf("connection with %s (%s) closed: %w", peer, g.RemoteAddr(), err))
+			closed = append(closed, fmt.Errorf("connection with %s (%s) closed: %w", g.who, g.RemoteAddr(), err))
 		}
 	}
 	return closed

@@ -288,6 +288,13 @@ func (p protection) heed(view func(func(*state.State))) {
 	})
 }
 
+// heedMembers makes `accepts` decide which replicas are members.
+func (p protection) heedMembers(accepts func(replica string) error) {
+	if mutual, ok := p.security.(wire.Mutual); ok {
+		mutual.Credentials.HeedMembers(accepts)
+	}
+}
+
 // renewal reloads credentials.
 type renewal struct {
 	// credentials are nil without certificates.
