@@ -59,7 +59,7 @@ func Bootstrap(self scheduling.ReplicaID, peers Peers, initialized bool, members
 		return Decision{Action: Resume, Reason: "belongs to an existing cluster"}, nil
 	}
 	if _, listed := peers.Address(self); !listed {
-		return Decision{Reason: fmt.Sprintf("%s is not in the list of initial peers: waiting to be added to a cluster", self)}, nil
+		return Decision{Reason: fmt.Sprintf("%s is not in the list of initial peers: waiting to be added: run weir cluster add %s --address HOST:PORT", self, self)}, nil
 	}
 	if err := checkLists(self, peers, members); err != nil {
 		return Decision{}, err

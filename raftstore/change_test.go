@@ -185,6 +185,43 @@ func TestReplicaThatLostItsLogDoesNotVote(t *testing.T) {
 	}
 }
 
+// TestReplicasThatAreAccepted (T6) asks replicas whom they let in: everyone as long as no leader has
+// told them who is a member, and then the members of the moment.
+func TestReplicasThatAreAccepted(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	if err := c.start("r1").Accepts("r9"); err != nil {
+		t.Errorf("before there is a leader: %v", err)
+	}
+	c.start("r2")
+	c.start("r3")
+	c.elect()
+	c.propose(createPool(t, testPool))
+	c.wantEqual()
+	for id, store := range c.stores {
+		for _, member := range []string{"r1", "r2", "r3"} {
+			if err := store.Accepts(member); err != nil {
+				t.Errorf("%s refuses %s: %v", id, member, err)
+			}
+		}
+		if err := store.Accepts("r9"); err == nil || !strings.Contains(err.Error(), "weir cluster add") {
+			t.Errorf("%s about r9: %v", id, err)
+		}
+	}
+	leader, gone := c.leader(), c.follower().cfg.ReplicaID
+	if err := leader.RemoveReplica(testContext(t), gone, false); err != nil {
+		t.Fatal(err)
+	}
+	if leader.Accepts(gone) == nil {
+		t.Errorf("%s is accepted after it was removed", gone)
+	}
+	if err := leader.AddReplica(testContext(t), gone, c.address(gone)); err != nil {
+		t.Fatal(err)
+	}
+	if err := leader.Accepts(gone); err != nil {
+		t.Errorf("after it was added again: %v", err)
+	}
+}
+
 func TestMembersThatAreNotChanged(t *testing.T) {
 	c := startCluster(t, 3, restless)
 	leader, follower := c.leader(), c.follower()

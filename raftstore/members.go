@@ -47,6 +47,28 @@ func (s *Store) Members() ([]Member, error) {
 	return members, nil
 }
 
+// doubtAfter is how long a replica without a leader trusts its own list of members. After that the
+// others may have changed without it.
+const doubtAfter = 10 * time.Second
+
+// Accepts returns an error if a replica is not a member of the cluster. A replica that knows no
+// members, or has heard from no leader since it started or for doubtAfter, accepts every replica:
+// otherwise a leader that it does not know yet could never bring it up to date.
+func (s *Store) Accepts(replica string) error {
+	future := s.raft.GetConfiguration()
+	if err := future.Error(); err != nil {
+		return err
+	}
+	members := future.Configuration()
+	if _, member := find(members, replica); member || len(members.Servers) == 0 {
+		return nil
+	}
+	if _, leader := s.raft.LeaderWithID(); leader == "" && time.Since(s.raft.LastContact()) > doubtAfter {
+		return nil
+	}
+	return fmt.Errorf("replica %q was not added, or was removed: see weir cluster add", replica)
+}
+
 func (s *Store) self() raft.ServerID { return raft.ServerID(s.cfg.ReplicaID) }
 
 func (s *Store) voters() []raft.ServerID {

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"weir/cluster/vault"
@@ -182,6 +183,69 @@ func (a *Authority) Issue(dir string, id Identity, hosts []string, validity time
 		return fmt.Errorf("issue certificate %s: %w", id, err)
 	}
 	return nil
+}
+
+// Renew replaces the certificate in a credentials folder that the authority has issued by one that
+// is valid for as long as the old one was, from now on. Identity, key and alternative names stay, and so do the
+// owner and the mode of the file. The replacement is one step: a process that reads the folder meanwhile finds
+// the old certificate or the new one.
+func (a *Authority) Renew(dir string) error {
+	path := filepath.Join(dir, certFile)
+	if err := a.renew(path); err != nil {
+		return fmt.Errorf("renew certificate %s: %w", path, err)
+	}
+	return nil
+}
+
+func (a *Authority) renew(path string) error {
+	old, _, err := readCert(path)
+	if err != nil {
+		return err
+	}
+	id, err := ofCertificate(old)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrForeignAuthority, err)
+	}
+	// Only the signature counts: an expired certificate can be renewed.
+	if err := old.CheckSignatureFrom(a.cert); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrForeignAuthority, id, err)
+	}
+	if err := a.checkIssue(id, 0); err != nil {
+		return err
+	}
+	template := a.leaf(id, nil, old.NotAfter.Sub(Issued(old)))
+	template.DNSNames, template.IPAddresses, template.ExtKeyUsage = old.DNSNames, old.IPAddresses, old.ExtKeyUsage
+	cert, err := x509.CreateCertificate(rand.Reader, template, a.cert, old.PublicKey, a.key)
+	if err != nil {
+		return err
+	}
+	return replaceFile(path, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))
+}
+
+// replaceFile replaces a file's content in one step, and keeps its owner and mode.
+func replaceFile(path string, content []byte) (err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(next.Name()))
+		}
+	}()
+	_, err = next.Write(content)
+	if owner, ok := info.Sys().(*syscall.Stat_t); ok && err == nil {
+		err = next.Chown(int(owner.Uid), int(owner.Gid))
+	}
+	// After the owner, whose change may clear bits of the mode.
+	if err = errors.Join(err, next.Chmod(info.Mode().Perm()), next.Sync(), next.Close()); err != nil {
+		return err
+	}
+	return os.Rename(next.Name(), path)
 }
 
 func (a *Authority) checkIssue(id Identity, validity time.Duration) error {

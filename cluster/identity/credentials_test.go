@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -194,5 +195,66 @@ func TestReload(t *testing.T) {
 	}
 	if !credentials.Expires().Equal(renewed) {
 		t.Error("a refused Reload changed the credentials")
+	}
+}
+
+// TestRenew (T6) renews a certificate while its process runs: it is valid as long as before, from now on, and
+// all else stays, even the mode of the file. A certificate that has expired can be renewed, one of another
+// authority cannot.
+func TestRenew(t *testing.T) {
+	cluster := identitytest.New(t, "c1")
+	id := identity.Identity{Cluster: "c1", Role: identity.Agent, Name: "a1"}
+	dir := filepath.Join(t.TempDir(), "a1")
+	if err := cluster.Authority.Issue(dir, id, []string{"host1", "127.0.0.9"}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	credentials, err := identity.LoadCredentials(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "tls.crt")
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	before, err := identity.FolderCertificate(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if identity.RenewalDue(before, time.Now()) || !identity.RenewalDue(before, time.Now().Add(41*time.Minute)) {
+		t.Error("renewal is due by another measure than a third of the validity")
+	}
+	if err := cluster.Authority.Renew(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := credentials.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	after, err := identity.FolderCertificate(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if identity.Serial(after) == identity.Serial(before) || after.NotAfter.Before(before.NotAfter) || time.Until(after.NotAfter) > time.Hour {
+		t.Errorf("serial %s valid until %s, before %s until %s", identity.Serial(after), after.NotAfter, identity.Serial(before), before.NotAfter)
+	}
+	if !slices.Equal(after.DNSNames, before.DNSNames) || len(after.IPAddresses) != 1 || !after.IPAddresses[0].Equal(before.IPAddresses[0]) || !credentials.Serves() {
+		t.Errorf("names %v %v, usage %v: were %v %v %v", after.DNSNames, after.IPAddresses, after.ExtKeyUsage, before.DNSNames, before.IPAddresses, before.ExtKeyUsage)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("mode %v, %v: want 0640", info.Mode(), err)
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 3 {
+		t.Errorf("files %v, %v: want ca.crt, tls.crt and tls.key", files, err)
+	}
+
+	now := time.Now()
+	expired := cluster.Folder(t, cluster.Certificate(t, id, now.Add(-2*time.Hour), now.Add(-time.Hour)))
+	if err := cluster.Authority.Renew(expired); err != nil {
+		t.Errorf("an expired certificate: %v", err)
+	} else if _, err := identity.LoadCredentials(expired); err != nil {
+		t.Errorf("after its renewal: %v", err)
+	}
+	foreign := cluster.Folder(t, identitytest.New(t, "c1").Certificate(t, id, now, now.Add(time.Hour)))
+	if err := cluster.Authority.Renew(foreign); !errors.Is(err, identity.ErrForeignAuthority) {
+		t.Errorf("a certificate of another authority: %v", err)
 	}
 }

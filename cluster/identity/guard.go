@@ -6,19 +6,26 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"sync"
 	"time"
 )
 
-// ErrRevoked is returned for a certificate that the cluster no longer accepts.
-var ErrRevoked = errors.New("certificate has been revoked")
+var (
+	// ErrRevoked is returned for a certificate that the cluster no longer accepts.
+	ErrRevoked = errors.New("certificate has been revoked")
+	// ErrNotMember is returned for a replica that is not a member of the cluster.
+	ErrNotMember = errors.New("not a member of the cluster")
+)
 
 // guard keeps the open connections of a process, so that none outlives the certificate of its peer.
 type guard struct {
 	mu sync.Mutex
 	// revoked returns an error for a certificate that is no longer accepted; nil if none is known.
 	revoked func(*x509.Certificate) error
-	open    map[*Guarded]struct{}
+	// member returns an error for the name of a replica that is no member; nil if none is known.
+	member func(name string) error
+	open   map[*Guarded]struct{}
 }
 
 // Heed makes the function revoked decide which certificates are no longer accepted, besides those
@@ -27,6 +34,31 @@ func (c *Credentials) Heed(revoked func(*x509.Certificate) error) {
 	c.guard.mu.Lock()
 	defer c.guard.mu.Unlock()
 	c.guard.revoked = revoked
+}
+
+// HeedMembers makes the function member decide which replicas are members. It returns an error that
+// says why one is not. Review closes the connections of a member that no longer is one.
+func (c *Credentials) HeedMembers(member func(name string) error) {
+	c.guard.mu.Lock()
+	defer c.guard.mu.Unlock()
+	c.guard.member = member
+}
+
+// Member returns ErrNotMember if the peer is a replica, but no member of the cluster. Without
+// HeedMembers every replica counts as a member.
+func (c *Credentials) Member(peer Identity) error { return c.guard.excludes(peer) }
+
+func (g *guard) excludes(peer Identity) error {
+	g.mu.Lock()
+	member := g.member
+	g.mu.Unlock()
+	if member == nil || peer.Role != Replica {
+		return nil
+	}
+	if err := member(peer.Name); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotMember, err)
+	}
+	return nil
 }
 
 // refuses returns an error if the cluster no longer accepts a certificate.
@@ -49,6 +81,9 @@ type Guarded struct {
 	net.Conn
 	guard *guard
 	peer  *x509.Certificate
+	who   Identity
+	// joined: the peer was a member when it was last looked at, or need not be one.
+	joined bool
 }
 
 // Guard returns a connection on which TLS is about to begin, and the configuration with which it
@@ -61,15 +96,20 @@ func (c *Credentials) Guard(conn net.Conn, config *tls.Config) (*Guarded, *tls.C
 		if err := verify(state); err != nil {
 			return err
 		}
+		who, err := PeerIdentity(state)
+		if err != nil {
+			return err
+		}
+		joined := g.guard.excludes(who) == nil
 		g.guard.mu.Lock()
-		g.peer = state.PeerCertificates[0]
+		g.peer, g.who, g.joined = state.PeerCertificates[0], who, joined
 		if g.guard.open == nil {
 			g.guard.open = make(map[*Guarded]struct{})
 		}
 		g.guard.open[g] = struct{}{}
 		g.guard.mu.Unlock()
-		// Review finds the connection from now on. What was revoked since verify looked is found here.
-		return g.guard.refuses(g.peer)
+		// Review finds the connection from now on. What changed since verify looked is found here.
+		return verify(state)
 	}
 	return g, config
 }
@@ -83,7 +123,8 @@ func (g *Guarded) Close() error {
 }
 
 // Review closes the connections whose peer has a certificate that has expired or is no longer
-// accepted, and returns why, for each of them.
+// accepted, or was a member and no longer is one, and returns why, for each of them. It is for one
+// goroutine at a time.
 func (c *Credentials) Review(now time.Time) (closed []error) {
 	c.guard.mu.Lock()
 	open := make([]*Guarded, 0, len(c.guard.open))
@@ -96,10 +137,14 @@ func (c *Credentials) Review(now time.Time) (closed []error) {
 		if err == nil && now.After(g.peer.NotAfter) {
 			err = fmt.Errorf("%w: it was valid until %s", ErrExpired, stamp(g.peer.NotAfter))
 		}
+		excluded := c.guard.excludes(g.who)
+		if err == nil && g.joined {
+			err = excluded
+		}
+		g.joined = excluded == nil
 		if err != nil {
 			_ = g.Close()
-			peer, _ := ofCertificate(g.peer)
-			closed = append(closed, fmt.Errorf("connection with %s (%s) closed: %w", peer, g.RemoteAddr(), err))
+			closed = append(closed, fmt.Errorf("connection with %s (%s) closed: %w", g.who, g.RemoteAddr(), err))
 		}
 	}
 	return closed
@@ -111,8 +156,18 @@ func Serial(cert *x509.Certificate) string { return cert.SerialNumber.Text(16) }
 // Issued returns when a certificate was issued, to the second.
 func Issued(cert *x509.Certificate) time.Time { return cert.NotBefore.Add(backdate) }
 
+// RenewalDue reports whether less than a third of a certificate's validity is left.
+func RenewalDue(cert *x509.Certificate, now time.Time) bool {
+	return cert.NotAfter.Sub(now) < cert.NotAfter.Sub(Issued(cert))/3
+}
+
 // OfCertificate returns the identity in a certificate of a cluster.
 func OfCertificate(cert *x509.Certificate) (Identity, error) { return ofCertificate(cert) }
+
+// FolderCertificate reads the certificate in a credentials folder.
+func FolderCertificate(dir string) (*x509.Certificate, error) {
+	return ReadCertificate(filepath.Join(dir, certFile))
+}
 
 // ReadCertificate reads the certificate in a file.
 func ReadCertificate(path string) (*x509.Certificate, error) {

@@ -3,10 +3,14 @@ package wire_test
 import (
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,15 +19,23 @@ import (
 	"weir/cluster/wire"
 )
 
-// TestNoConnectionOutlivesItsCertificate opens connections of each kind, and has the certificate of one
-// end expire or be revoked in the eyes of the other: the connections break, whichever end looks, and
-// others stay.
+// TestNoConnectionOutlivesItsCertificate (T6) opens connections of each kind, and has the certificate of
+// one end expire or be revoked, or the replica be removed, in the eyes of the other: the connections
+// break, whichever end looks, and others stay.
 func TestNoConnectionOutlivesItsCertificate(t *testing.T) {
 	stolen := errors.New("stolen")
 	revokes := func(name string) func(*x509.Certificate) error {
 		return func(cert *x509.Certificate) error {
 			if id, err := identity.OfCertificate(cert); err != nil || id.Name == name {
 				return errors.Join(err, stolen)
+			}
+			return nil
+		}
+	}
+	removed := func(name string) func(string) error {
+		return func(replica string) error {
+			if replica == name {
+				return errors.New("removed")
 			}
 			return nil
 		}
@@ -43,6 +55,19 @@ func TestNoConnectionOutlivesItsCertificate(t *testing.T) {
 		"the client's has expired": {func(server, _ *identity.Credentials) []error {
 			return server.Review(time.Now().Add(2 * identity.DefaultValidity))
 		}, identity.ErrExpired},
+		"the server finds that the client was removed": {func(server, _ *identity.Credentials) []error {
+			server.HeedMembers(removed("r2"))
+			return server.Review(time.Now())
+		}, identity.ErrNotMember},
+		"the client finds that the server was removed": {func(_, client *identity.Credentials) []error {
+			client.HeedMembers(removed("r1"))
+			return client.Review(time.Now())
+		}, identity.ErrNotMember},
+		"another was removed": {func(server, client *identity.Credentials) []error {
+			server.HeedMembers(removed("r3"))
+			client.HeedMembers(removed("r3"))
+			return append(server.Review(time.Now()), client.Review(time.Now())...)
+		}, nil},
 		"another's was revoked": {func(server, client *identity.Credentials) []error {
 			server.Heed(revokes("r3"))
 			client.Heed(revokes("r3"))
@@ -90,7 +115,7 @@ func TestNoConnectionOutlivesItsCertificate(t *testing.T) {
 				t.Errorf("closed %v, want two by %v", closed, test.want)
 			}
 			_, err = d.DialRaft(t.Context(), mux.Addr().String())
-			if refused := errors.Is(test.want, identity.ErrRevoked); (err != nil) != refused {
+			if refused := test.want != nil && !errors.Is(test.want, identity.ErrExpired); (err != nil) != refused {
 				t.Errorf("a new connection: %v", err)
 			}
 			for _, conn := range []net.Conn{raft, gossip} {
@@ -141,5 +166,58 @@ func TestRevocationAmongHandshakes(t *testing.T) {
 			t.Errorf("connection %d of %d is open: %v", i, len(conns), err)
 		}
 		_ = conn.Close()
+	}
+}
+
+// TestRequestsOfMembers (T6) has a replica that is no member ask over HTTP: only its request to become one
+// passes. A connection that it opened before it became a member is cut once it is removed.
+func TestRequestsOfMembers(t *testing.T) {
+	cluster := identitytest.New(t, "c1")
+	credentials := cluster.Credentials(t, identity.Replica, "r1")
+	var member atomic.Bool
+	credentials.HeedMembers(func(string) error {
+		if member.Load() {
+			return nil
+		}
+		return errors.New("not added")
+	})
+	security := wire.Mutual{Credentials: credentials}
+	mux, err := wire.Listen(wire.Config{Address: "127.0.0.1:0", Security: security})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{ReadHeaderTimeout: deadline, Handler: wire.ForMembers(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, "hello ", r.URL.Path)
+	}), security, "/join")}
+	mux.ConfigureServer(server)
+	go func() { _ = server.Serve(mux.HTTP()) }()
+	defer func() { _ = errors.Join(server.Close(), mux.Close()) }()
+	d := dialer(t, wire.Mutual{Credentials: cluster.Credentials(t, identity.Replica, "r2")})
+	client := d.HTTPClient(deadline)
+	defer client.CloseIdleConnections()
+	asks := func(path, want string) {
+		t.Helper()
+		answer, err := client.Get(d.URL(mux.Addr().String()) + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = answer.Body.Close() }()
+		if said, err := io.ReadAll(answer.Body); err != nil || !strings.Contains(string(said), want) {
+			t.Errorf("%s: %q, %v; want %q", path, said, err, want)
+		}
+	}
+	asks("/join", "hello")
+	asks("/state", "not a member of the cluster: not added")
+	if closed := credentials.Review(time.Now()); len(closed) != 0 {
+		t.Errorf("closed %v before the replica was a member", closed)
+	}
+	member.Store(true)
+	asks("/state", "hello")
+	if closed := credentials.Review(time.Now()); len(closed) != 0 {
+		t.Errorf("closed %v of a member", closed)
+	}
+	member.Store(false)
+	if closed := credentials.Review(time.Now()); len(closed) != 1 || !errors.Is(closed[0], identity.ErrNotMember) {
+		t.Errorf("closed %v once it was removed, want its connection", closed)
 	}
 }

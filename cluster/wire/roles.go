@@ -26,6 +26,25 @@ func ForRoles(next http.Handler, roles ...identity.Role) http.Handler {
 	})
 }
 
+// ForMembers passes requests to the handler `next`, but rejects those of replicas that are not
+// members of the cluster, except for the path `open`, at which they ask to become members.
+func ForMembers(next http.Handler, security Security, open string) http.Handler {
+	mutual, ok := security.(Mutual)
+	if !ok {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, err := IdentityOfRequest(r)
+		if err == nil && r.URL.Path != open {
+			if err := mutual.Credentials.Member(who); err != nil {
+				http.Error(w, fmt.Sprintf("%s: %v", who, err), http.StatusForbidden)
+				return
+			}
+		}
+		next.ServeHTTP(w, r) // Which answers a caller without an identity.
+	})
+}
+
 // ListenMutual opens a port for HTTP/1.1 over mutual TLS with peers that have one of the roles. The
 // certificate of credentials must be valid for a server. Strangers, and the connections of one user, have
 // the default bounds of a Mux.

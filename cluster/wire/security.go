@@ -113,14 +113,36 @@ func (m Mutual) server(only []identity.Role) *tls.Config {
 		config.NextProtos = []string{alpnHTTP1}
 		return config
 	}
-	config := m.Credentials.ServerConfigFor(rolesOf)
+	config := m.membersOnly(m.Credentials.ServerConfigFor(rolesOf))
 	config.NextProtos = []string{alpnRaft, alpnGossip, alpnHTTP2, alpnHTTP1}
+	return config
+}
+
+// membersOnly makes raft and gossip connections need a peer that is a member of the cluster.
+func (m Mutual) membersOnly(config *tls.Config) *tls.Config {
+	verify := config.VerifyConnection
+	config.VerifyConnection = func(state tls.ConnectionState) error {
+		if err := verify(state); err != nil {
+			return err
+		}
+		if p, _ := protocolOf(state.NegotiatedProtocol); p != raftProtocol && p != gossipProtocol {
+			return nil
+		}
+		peer, err := identity.PeerIdentity(state)
+		if err != nil {
+			return err
+		}
+		if err := m.Credentials.Member(peer); err != nil {
+			return fmt.Errorf("%s: %w", peer, err)
+		}
+		return nil
+	}
 	return config
 }
 
 // shake does the handshake of a client with a replica.
 func (m Mutual) shake(ctx context.Context, raw net.Conn, protocols ...string) (*tls.Conn, error) {
-	guarded, config := m.Credentials.Guard(raw, m.Credentials.ClientConfig(identity.Replica))
+	guarded, config := m.Credentials.Guard(raw, m.membersOnly(m.Credentials.ClientConfig(identity.Replica)))
 	config.NextProtos = protocols
 	secured := tls.Client(guarded, config)
 	if err := secured.HandshakeContext(ctx); err != nil {

@@ -50,6 +50,10 @@ type membership struct {
 	doubted bool
 	began   bool
 	asked   time.Time
+	// lost is set when the last question found no leader; turn counts the replicas that were asked
+	// for one.
+	lost bool
+	turn int
 	// told is the last message that was logged, so that it is not repeated.
 	told string
 }
@@ -233,20 +237,52 @@ func (m *membership) ask(ctx context.Context, a raftstore.Applicant) (raftstore.
 		return answer, nil, err
 	}
 	leader, known := view.Replica(view.Leader)
-	if !known {
-		return raftstore.Stranger, nil, errors.New("no leader is known")
+	address := leader.Address
+	if !known || m.lost {
+		// Gossip is for members, which this replica may no longer be. Any replica knows the leader.
+		if address = m.anyone(); address == "" {
+			return raftstore.Stranger, nil, errors.New("no leader is known")
+		}
 	}
-	request := &apipb.JoinRequest{Id: a.ID, Address: a.Address, Empty: a.Empty, Votes: a.Votes}
-	service := apipbconnect.NewClusterServiceClient(m.http, m.dialer.URL(leader.Address), connect.WithGRPC())
-	answer, err := service.Join(ctx, connect.NewRequest(request))
-	if err != nil {
-		return raftstore.Stranger, nil, fmt.Errorf("ask leader %s: %w", leader.ID, err)
+	answer, err := m.join(ctx, address, a)
+	var refused *connect.Error
+	if errors.As(err, &refused) {
+		if hint := refused.Meta().Get(apipb.HeaderLeader); hint != "" && hint != address {
+			address = hint
+			answer, err = m.join(ctx, address, a)
+		}
+	}
+	if m.lost = err != nil; m.lost {
+		return raftstore.Stranger, nil, fmt.Errorf("ask leader at %s: %w", address, err)
 	}
 	var members []raftstore.Member
 	for _, member := range answer.Msg.GetMembers() {
 		members = append(members, raftstore.Member{ID: member.GetId(), Address: member.GetAddress()})
 	}
 	return raftstore.Suffrage(answer.Msg.GetSuffrage()), peersOf(members), nil
+}
+
+// join sends the application `a` to the replica at an address.
+func (m *membership) join(ctx context.Context, address string, a raftstore.Applicant) (*connect.Response[apipb.JoinResponse], error) {
+	service := apipbconnect.NewClusterServiceClient(m.http, m.dialer.URL(address), connect.WithGRPC())
+	return service.Join(ctx, connect.NewRequest(&apipb.JoinRequest{Id: a.ID, Address: a.Address, Empty: a.Empty, Votes: a.Votes}))
+}
+
+// anyone returns the address of another replica, of a different one each time; empty if none is
+// known.
+func (m *membership) anyone() string {
+	known := slices.Clone(m.peers)
+	if m.store != nil {
+		if members, err := m.store.Members(); err == nil {
+			known = append(known, peersOf(members)...)
+		}
+	}
+	known = slices.DeleteFunc(known, func(p cluster.Peer) bool { return string(p.ID) == m.self.ID || p.Address == m.self.Address })
+	if len(known) == 0 {
+		return ""
+	}
+	m.turn++
+	return known[m.turn%len(known)].Address
 }
 
 func peersOf(members []raftstore.Member) cluster.Peers {

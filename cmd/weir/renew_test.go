@@ -12,8 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"weir/cluster/identity"
 	"weir/cluster/identity/identitytest"
+	"weir/messages/apipb"
 )
 
 // lines is a log that is read while it is written.
@@ -107,5 +110,68 @@ func eventually(t *testing.T, done func() bool, otherwise string) {
 		if time.Now().After(deadline) {
 			t.Fatal(otherwise)
 		}
+	}
+}
+
+// TestRenewVerb (T6) renews what is due beside an authority: not what is not due, and not what is revoked.
+func TestRenewVerb(t *testing.T) {
+	dir := t.TempDir()
+	weir := func(args ...string) string {
+		t.Helper()
+		var printed bytes.Buffer
+		root := newRootCommand()
+		root.SetArgs(append([]string{"tls"}, args...))
+		root.SetOut(&printed)
+		root.SetErr(&printed)
+		if err := root.Execute(); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, printed.String())
+		}
+		return printed.String()
+	}
+	weir("init", "--dir", dir, "--agent", "n1", "--user", "ann")
+	weir("issue", "--dir", dir, "--role", "user", "--name", "bob", "--validity", "1ns")
+	bob := filepath.Join(dir, "user-bob")
+	authority, err := identity.OpenAuthority(filepath.Join(dir, "authority"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := identity.FolderCertificate(bob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, revoked := range map[string]*apipb.Revocation{
+		"by name":   {Role: "user", Name: "bob", IssuedBefore: timestamppb.New(time.Now().Add(time.Hour)), User: "admin", Reason: "stolen"},
+		"by serial": {Serial: identity.Serial(before), User: "admin", Reason: "stolen"},
+	} {
+		if said, err := renewFolder(authority, bob, []*apipb.Revocation{revoked}, time.Now()); err != nil || !strings.Contains(said, "not renewed: user bob: revoked by admin: stolen") {
+			t.Errorf("revoked %s: %q, %v", name, said, err)
+		}
+	}
+	if after, err := identity.FolderCertificate(bob); err != nil || identity.Serial(after) != identity.Serial(before) {
+		t.Errorf("a revoked certificate was replaced: %v", err)
+	}
+	if said := weir("renew", "--dir", dir, "--offline"); strings.Count(said, "\n") != 1 || !strings.Contains(said, "renewed: user bob, valid until") {
+		t.Errorf("renew: %q, want bob's only", said)
+	}
+	if after, err := identity.FolderCertificate(bob); err != nil || identity.Serial(after) == identity.Serial(before) {
+		t.Errorf("the certificate was not replaced: %v", err)
+	}
+	if said := weir("renew", "--dir", dir, "--offline", filepath.Join(dir, "agent-n1")); said != "" {
+		t.Errorf("renewed what is not due: %q", said)
+	}
+	validities := map[time.Duration]bool{}
+	for _, folder := range []string{"agent-n1", "user-ann"} {
+		cert, err := identity.FolderCertificate(filepath.Join(dir, folder))
+		if err != nil {
+			t.Fatal(err)
+		}
+		valid := cert.NotAfter.Sub(identity.Issued(cert))
+		if off := (valid - identity.DefaultValidity).Abs(); off > identity.DefaultValidity/20+time.Second {
+			t.Errorf("%s is valid for %v, want %v give or take a twentieth", folder, valid, identity.DefaultValidity)
+		}
+		validities[valid] = true
+	}
+	if len(validities) != 2 {
+		t.Errorf("all certificates of a cluster expire at once: %v", validities)
 	}
 }

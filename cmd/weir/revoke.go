@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -91,4 +92,99 @@ func revocationsText(all *apipb.RevocationsResponse, now time.Time) string {
 		g.row(what, cmp.Or(moment(r.GetIssuedBefore(), now), none), moment(r.GetTime(), now), r.GetUser(), cmp.Or(r.GetReason(), none))
 	}
 	return g.String()
+}
+
+func newTLSRenewCommand() *cobra.Command {
+	f := &clientFlags{format: formatTable}
+	var dir string
+	var offline bool
+	cmd := &cobra.Command{
+		Use:   "renew [FOLDER...]",
+		Short: "Renew the certificates that expire next",
+		Long: `Renew the certificates that have less than a third of their validity left: those in the
+named credentials folders, or in all that are beside the authority. Run it daily, by cron.
+Names, roles, keys, alternative names and how long a certificate is valid stay, and so do the
+owner and the mode of its file. Only tls.crt changes: copy it to the machine of the process,
+which takes it up by itself. The cluster is asked, with operator credentials, which certificates
+are revoked: those are not renewed.`,
+		Example: `  weir tls renew --dir certs --credentials certs/operator-admin --addresses host1:7701
+  weir tls renew --dir certs certs/agent-n3`,
+	}
+	renew := func(cmd *cobra.Command, folders []string, revoked []*apipb.Revocation) error {
+		authority, err := identity.OpenAuthority(filepath.Join(dir, "authority"))
+		if err != nil {
+			return err
+		}
+		if len(folders) == 0 {
+			if folders, err = credentialsFolders(dir); err != nil {
+				return err
+			}
+		}
+		var failed []error
+		for _, folder := range folders {
+			said, err := renewFolder(authority, folder, revoked, time.Now())
+			if failed = append(failed, err); said != "" {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", folder, said)
+			}
+		}
+		return errors.Join(failed...)
+	}
+	online := f.verb(func(ctx context.Context, s *session, args []string) error {
+		all, err := s.Revocations(ctx)
+		if err != nil {
+			return fmt.Errorf("which certificates are revoked: %w", err)
+		}
+		return renew(s.cmd, args, all.GetRevocations())
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if offline {
+			return renew(cmd, args, nil)
+		}
+		return online(cmd, args)
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&dir, "dir", "certs", "folder that weir tls init made")
+	flags.BoolVar(&offline, "offline", false, "do not ask the cluster: revoked certificates are renewed too, after which a revocation by name does not hold for them")
+	flags.StringSliceVar(&f.settings.Addresses, "addresses", nil, "host:port of replicas (default: as for weir status)")
+	flags.StringVar(&f.settings.Credentials, "credentials", "", "credentials folder of an operator (default: as for weir status)")
+	flags.DurationVar(&f.timeout, "timeout", 0, "time limit of the question to the cluster")
+	cmd.Args = takes(operands(cmd)...)
+	return cmd
+}
+
+// credentialsFolders returns the folders in dir that have a certificate of a process.
+func credentialsFolders(dir string) (folders []string, err error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*", "tls.crt"))
+	for _, file := range files {
+		folders = append(folders, filepath.Dir(file))
+	}
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("%s: no credentials folders in it: see weir tls init", dir)
+	}
+	return folders, err
+}
+
+// renewFolder renews a certificate if that is due, and says what it did; nothing if it is not due.
+func renewFolder(authority *identity.Authority, folder string, revoked []*apipb.Revocation, now time.Time) (string, error) {
+	cert, err := identity.FolderCertificate(folder)
+	if err != nil || !identity.RenewalDue(cert, now) {
+		return "", err
+	}
+	who, err := identity.OfCertificate(cert)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", folder, err)
+	}
+	for _, r := range revoked {
+		byName := r.GetRole() == who.Role.String() && r.GetName() == who.Name && identity.Issued(cert).Before(r.GetIssuedBefore().AsTime())
+		if byName || r.GetSerial() == identity.Serial(cert) {
+			return fmt.Sprintf("not renewed: %s %s: revoked by %s: %s", who.Role, who.Name, r.GetUser(), cmp.Or(r.GetReason(), "no reason given")), nil
+		}
+	}
+	if err := authority.Renew(folder); err != nil {
+		return "", err
+	}
+	if cert, err = identity.FolderCertificate(folder); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("renewed: %s %s, valid until %s", who.Role, who.Name, cert.NotAfter.Format(time.RFC3339)), nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -84,7 +85,7 @@ func newTLSCommand() *cobra.Command {
 Every process of a cluster has a folder with its certificate, issued by the
 cluster's own authority. The certificate says what the process is: a replica, an
 agent, a user, an operator or a gateway. Every port requires one.`,
-	}, newTLSInitCommand(), newTLSIssueCommand(), newTLSRevokeCommand(), newTLSVaultKeyCommand(), &cobra.Command{
+	}, newTLSInitCommand(), newTLSIssueCommand(), newTLSRenewCommand(), newTLSRevokeCommand(), newTLSVaultKeyCommand(), &cobra.Command{
 		Use:     "show FOLDER",
 		Short:   "Show the identity and expiry of a credentials folder",
 		Example: `  weir tls show certs/agent-n1`,
@@ -93,7 +94,12 @@ agent, a user, an operator or a gateway. Every port requires one.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s, valid until %s\n", credentials.Identity(), credentials.Expires().Format(time.RFC3339))
+			cert, err := identity.FolderCertificate(args[0])
+			if err != nil {
+				return err
+			}
+			due := when(identity.RenewalDue(cert, time.Now()), ": less than a third is left: see weir tls renew")
+			fmt.Fprintf(cmd.OutOrStdout(), "%s, valid until %s%s\n", credentials.Identity(), credentials.Expires().Format(time.RFC3339), due)
 			return nil
 		},
 	})
@@ -119,7 +125,7 @@ func newTLSInitCommand() *cobra.Command {
 				hosts []string
 			}{{identity.Replica, replicas, hosts}, {identity.Agent, agents, nil}, {identity.User, users, nil}, {identity.Operator, operators, nil}} {
 				for _, name := range list.names {
-					if err := issue(cmd, authority, dir, list.role, name, list.hosts, identity.DefaultValidity); err != nil {
+					if err := issue(cmd, authority, dir, list.role, name, list.hosts, staggered(identity.DefaultValidity)); err != nil {
 						return err
 					}
 				}
@@ -164,6 +170,9 @@ func newTLSIssueCommand() *cobra.Command {
 			if len(hosts) > 0 && (parsed == identity.User || parsed == identity.Operator || parsed == identity.Gateway) {
 				return &exitError{exitUsage, fmt.Errorf("--hosts: the role %s does not listen on a port", parsed)}
 			}
+			if !cmd.Flags().Changed("validity") {
+				validity = staggered(validity)
+			}
 			return issue(cmd, authority, dir, parsed, name, hosts, validity)
 		},
 	}
@@ -172,7 +181,7 @@ func newTLSIssueCommand() *cobra.Command {
 	flags.StringVar(&role, "role", "", "replica, agent, user, operator or gateway")
 	flags.StringVar(&name, "name", "", "name of the replica, node or user")
 	flags.StringSliceVar(&hosts, "hosts", []string{"localhost", "127.0.0.1"}, "DNS names and addresses in the certificate, for clients that verify them, such as curl: those of the replica, or of the agent's machine if the agent serves metrics")
-	flags.DurationVar(&validity, "validity", identity.DefaultValidity, "how long the certificate is valid")
+	flags.DurationVar(&validity, "validity", identity.DefaultValidity, "how long the certificate is valid; without this flag up to 5% more or less, so that those of a cluster do not expire at once")
 	return cmd
 }
 
@@ -208,6 +217,11 @@ their secrets without it.`,
 	return cmd
 }
 
+// staggered returns a validity that differs from another by up to a twentieth.
+func staggered(validity time.Duration) time.Duration {
+	return validity - validity/20 + rand.N(validity/10)
+}
+
 // issue writes the credentials folder of one process, dir/role-name.
 func issue(cmd *cobra.Command, authority *identity.Authority, dir string, role identity.Role, name string, hosts []string, validity time.Duration) error {
 	folder := filepath.Join(dir, fmt.Sprintf("%s-%s", role, name))
@@ -233,14 +247,24 @@ func (p protection) keepFresh(period time.Duration, log *slog.Logger) (stop func
 	r := renewal{credentials: mutual.Credentials, dir: p.dir, log: log}
 	var running sync.WaitGroup
 	running.Go(func() {
-		defer signal.Stop(hangups)
-		looks, reviews := time.NewTicker(period), time.NewTicker(reviewEvery)
-		defer looks.Stop()
+		reviews := time.NewTicker(reviewEvery)
 		defer reviews.Stop()
 		for {
 			select {
 			case <-reviews.C:
 				r.review()
+			case <-over:
+				return
+			}
+		}
+	})
+	// Beside the reviews, which must not wait for a slow disk.
+	running.Go(func() {
+		defer signal.Stop(hangups)
+		looks := time.NewTicker(period)
+		defer looks.Stop()
+		for {
+			select {
 			case <-over:
 				return
 			case <-hangups:
@@ -298,6 +322,13 @@ func (p protection) heed(view func(func(*state.State))) {
 		}
 		return fmt.Errorf("by %s at %s: %s", found.GetUser(), found.GetTime().AsTime().Format(time.RFC3339), cmp.Or(found.GetReason(), "no reason given"))
 	})
+}
+
+// heedMembers makes `accepts` decide which replicas are members.
+func (p protection) heedMembers(accepts func(replica string) error) {
+	if mutual, ok := p.security.(wire.Mutual); ok {
+		mutual.Credentials.HeedMembers(accepts)
+	}
 }
 
 // renewal reloads credentials.

@@ -26,6 +26,7 @@ import (
 	"weir/cluster/identity"
 	"weir/cluster/storage"
 	"weir/cluster/wire"
+	"weir/messages/apipb/apipbconnect"
 	"weir/raftstore"
 	"weir/raftstore/events"
 	"weir/scheduling"
@@ -242,6 +243,7 @@ func (s *server) open(ctx context.Context) error {
 	}
 	s.undo = append(s.undo, s.store.Close)
 	s.protection.heed(s.store.View)
+	s.protection.heedMembers(s.store.Accepts)
 	// The membership uses the store, so it ends first.
 	return s.membership.follow()
 }
@@ -346,7 +348,8 @@ func (s *server) serve(context.Context) error {
 		return err
 	}
 	routes.Handle(s.replica.Handler())
-	server := &http.Server{Handler: routes, ReadHeaderTimeout: 10 * time.Second}
+	open := wire.ForMembers(routes, s.protection.security, apipbconnect.ClusterServiceJoinProcedure)
+	server := &http.Server{Handler: open, ReadHeaderTimeout: 10 * time.Second}
 	s.mux.ConfigureServer(server)
 	go func() {
 		if err := server.Serve(s.mux.HTTP()); !errors.Is(err, http.ErrServerClosed) {

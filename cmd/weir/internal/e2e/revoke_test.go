@@ -2,19 +2,25 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"weir/cluster/identity"
+	"weir/cluster/wire"
 	"weir/messages/apipb"
 )
 
-// TestRevocation takes certificates away from a user with an open stream and from an agent with a
+// TestRevocation (T6) takes certificates away from a user with an open stream and from an agent with a
 // job: both are cut off at every replica, and stay so when the leader is killed. New certificates of
-// the same names are accepted, and so are the old ones once the revocation is lifted.
+// the same names are accepted, and so are the old ones once the revocation is lifted. What is revoked is
+// not renewed.
 func TestRevocation(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, here, "n1", "n2")
@@ -92,6 +98,18 @@ func TestRevocation(t *testing.T) {
 		t.Errorf("the operator's own certificate: %v", refused)
 	}
 
+	if printed, code := weir(t, "tls", "issue", "--dir", c.certs(), "--role", "user", "--name", "bob", "--validity", "1ns"); code != 0 {
+		t.Fatalf("tls issue: exit code %d\n%s", code, printed)
+	}
+	c.cli(t, "tls", "revoke", "--role", "user", "--name", "bob", "--reason", "left")
+	if said := c.cli(t, "tls", "renew", "--dir", c.certs(), c.certs("user-bob")); !strings.Contains(said, "not renewed: user bob: revoked by admin: left") {
+		t.Errorf("a new certificate instead of a revoked one: %q", said)
+	}
+	c.cli(t, "tls", "revoke", "--role", "user", "--name", "bob", "--lift")
+	if said := c.cli(t, "tls", "renew", "--dir", c.certs(), c.certs("user-bob")); !strings.Contains(said, "renewed: user bob, valid until") {
+		t.Errorf("after the revocation was lifted: %q", said)
+	}
+
 	c.cli(t, "tls", "revoke", "--role", "user", "--name", "ann", "--lift")
 	until(t, "ann is let in again", func() string {
 		status, data, err := post(live(c))
@@ -114,4 +132,129 @@ func live(c *cluster) string {
 		}
 	}
 	return ""
+}
+
+// TestRemovedReplicaOpensNoPort (T6) removes a replica whose certificate is valid for a year. The raft
+// connection that it has open is cut, and its certificate opens no raft, gossip or actor connection
+// at any replica, nor a call of the API. It learns that it was removed, even if it was down
+// meanwhile, and can be added again under its name, with the same certificate.
+func TestRemovedReplicaOpensNoPort(t *testing.T) {
+	c := newCluster(t, here)
+	operator := c.operator(t)
+	for _, name := range replicaNames {
+		c.process(name).says(t, "ready")
+	}
+	p := c.newReplica(t, "r4")
+	p.says(t, "waiting to be added: run weir cluster add r4")
+	thief := newThief(t, c.certs("replica-r4"))
+	for _, name := range replicaNames {
+		thief.isRefused(t, c.addresses[name])
+	}
+	c.add(t, operator, "r4")
+	c.role(t, operator, "r4", "voter")
+	p.says(t, "ready")
+	var open []net.Conn
+	for _, name := range replicaNames {
+		until(t, name+" lets r4 in", func() string {
+			ctx, cancel := context.WithTimeout(t.Context(), answerTime)
+			defer cancel()
+			conn, err := thief.dialer.DialRaft(ctx, c.addresses[name])
+			if err != nil {
+				return err.Error()
+			}
+			open = append(open, conn)
+			return ""
+		})
+	}
+
+	p.kill()
+	c.remove(t, operator, "r4")
+	began := time.Now()
+	for i, conn := range open {
+		if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("the connection with %s is not cut: %v", replicaNames[i], err)
+		}
+		_ = conn.Close()
+	}
+	t.Logf("the connections were cut %s after the removal", time.Since(began).Round(time.Millisecond))
+	for _, name := range replicaNames {
+		thief.isRefused(t, c.addresses[name])
+	}
+	again := c.restartNew("r4")
+	if code := again.exit(t); code != 12 {
+		t.Errorf("r4, which was down when it was removed, ended with exit code %d, want 12\n%s", code, again.printed())
+	}
+
+	if err := os.RemoveAll(c.data("r4")); err != nil {
+		t.Fatal(err)
+	}
+	p = c.restartNew("r4")
+	p.says(t, "waiting to be added: run weir cluster add r4")
+	c.add(t, operator, "r4")
+	c.role(t, operator, "r4", "voter")
+	p.says(t, "ready")
+}
+
+// thief has the credentials of a replica.
+type thief struct {
+	dialer *wire.Dialer
+	http   *http.Client
+}
+
+func newThief(t *testing.T, folder string) thief {
+	t.Helper()
+	credentials, err := identity.LoadCredentials(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dialer, err := wire.NewDialer(wire.Mutual{Credentials: credentials})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := dialer.HTTPClient(answerTime)
+	t.Cleanup(made.CloseIdleConnections)
+	return thief{dialer, made}
+}
+
+// isRefused waits for a clear answer of each protocol, which has to be no. On a busy machine a
+// handshake may take longer than a stranger may take, which is no answer.
+func (s thief) isRefused(t *testing.T, address string) {
+	t.Helper()
+	for protocol, dial := range map[string]func(context.Context, string) (net.Conn, error){"raft": s.dialer.DialRaft, "gossip": s.dialer.DialGossip} {
+		until(t, protocol+" is refused at "+address, func() string {
+			ctx, cancel := context.WithTimeout(t.Context(), answerTime)
+			defer cancel()
+			conn, err := dial(ctx, address)
+			switch {
+			case err == nil:
+				_ = conn.Close()
+				return "it is let in"
+			case !strings.Contains(err.Error(), "bad certificate"):
+				return err.Error()
+			}
+			return ""
+		})
+	}
+	for _, path := range []string{"/weir.remote.v1.Remote/Stream", "/weir.api.v1.ClusterService/Members", "/metrics"} {
+		until(t, path+" is refused at "+address, func() string {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.dialer.URL(address)+path, strings.NewReader("{}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Content-Type", "application/json")
+			answer, err := s.http.Do(request)
+			if err != nil {
+				return err.Error()
+			}
+			defer answer.Body.Close()
+			said, err := io.ReadAll(answer.Body)
+			if err != nil || answer.StatusCode != http.StatusForbidden || !strings.Contains(string(said), "not a member") {
+				return fmt.Sprintf("%s: %s, %v", answer.Status, said, err)
+			}
+			return ""
+		})
+	}
 }
