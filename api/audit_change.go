@@ -53,6 +53,12 @@ func changesBy(st *state.State, asked any) (parts []string) {
 		return []string{fmt.Sprintf("default tree %s -> %s", st.DefaultTree(), m.GetTree())}
 	case *apipb.EditGroupRequest:
 		return []string{groupText(m)}
+	case *apipb.EditAccountsRequest:
+		return []string{accountsText(m)}
+	case *apipb.EditNodeGrantRequest:
+		return []string{nodeGrantText(m)}
+	case *apipb.EditStoreRequest:
+		return []string{storeText(m)}
 	case *apipb.RevokeRequest:
 		what := cmp.Or(put("serial ", m.GetSerial()), m.GetRole()+" "+m.GetName())
 		if m.GetLift() {
@@ -91,6 +97,55 @@ func groupText(m *apipb.EditGroupRequest) string {
 		text += " - " + strings.Join(m.GetRemove(), ", ")
 	}
 	return text
+}
+
+// accountsText says how a subject's accounts change: "accounts of user:ann + ann, group ads".
+func accountsText(m *apipb.EditAccountsRequest) string {
+	given := slices.Clone(m.GetAccounts())
+	for _, name := range m.GetGroups() {
+		given = append(given, "group "+name)
+	}
+	if m.GetIsolationNone() {
+		given = append(given, "isolation none")
+	}
+	text := "accounts of " + m.GetSubject()
+	switch {
+	case !m.GetDisallow():
+		return text + " + " + strings.Join(given, ", ")
+	case len(given) > 0:
+		return text + " - " + strings.Join(given, ", ")
+	default:
+		return text + " removed"
+	}
+}
+
+// nodeGrantText says what nodes may claim from now on: "nodes gpu-*: tags gpu, cpu 128 at most".
+func nodeGrantText(m *apipb.EditNodeGrantRequest) string {
+	g := m.GetGrant()
+	if m.GetDisallow() {
+		return "grant of nodes " + g.GetPattern() + " removed"
+	}
+	text := "nodes " + g.GetPattern() + ": tags " + cmp.Or(strings.Join(g.GetTags(), ", "), "none")
+	for _, name := range slices.Sorted(maps.Keys(g.GetMax())) {
+		text += fmt.Sprintf(", %s %v at most", name, g.GetMax()[name])
+	}
+	if m.GetForce() {
+		text += ", by force"
+	}
+	return text
+}
+
+// storeText says how an object store changes, without its secret.
+func storeText(m *apipb.EditStoreRequest) string {
+	o := m.GetStore()
+	if m.GetDelete() {
+		return "store " + o.GetName() + " removed"
+	}
+	text := "store " + o.GetName() + put(" at ", o.GetEndpoint()) + put(", access key ", o.GetAccessKey())
+	if m.GetSecretKey() != "" {
+		text += ", a secret key"
+	}
+	return text + put(", prefixes ", strings.Join(o.GetPrefixes(), " ")) + put(", pools ", strings.Join(o.GetPools(), " "))
 }
 
 // editText says what an edit of a tree changes.
