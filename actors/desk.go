@@ -227,7 +227,7 @@ func following[M proto.Message](all []M, key func(M) string, after string, limit
 	}
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		size := proto.Size(keys[k])
-		if size > limit && !(one && len(some) == 0) {
+		if size > limit && (!one || len(some) > 0) {
 			return some, 0, after
 		}
 		some, limit, after = append(some, keys[k]), limit-size, k
