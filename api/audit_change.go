@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/messages/apipb"
@@ -17,40 +18,72 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// maxChange bounds what a line of the audit log says about a change, in bytes.
-const maxChange = 900
+const (
+	// maxChange bounds what a line of the audit log says about a change, in bytes.
+	maxChange = 900
+	// mostTold bounds the edits of a tree that a line tells.
+	mostTold = 20
+)
 
 // changeOf says what a request changes, with the values before it; empty if the method and the object
-// of the line say it already. Long texts are cut; they end in a checksum of the whole, so that
-// different changes have different texts.
+// of the line say it already. Long texts are cut; they end in a checksum of the request, so that
+// different changes have different texts. Anyone may ask for large changes: little is done for it, and
+// nothing but a look at the tree while the state waits.
 func (s *server) changeOf(asked any) string {
-	var parts []string
-	s.cfg.Store.View(func(st *state.State) { parts = changesBy(st, asked) })
+	m, ok := asked.(proto.Message)
+	if !ok {
+		return ""
+	}
+	var t treeIn
+	var former scheduling.TreeName
+	s.cfg.Store.View(func(st *state.State) {
+		former = st.DefaultTree()
+		if m, names := asked.(interface{ GetTree() string }); names {
+			t, _ = findTree(st, "", m.GetTree())
+		}
+	})
+	parts, whole := changesBy(t, former, asked)
 	text := strings.Join(parts, "; ")
-	if len(text) <= maxChange {
+	if whole && len(text) <= maxChange {
 		return text
 	}
+	bytes, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		return ""
+	}
 	sum := fnv.New64a()
-	_, _ = sum.Write([]byte(text))
-	return fmt.Sprintf("%s… (%d bytes, checksum %016x)", strings.ToValidUTF8(text[:maxChange], ""), len(text), sum.Sum64())
+	_, _ = sum.Write(bytes)
+	return fmt.Sprintf("%s… (a request of %d bytes, checksum %016x)", strings.ToValidUTF8(text[:min(len(text), maxChange)], ""), len(bytes), sum.Sum64())
 }
 
-func changesBy(st *state.State, asked any) (parts []string) {
-	switch m := asked.(type) {
-	case *apipb.EditTreeRequest:
-		t, _ := findTree(st, "", m.GetTree())
-		for _, edit := range m.GetEdits() {
-			parts = append(parts, editText(t, edit)...)
+// changesBy returns what a request changes, given the tree that it names, and whether that is all.
+func changesBy(t treeIn, former scheduling.TreeName, asked any) (parts []string, whole bool) {
+	if m, edits := asked.(*apipb.EditTreeRequest); edits {
+		size := 0
+		for i, edit := range m.GetEdits() {
+			if i == mostTold || size > maxChange {
+				return parts, false
+			}
+			for _, part := range editText(t, edit) {
+				parts, size = append(parts, part), size+len(part)
+			}
 		}
+		return parts, true
+	}
+	return otherChanges(t, former, asked), true
+}
+
+// otherChanges returns what a request that does not edit a tree changes.
+func otherChanges(t treeIn, former scheduling.TreeName, asked any) (parts []string) {
+	switch m := asked.(type) {
 	case *apipb.CreateTreeRequest:
 		return append([]string{"created tree " + m.GetTree()}, settings(treeIn{}, "", m.GetOptions(), nil)...)
 	case *apipb.SetTreeRequest:
-		t, _ := findTree(st, "", m.GetTree())
 		return settings(t, scheduling.RootPool, m.GetOptions(), t.record.GetOptions())
 	case *apipb.RemoveTreeRequest:
 		return []string{"removed tree " + m.GetTree()}
 	case *apipb.SetDefaultTreeRequest:
-		return []string{fmt.Sprintf("default tree %s -> %s", st.DefaultTree(), m.GetTree())}
+		return []string{fmt.Sprintf("default tree %s -> %s", former, m.GetTree())}
 	case *apipb.EditGroupRequest:
 		return []string{groupText(m)}
 	case *apipb.EditAccountsRequest:
@@ -145,7 +178,7 @@ func storeText(m *apipb.EditStoreRequest) string {
 	if m.GetSecretKey() != "" {
 		text += ", a secret key"
 	}
-	return text + put(", prefixes ", strings.Join(o.GetPrefixes(), " ")) + put(", pools ", strings.Join(o.GetPools(), " "))
+	return text + put(", prefixes ", strings.Join(o.GetPrefixes(), " ")) + put(", tree ", o.GetTree()) + put(", pools ", strings.Join(o.GetPools(), " "))
 }
 
 // editText says what an edit of a tree changes.
@@ -217,16 +250,8 @@ func rightsText(pools pooltree.Tree, pool scheduling.PoolName, rights map[access
 			after = subjectTexts(access.Initial().Subjects(right))
 		}
 		before := subjectTexts(pools.Rights(pool).Subjects(right))
-		for _, subject := range after {
-			if !slices.Contains(before, subject) {
-				given[subject] = append(given[subject], string(right))
-			}
-		}
-		for _, subject := range before {
-			if !slices.Contains(after, subject) {
-				taken[subject] = append(taken[subject], string(right))
-			}
-		}
+		eachLacking(after, before, func(subject string) { given[subject] = append(given[subject], string(right)) })
+		eachLacking(before, after, func(subject string) { taken[subject] = append(taken[subject], string(right)) })
 	}
 	for _, subject := range slices.Sorted(maps.Keys(given)) {
 		parts = append(parts, subject+"="+strings.Join(given[subject], ",")+on)
@@ -235,6 +260,19 @@ func rightsText(pools pooltree.Tree, pool scheduling.PoolName, rights map[access
 		parts = append(parts, "no more "+subject+"="+strings.Join(taken[subject], ",")+on)
 	}
 	return parts
+}
+
+// eachLacking calls a function for each text of a list that others does not have.
+func eachLacking(list, others []string, each func(string)) {
+	known := make(map[string]bool, len(others))
+	for _, text := range others {
+		known[text] = true
+	}
+	for _, text := range list {
+		if !known[text] {
+			each(text)
+		}
+	}
 }
 
 // subjectTexts returns subjects out of a list of options, or of rights.

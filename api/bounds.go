@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -47,7 +48,13 @@ func (b bounds) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			return nil, err
 		}
 		restIfSlow(ctx, req.Spec().Procedure)
-		if answer, err = next(ctx, req); err != nil {
+		answer, err = next(ctx, req)
+		switch {
+		case err == nil:
+		case errors.Is(err, context.Canceled) && b.server.closing.Err() != nil:
+			// The handler was not called any more.
+			return nil, b.server.unavailable(strings.TrimPrefix(req.Spec().Procedure, servicePrefix), err)
+		default:
 			return nil, err
 		}
 		b.server.hint(answer.Header().Set)

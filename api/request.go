@@ -5,7 +5,9 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"strings"
 	"time"
@@ -92,7 +94,10 @@ func (q *receipt) leave() {
 
 // message returns the body of a request without its packing.
 func (q *receipt) message(r *http.Request) ([]byte, *connect.Error) {
-	kind := r.Header.Get("Content-Type")
+	kind, err := canonicalType(r.Header)
+	if err != nil {
+		return nil, invalid("%s: %v", q.name, err)
+	}
 	packing, framed := "Content-Encoding", true
 	switch {
 	case strings.HasPrefix(kind, "application/grpc"):
@@ -131,6 +136,21 @@ func (q *receipt) message(r *http.Request) ([]byte, *connect.Error) {
 		}
 	}
 	return data, q.measure(kind, r.URL.Path, data[head:])
+}
+
+// canonicalType returns the media type of a request in small letters and without parameters, and writes
+// it back, so that the protocols read what has been looked at.
+func canonicalType(h http.Header) (string, error) {
+	given := h.Get("Content-Type")
+	if given == "" {
+		return "", nil
+	}
+	kind, _, err := mime.ParseMediaType(given)
+	if err != nil {
+		return "", fmt.Errorf("content type %.60q: %w", given, err)
+	}
+	h.Set("Content-Type", kind)
+	return kind, nil
 }
 
 // oneFrame checks that a request has no more than one message, and that of a legal length. The

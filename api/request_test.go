@@ -72,6 +72,9 @@ func TestRequestsAreBounded(t *testing.T) {
 	}{
 		"many values":               {start, "application/json", zeroes(200_000), [2]string{}, "Start: the request has 200004 " + values},
 		"packed values":             {start, "application/json", bomb, [2]string{"Content-Encoding", "gzip"}, values},
+		"in capital letters":        {start, "Application/JSON; Charset=UTF-8", zeroes(200_000), [2]string{}, "Start: the request has 200004 " + values},
+		"gRPC in capital letters":   {start, "Application/gRPC-Web+JSON", frame(1, bomb), [2]string{"Grpc-Encoding", "gzip"}, values},
+		"no media type":             {start, "application/json; =", zeroes(1), [2]string{}, "Start: content type"},
 		"packed bytes":              {start, "application/json", huge, [2]string{"Content-Encoding", "gzip"}, spec + " once it is unpacked, the limit of this call (2 MiB)"},
 		"many messages":             {start, "application/proto", string(encoded), [2]string{}, values},
 		"packed messages":           {start, "application/proto", zipped(t, string(encoded)), [2]string{"Content-Encoding", "gzip"}, values},

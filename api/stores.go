@@ -23,7 +23,7 @@ func (s whoAndWhat) Stores(ctx context.Context, _ *connect.Request[apipb.StoresR
 		out.Stores = mapped(state.StoresIn(st).All(), func(o *statepb.Store) *apipb.NamedStore {
 			return &apipb.NamedStore{
 				Name: o.GetName(), Endpoint: o.GetEndpoint(), Region: o.GetRegion(), AccessKey: o.GetAccessKey(),
-				Prefixes: o.GetPrefixes(), Pools: o.GetPools(), ModifiedTime: o.GetModifiedTime(),
+				Prefixes: o.GetPrefixes(), Pools: o.GetPools(), Tree: o.GetTree(), ModifiedTime: o.GetModifiedTime(),
 			}
 		})
 		return nil
@@ -38,7 +38,7 @@ const maxKeyBytes = 512
 func (s whoAndWhat) EditStore(ctx context.Context, req *connect.Request[apipb.EditStoreRequest]) (*connect.Response[apipb.EditStoreResponse], error) {
 	const what = "edit store"
 	m, given := req.Msg, req.Msg.GetStore()
-	store := &statepb.Store{Name: given.GetName(), Endpoint: given.GetEndpoint(), Region: given.GetRegion(), AccessKey: given.GetAccessKey(), Pools: given.GetPools()}
+	store := &statepb.Store{Name: given.GetName(), Endpoint: given.GetEndpoint(), Region: given.GetRegion(), AccessKey: given.GetAccessKey(), Pools: given.GetPools(), Tree: given.GetTree()}
 	if endpoint, err := url.Parse(given.GetEndpoint()); given.GetEndpoint() != "" &&
 		(err != nil || endpoint.Host == "" || endpoint.Scheme != "http" && endpoint.Scheme != "https" || endpoint.User != nil || strings.Trim(endpoint.Path, "/") != "") {
 		return nil, invalid("%s: endpoint: write http://HOST:PORT or https://HOST:PORT, without a path or a user", what)

@@ -151,7 +151,7 @@ func TestStores(t *testing.T) {
 		storeBody("t", "hunter2"):                                      `prefix \"s3://ads\" belongs to store \"s\"`,
 		storeBody("t", ""):                                             "secret key are required",
 		`{"store": {"name": "t"}}`:                                     "there is none: create it (weir store add)",
-		`{"store": {"name": "s", "pools": ["none"]}}`:                  `no tree has a pool \"none\"`,
+		`{"store": {"name": "s", "pools": ["none"]}}`:                  `has no pool \"none\" that stays`,
 		`{"store": {"name": "s", "prefixes": ["/data"]}}`:              "write s3://BUCKET or s3://BUCKET/KEY",
 		storeBody("t", strings.Repeat("hunter2", 100)):                 "more than 512 bytes",
 	} {

@@ -29,6 +29,7 @@ var listers = map[string]lister{
 	"operation": operationNames(false), "task": taskNames, "user": userNames, "node": nodeNames("", (*apipb.Node).GetState), "pool": poolNames, "parent": poolNamesOfTree,
 	"tree": treeNames, "forget": profileKeys, "allow": grantNames, "revoke": grantNames, "remove-pool": poolNames, "remove-operation": operationNames(true),
 	"addresses": nil, "reason": nil, "filter": nil, "after": nil, "since": nil, "set": nil, "add-pool": nil, "add-operation": nil, "nodes": nil,
+	"object": nil, "as": nil, "tags": nil, "max-memory": nil, "access-key": nil, "endpoint": nil, "prefix": nil, "region": nil, "group": nil,
 }
 
 // complete sets the completions of cmd and of the verbs below it, by the names of arguments

@@ -33,7 +33,7 @@ and written with the credentials of the replicas. All of this needs operator cre
 	}, changesStore(f, true, &cobra.Command{
 		Use:     "add STORE",
 		Short:   "Create a store",
-		Long:    "Create a store. Without --pool, operations in all pools may use it.",
+		Long:    "Create a store. Without --pool, operations in all pools of its tree may use it.",
 		Example: `  weir store add ads --endpoint https://s3.example.com --access-key AK1 --secret-key-file key --prefix s3://ads --prefix s3://shared/ads --pool ads`,
 	}), changesStore(f, false, &cobra.Command{
 		Use:   "set STORE",
@@ -65,9 +65,10 @@ func changesStore(f *clientFlags, create bool, cmd *cobra.Command) *cobra.Comman
 	flags.StringVar(&file, "secret-key-file", "", "file with the secret key; - for standard input")
 	flags.StringSliceVar(&store.Prefixes, "prefix", nil, "objects that it is for: s3://BUCKET or s3://BUCKET/KEY, with all below; can be repeated")
 	flags.StringSliceVar(&store.Pools, "pool", nil, "pool whose operations may use it, with the pools below; can be repeated")
+	flags.StringVar(&store.Tree, "tree", "", "tree of the pools (default: the default tree; of a store that there is, its tree)")
 	checked(cmd, func([]string) error {
 		if !create {
-			if store.GetEndpoint() == "" && store.GetRegion() == "" && store.GetAccessKey() == "" && file == "" && len(store.GetPrefixes())+len(store.GetPools()) == 0 {
+			if store.GetEndpoint() == "" && store.GetRegion() == "" && store.GetAccessKey() == "" && file == "" && len(store.GetPrefixes())+len(store.GetPools()) == 0 && store.GetTree() == "" {
 				return errors.New("there is nothing to change: give a flag, such as --pool")
 			}
 			return nil
@@ -106,9 +107,9 @@ func readSecretKey(cmd *cobra.Command, file string) (string, error) {
 }
 
 func storesText(all *apipb.StoresResponse) string {
-	g := newGrid("store", "endpoint", "access key", "prefixes", "pools")
+	g := newGrid("store", "endpoint", "access key", "prefixes", "tree", "pools")
 	for _, o := range all.GetStores() {
-		g.row(o.GetName(), o.GetEndpoint(), o.GetAccessKey(), strings.Join(o.GetPrefixes(), ", "), strings.Join(o.GetPools(), ", "))
+		g.row(o.GetName(), o.GetEndpoint(), o.GetAccessKey(), strings.Join(o.GetPrefixes(), ", "), o.GetTree(), strings.Join(o.GetPools(), ", "))
 	}
 	return g.String()
 }

@@ -10254,8 +10254,10 @@ type NamedStore struct {
 	// s3://BUCKET or s3://BUCKET/KEY: the objects with this key, and those below it.
 	Prefixes []string `protobuf:"bytes,5,rep,name=prefixes,proto3" json:"prefixes,omitempty"`
 	// Operations in these pools, and in pools below them, may use it.
-	Pools         []string               `protobuf:"bytes,6,rep,name=pools,proto3" json:"pools,omitempty"`
-	ModifiedTime  *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=modified_time,json=modifiedTime,proto3" json:"modified_time,omitempty"`
+	Pools        []string               `protobuf:"bytes,6,rep,name=pools,proto3" json:"pools,omitempty"`
+	ModifiedTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=modified_time,json=modifiedTime,proto3" json:"modified_time,omitempty"`
+	// The tree of the pools; empty: the default tree.
+	Tree          string `protobuf:"bytes,8,opt,name=tree,proto3" json:"tree,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -10337,6 +10339,13 @@ func (x *NamedStore) GetModifiedTime() *timestamppb.Timestamp {
 		return x.ModifiedTime
 	}
 	return nil
+}
+
+func (x *NamedStore) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
 }
 
 type EditStoreRequest struct {
@@ -12527,7 +12536,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\amembers\x18\x03 \x03(\v2\x13.weir.api.v1.MemberR\amembers\"\x0f\n" +
 	"\rStoresRequest\"A\n" +
 	"\x0eStoresResponse\x12/\n" +
-	"\x06stores\x18\x01 \x03(\v2\x17.weir.api.v1.NamedStoreR\x06stores\"\xe6\x01\n" +
+	"\x06stores\x18\x01 \x03(\v2\x17.weir.api.v1.NamedStoreR\x06stores\"\xfa\x01\n" +
 	"\n" +
 	"NamedStore\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
@@ -12537,7 +12546,8 @@ const file_apipb_api_proto_rawDesc = "" +
 	"access_key\x18\x04 \x01(\tR\taccessKey\x12\x1a\n" +
 	"\bprefixes\x18\x05 \x03(\tR\bprefixes\x12\x14\n" +
 	"\x05pools\x18\x06 \x03(\tR\x05pools\x12?\n" +
-	"\rmodified_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\"\x90\x01\n" +
+	"\rmodified_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\x12\x12\n" +
+	"\x04tree\x18\b \x01(\tR\x04tree\"\x90\x01\n" +
 	"\x10EditStoreRequest\x12-\n" +
 	"\x05store\x18\x01 \x01(\v2\x17.weir.api.v1.NamedStoreR\x05store\x12\x1d\n" +
 	"\n" +

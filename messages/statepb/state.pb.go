@@ -6098,10 +6098,11 @@ type Store struct {
 	Sealed []byte `protobuf:"bytes,5,opt,name=sealed,proto3" json:"sealed,omitempty"`
 	// s3://BUCKET or s3://BUCKET/KEY: the objects with this key, and those below it.
 	Prefixes []string `protobuf:"bytes,6,rep,name=prefixes,proto3" json:"prefixes,omitempty"`
-	// Pools of any tree: operations in these, and in pools below them, may use the store.
+	// Pools of the tree: operations in these, and in pools below them, may use the store.
 	Pools         []string               `protobuf:"bytes,7,rep,name=pools,proto3" json:"pools,omitempty"`
 	User          string                 `protobuf:"bytes,8,opt,name=user,proto3" json:"user,omitempty"`
 	ModifiedTime  *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=modified_time,json=modifiedTime,proto3" json:"modified_time,omitempty"`
+	Tree          string                 `protobuf:"bytes,10,opt,name=tree,proto3" json:"tree,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6197,6 +6198,13 @@ func (x *Store) GetModifiedTime() *timestamppb.Timestamp {
 		return x.ModifiedTime
 	}
 	return nil
+}
+
+func (x *Store) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
 }
 
 // Revocation is certificates that are no longer accepted: one by its serial number, or all of a
@@ -7286,7 +7294,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"node_grant\x18\x0f \x01(\v2\x18.weir.state.v1.NodeGrantH\x00R\tnodeGrant\x12,\n" +
 	"\x05store\x18\x10 \x01(\v2\x14.weir.state.v1.StoreH\x00R\x05storeB\b\n" +
-	"\x06record\"\x8d\x02\n" +
+	"\x06record\"\xa1\x02\n" +
 	"\x05Store\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bendpoint\x18\x02 \x01(\tR\bendpoint\x12\x16\n" +
@@ -7297,7 +7305,9 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\bprefixes\x18\x06 \x03(\tR\bprefixes\x12\x14\n" +
 	"\x05pools\x18\a \x03(\tR\x05pools\x12\x12\n" +
 	"\x04user\x18\b \x01(\tR\x04user\x12?\n" +
-	"\rmodified_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\"\xe9\x01\n" +
+	"\rmodified_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\x12\x12\n" +
+	"\x04tree\x18\n" +
+	" \x01(\tR\x04tree\"\xe9\x01\n" +
 	"\n" +
 	"Revocation\x12\x16\n" +
 	"\x06serial\x18\x01 \x01(\tR\x06serial\x12\x12\n" +

@@ -43,6 +43,9 @@ func (c treeChange) editTree(m *commandpb.EditTree) *refusal {
 	if refused := RightsIn(c.State).checkRights(what, pools); refused != nil {
 		return refused
 	}
+	if refused := c.checkPoolsOfStores(what, name, &pools); refused != nil {
+		return refused
+	}
 	if filter := pools.Settings().NodesFilter; filter.String() != t.pools.Settings().NodesFilter.String() {
 		if refused := c.checkFilter(name, filter); refused != nil {
 			return refused

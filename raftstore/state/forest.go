@@ -75,6 +75,9 @@ func (c treeChange) removeTree(m *commandpb.RemoveTree) *refusal {
 			return refuse(CodeTreeInUse, "%s: node %q in it runs %d jobs: wait for them or abort them", what, id, len(n.allocations))
 		}
 	}
+	if refused := c.checkPoolsOfStores(what, name, nil); refused != nil {
+		return refused
+	}
 	delete(c.trees, name)
 	c.sortNodes()
 	c.emit(TreeChanged{Tree: name, Removed: true})

@@ -94,8 +94,10 @@ func (o *operation) trimEvents(l *statepb.Limits) {
 	o.record.Events = events
 }
 
-// over reports whether bytes exceed a bound in bytes that applies.
-func over(l *statepb.Limits, bytes, limit int64) bool { return bytes > limit && l.GetByBytes() }
+// over reports whether bytes exceed a bound in bytes that applies; 0 is none.
+func over(l *statepb.Limits, bytes, limit int64) bool {
+	return bytes > limit && limit > 0 && l.GetByBytes()
+}
 
 // trimEvents limits the length of a list of events. It keeps the first half and the latest events.
 // Between them it puts an event with the number of events left out.

@@ -67,7 +67,7 @@ func WithGrants(l *statepb.Limits) *statepb.Limits {
 
 // WithBytes returns limits with the bounds in bytes, as the leader of a term sets them.
 func WithBytes(l *statepb.Limits) *statepb.Limits {
-	bounded := &statepb.Limits{ByBytes: true}
+	bounded := &statepb.Limits{ByBytes: true, PoolBytesPerTree: defaultTreeBytes, PoolBytes: defaultForestBytes, MemoryProfileBytes: defaultProfileBytes}
 	proto.Merge(bounded, l)
 	return bounded
 }
@@ -88,12 +88,12 @@ func cutText(l *statepb.Limits, text string, limit int) string {
 	return bounds.Cut(text, limit)
 }
 
-// completeLimits replaces each limit that is 0 by its default.
+// completeLimits replaces each limit that is 0 by its default. Those in bytes of pools and memory
+// profiles do not hold while they are 0, as in logs that are older than they are.
 func completeLimits(l *statepb.Limits) (*statepb.Limits, *refusal) {
 	d := DefaultLimits()
 	if d.ByBytes = l.GetByBytes(); d.GetByBytes() {
 		d.OperationBytesPerUser, d.OperationBytesPerPool, d.OperationBytes = defaultUserBytes, defaultPoolBytes, defaultBytes
-		d.PoolBytesPerTree, d.PoolBytes, d.MemoryProfileBytes = defaultTreeBytes, defaultForestBytes, defaultProfileBytes
 	}
 	// Without the limit, accounts need no grant, as in logs of old.
 	d.ByGrant = l.GetByGrant()

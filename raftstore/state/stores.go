@@ -50,7 +50,7 @@ func (c accessChange) editStore(m *commandpb.EditStore) *refusal {
 		Name: name, Endpoint: cmp.Or(given.GetEndpoint(), known.GetEndpoint()), Region: cmp.Or(given.GetRegion(), known.GetRegion()),
 		AccessKey: cmp.Or(given.GetAccessKey(), known.GetAccessKey()), Sealed: orOld(given.GetSealed(), known.GetSealed()),
 		Prefixes: orOld(given.GetPrefixes(), known.GetPrefixes()), Pools: orOld(given.GetPools(), known.GetPools()),
-		User: m.GetUser(), ModifiedTime: c.timestamp(),
+		User: m.GetUser(), ModifiedTime: c.timestamp(), Tree: cmp.Or(given.GetTree(), known.GetTree(), string(c.defaultTree)),
 	}
 	if refused := c.checkStore(what, next); refused != nil {
 		return refused
@@ -78,13 +78,11 @@ func (c accessChange) checkStore(what string, o *statepb.Store) *refusal {
 		b.when(strings.HasSuffix(prefix, "/"), "prefix %q: leave out the slash at its end", prefix)
 		b.when(slices.Contains(o.GetPrefixes()[:i], prefix), "prefix %q is listed twice", prefix)
 	}
+	t := c.trees[scheduling.TreeName(o.GetTree())]
+	b.when(t == nil, "there is no tree %q", o.GetTree())
 	for i, pool := range o.GetPools() {
 		b.when(slices.Contains(o.GetPools()[:i], pool), "pool %q is listed twice", pool)
-		known := pool == string(scheduling.RootPool)
-		for _, t := range c.trees {
-			known = known || t.pools.Has(scheduling.PoolName(pool))
-		}
-		b.when(!known, "no tree has a pool %q", pool)
+		b.when(t != nil && !hasPool(t.pools, pool), "tree %q has no pool %q that stays", o.GetTree(), pool)
 	}
 	if b.err != nil {
 		return refuse(CodeInvalidStore, "%s: %v", what, b.err)
@@ -93,6 +91,28 @@ func (c accessChange) checkStore(what string, o *statepb.Store) *refusal {
 		for _, prefix := range o.GetPrefixes() {
 			if other.GetName() != o.GetName() && slices.Contains(other.GetPrefixes(), prefix) {
 				return refuse(CodeStoreExists, "%s: prefix %q belongs to store %q", what, prefix, other.GetName())
+			}
+		}
+	}
+	return nil
+}
+
+// hasPool reports whether a tree has a pool that only an edit removes.
+func hasPool(pools pooltree.Tree, name string) bool {
+	pool, found := pools.Pool(scheduling.PoolName(name))
+	return name == string(scheduling.RootPool) || found && pool.Ephemeral == ""
+}
+
+// checkPoolsOfStores refuses pools of a tree without those that stores name: whoever made a pool of
+// such a name later would have the credentials. nil: the tree is removed.
+func (c treeChange) checkPoolsOfStores(what string, tree scheduling.TreeName, pools *pooltree.Tree) *refusal {
+	for _, store := range StoresIn(c.State).All() {
+		if store.GetTree() != string(tree) {
+			continue
+		}
+		for _, pool := range store.GetPools() {
+			if pools == nil || !hasPool(*pools, pool) {
+				return refuse(CodePoolInUse, "%s: store %q is for pool %q of tree %q: change or remove it first (weir store set %s --pool ...)", what, store.GetName(), pool, tree, store.GetName())
 			}
 		}
 	}
@@ -152,7 +172,7 @@ func (s Stores) For(op *statepb.Operation, path string) (*statepb.Store, error) 
 	}
 	for _, in := range op.GetTrees() {
 		if t := s.trees[scheduling.TreeName(in.GetTree())]; t != nil {
-			if err := mayReach(store, t.pools, scheduling.PoolName(in.GetPool()), path); err != nil {
+			if err := mayReach(store, in.GetTree(), t.pools, scheduling.PoolName(in.GetPool()), path); err != nil {
 				return nil, err
 			}
 		}
@@ -160,19 +180,19 @@ func (s Stores) For(op *statepb.Operation, path string) (*statepb.Store, error) 
 	return store, nil
 }
 
-// mayReach returns an error unless a pool, or one above it, is one of the store's.
-func mayReach(store *statepb.Store, pools pooltree.Tree, pool scheduling.PoolName, path string) error {
+// mayReach returns an error unless a pool of a tree, or one above it, is one of the store's.
+func mayReach(store *statepb.Store, tree string, pools pooltree.Tree, pool scheduling.PoolName, path string) error {
 	above, err := pools.Path(pool)
 	if err != nil {
 		return err
 	}
 	for _, name := range above {
-		if slices.Contains(store.GetPools(), string(name)) {
+		if tree == store.GetTree() && slices.Contains(store.GetPools(), string(name)) {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is in store %q, which operations in pool %q may not use: it is for pools %s (weir store set %s --pool ...)",
-		path, store.GetName(), pool, strings.Join(store.GetPools(), ", "), store.GetName())
+	return fmt.Errorf("%q is in store %q, which operations in pool %q of tree %q may not use: it is for pools %s of tree %q (weir store set %s --pool ...)",
+		path, store.GetName(), pool, tree, strings.Join(store.GetPools(), ", "), store.GetTree(), store.GetName())
 }
 
 // checkStores refuses an operation with input or output in a store that it may not use from its
@@ -185,7 +205,7 @@ func (c treeChange) checkStores(what string, spec *statepb.OperationSpec, places
 		store, err := StoresIn(c.State).Of(path)
 		for _, p := range places {
 			if store != nil && err == nil {
-				err = mayReach(store, p.pools, scheduling.PoolName(p.record.GetPool()), path)
+				err = mayReach(store, p.record.GetTree(), p.pools, scheduling.PoolName(p.record.GetPool()), path)
 			}
 		}
 		if err != nil {

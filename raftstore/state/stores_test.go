@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"google.golang.org/protobuf/proto"
 	"strings"
 	"testing"
 
@@ -92,7 +93,7 @@ func TestStoresOfOperations(t *testing.T) {
 					t.Errorf("%s in pool %q: %v, want allowed %t", test.path, test.pool, refused, test.allowed)
 				}
 			}
-			if got := start("said", "research", "s3://ads/x").GetMessage(); got != `start operation: "s3://ads/x" is in store "ads", which operations in pool "research" may not use: it is for pools ads (weir store set ads --pool ...)` {
+			if got := start("said", "research", "s3://ads/x").GetMessage(); got != `start operation: "s3://ads/x" is in store "ads", which operations in pool "research" of tree "default" may not use: it is for pools ads of tree "default" (weir store set ads --pool ...)` {
 				t.Errorf("refused with %q", got)
 			}
 			// It may move where the store is allowed, and nowhere else.
@@ -111,6 +112,38 @@ func TestStoresOfOperations(t *testing.T) {
 				t.Errorf("for an operation that lost it: %v, %v", store, err)
 			}
 		})
+	}
+}
+
+// TestPoolsOfStoresStay (T3): a pool that a store names is neither removed nor renamed, nor is its
+// tree removed; a pool of the same name in another tree has nothing of the store.
+func TestPoolsOfStoresStay(t *testing.T) {
+	j := storesJournal(t)
+	j.must(treeEdit("", map[string]any{"nodes_filter": "!gpu"}), &commandpb.CreateTree{Tree: "gpu", Options: optionsOf(map[string]any{"nodes_filter": "gpu"})},
+		&commandpb.EditTree{Tree: "gpu", Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Create{Create: &statepb.Pool{Name: "ads"}}}}})
+	elsewhere := storeOf("gpu", []string{"ads"}, "s3://gpu")
+	elsewhere.Store.Tree = "gpu"
+	j.must(elsewhere)
+	for name, cmd := range map[string]proto.Message{
+		"removed": &commandpb.EditTree{Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Remove{Remove: "ads-prod"}}, {Edit: &commandpb.TreeEdit_Remove{Remove: "ads"}}}},
+		"renamed": &commandpb.EditTree{Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Rename{Rename: &commandpb.RenamePool{From: "ads", To: "now"}}}}},
+		"tree":    &commandpb.RemoveTree{Tree: "gpu"},
+	} {
+		result, _ := j.apply(cmd)
+		if refused := result.GetRefusal(); refused.GetCode() != CodePoolInUse || !strings.Contains(refused.GetMessage(), "weir store set") {
+			t.Errorf("%s: %v, want it refused", name, refused)
+		}
+	}
+	for path, trees := range map[string][2]bool{"s3://ads/x": {true, false}, "s3://gpu/x": {false, true}} {
+		for i, tree := range []string{"default", "gpu"} {
+			spec := specOf(1)
+			spec.Pool, spec.PoolTrees = "ads", []string{tree}
+			spec.Tasks[0].Files = []*statepb.FileSpec{{Source: path, Path: "f"}}
+			result, _ := j.apply(&commandpb.StartOperation{OperationId: fmt.Sprint(path, i), User: "ann", Spec: spec})
+			if refused := result.GetRefusal(); (refused == nil) != trees[i] || refused != nil && refused.GetCode() != CodeStoreDenied {
+				t.Errorf("%s in tree %s: %v, want allowed %t", path, tree, refused, trees[i])
+			}
+		}
 	}
 }
 
@@ -137,7 +170,7 @@ func TestStoresThatAreRefused(t *testing.T) {
 		"too many prefixes":      {storeOf("x", []string{"ads"}, many...), "101 prefixes"},
 		"no pool":                {storeOf("x", nil, "s3://x"), "0 pools"},
 		"a pool twice":           {twice, `pool "ads" is listed twice`},
-		"a pool that is not":     {storeOf("x", []string{"none"}, "s3://x"), `no tree has a pool "none"`},
+		"a pool that is not":     {storeOf("x", []string{"none"}, "s3://x"), `tree "default" has no pool "none" that stays`},
 		"a path":                 {storeOf("x", []string{"ads"}, "/x"), `prefix "/x"`},
 		"all stores":             {storeOf("x", []string{"ads"}, "s3://"), `prefix "s3://"`},
 		"a pattern":              {storeOf("x", []string{"ads"}, "s3://x/*"), "without wildcards"},

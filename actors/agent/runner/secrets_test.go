@@ -23,11 +23,13 @@ func TestSecretsReachTheCommandAlone(t *testing.T) {
 		for backend, detect := range backends {
 			t.Run(isolation+" "+backend, func(t *testing.T) {
 				f := newFixture(t, detect, inFolder(t, disktest.Reachable(t)))
+				user := ""
 				if isolation == proxyproto.IsolationStrict {
 					needsRoot(t)
+					user = "nobody"
 				}
 				job, err := f.Start(t.Context(), runner.JobSpec{
-					ID: "job", Isolation: isolation, Lease: time.Minute, Secrets: secrets,
+					ID: "job", User: user, Isolation: isolation, Lease: time.Minute, Secrets: secrets,
 					Shell: `touch ran; while [ ! -e end ]; do sleep 0.05; done; printf '%s|%s|' "$WEIR_SECURE_VAULT_TOKEN" "${WEIR_SECURE_VAULT_EMPTY-none}"; ls /proc/self/fd | wc -l`,
 				})
 				if err != nil {

@@ -20,9 +20,9 @@ import (
 const burst = 10_000
 
 // heapLimit is what a replica's heap may come to meanwhile. The operations
-// themselves take some 50 MiB of it, the calls that are let in at once and the log
-// entries on their way the rest.
-const heapLimit = 768 << 20
+// themselves take some 50 MiB of it, the latest entries of the log 32 MiB, the calls that are let
+// in at once and the log entries on their way the rest; half of all is garbage.
+const heapLimit = 896 << 20
 
 // TestBurst submits far more at once than replicas let in. What they turn away comes
 // again, nothing that was acknowledged is lost, nothing is there twice, and memory

@@ -49,6 +49,21 @@ func (c *cluster) cli(t testing.TB, arguments ...string) (printed string) {
 	return printed
 }
 
+// health returns the answer of weir status. It asks again when no replica has answered in time, as
+// on a busy machine.
+func (c *cluster) health(t testing.TB) (printed string) {
+	t.Helper()
+	const unreachable = 3
+	until(t, "a replica answers", func() string {
+		var code int
+		if printed, code = c.verb(t, "status"); code == unreachable {
+			return printed
+		}
+		return ""
+	})
+	return printed
+}
+
 // instances are those that the command line shows, once they are as many as are wanted
 // by state.
 func (c *cluster) instances(t testing.TB, operation string, want map[string]int) []*apipb.Instance {

@@ -17,7 +17,7 @@ func TestNodeGrants(t *testing.T) {
 	n1, n2 := c.node("n1"), c.node("n2")
 	operation := c.start(t, one(small(8, "run", c.folder(t), "1h")))
 	c.runs(t, operation, 8)
-	if text := c.cli(t, "status"); !strings.Contains(text, "nodes register with any tags and resources") {
+	if text := c.health(t); !strings.Contains(text, "nodes register with any tags and resources") {
 		t.Errorf("the status without grants is\n%s", text)
 	}
 	printed, code := c.verb(t, "node", "allow", n1, "--tags", "ssd")
@@ -43,7 +43,7 @@ func TestNodeGrants(t *testing.T) {
 		}
 		return ""
 	})
-	if text := c.cli(t, "status"); !strings.Contains(text, n2) || !strings.Contains(text, "claim what no grant gives them") {
+	if text := c.health(t); !strings.Contains(text, n2) || !strings.Contains(text, "claim what no grant gives them") {
 		t.Errorf("the status is\n%s", text)
 	}
 	if text := c.cli(t, "events", "--since", "1h"); !strings.Contains(text, "node_refused") && !strings.Contains(text, "no grant of nodes matches its name") {
