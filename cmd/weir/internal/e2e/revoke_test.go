@@ -138,7 +138,7 @@ func TestAgentsLearnRevocations(t *testing.T) {
 	certificate := c.certs("replica-"+revoked, "tls.crt")
 	began := time.Now()
 	c.cli(t, "tls", "revoke", "--certificate", certificate)
-	agent.says(t, "connection with replica "+revoked)
+	agent.says(t, "/replica/"+revoked+" (")
 	t.Logf("the agent left %s %s after the revocation", revoked, time.Since(began).Round(time.Millisecond))
 	until(t, "another leads", func() string {
 		if leader := c.leader(t); leader == revoked {
@@ -147,7 +147,7 @@ func TestAgentsLearnRevocations(t *testing.T) {
 		return ""
 	})
 	c.nodeIs(t, "n1", "online")
-	agent.says(t, "certificate has been revoked")
+	agent.says(t, "closed: certificate has been revoked")
 
 	others := func(do func(name string)) {
 		for _, name := range replicaNames {
