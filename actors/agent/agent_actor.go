@@ -189,7 +189,7 @@ func (a *agentActor) answered(ctx actor.Context, sent time.Duration, number uint
 		a.replicas.Keep(told.GetReplicas())
 	}
 	if told, ok := reply.(interface{ GetRevocations() *actorpb.Revocations }); ok && outcome.Lease > 0 && told.GetRevocations() != nil && a.cfg.Revocations != nil {
-		a.cfg.Logger.Info("revocations learned", "node", a.cfg.Node, "leader", a.session.leader.ID, "revocations", len(told.GetRevocations().GetList()))
+		a.cfg.Logger.Info("revocations learned", "node", a.cfg.Node, "leader", a.session.leader.ID, "records", len(told.GetRevocations().GetList()))
 		a.cfg.Revocations.Heed(told.GetRevocations())
 		a.revoking.do(ctx, a.saveRevocations)
 	}
