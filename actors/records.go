@@ -3,6 +3,8 @@ package actors
 import (
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -24,6 +26,26 @@ import (
 type records struct {
 	store     *raftstore.Store
 	directory *cluster.Directory
+
+	mu sync.Mutex
+	// revoked is what agents are told, as read at readRevoked.
+	revoked     *actorpb.Revocations
+	readRevoked time.Time
+}
+
+// revocationsEvery is how often the revocations are read for agents: many agents ask at a time, and
+// a long list takes milliseconds.
+const revocationsEvery = 100 * time.Millisecond
+
+// revocations returns what agents are told of revocations.
+func (r *records) revocations() *actorpb.Revocations {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.revoked == nil || time.Since(r.readRevoked) >= revocationsEvery {
+		r.readRevoked = time.Now()
+		r.store.View(func(s *state.State) { r.revoked = actorpb.NewRevocations(state.RightsIn(s).Revocations()) })
+	}
+	return r.revoked
 }
 
 // Operation implements the State of operations and controllers. It returns the head of the record,

@@ -56,7 +56,9 @@ type agentActor struct {
 	// renewing sends the lease to job proxies; remembering saves the known replicas for the
 	// agent's next process.
 	renewing, remembering repeated
-	reads                 int
+	// revoking saves the revocations.
+	revoking repeated
+	reads    int
 	// warned is when trouble with finding a leader was last logged.
 	warned time.Time
 }
@@ -148,6 +150,7 @@ func (a *agentActor) question(ask *Ask) proto.Message {
 			Files: &actorpb.FileCache{Files: int64(files.Files), Bytes: files.Bytes, Limit: files.Limit},
 			Node:  a.cfg.Node, Incarnation: a.nodeLife, Session: a.process, Sequence: ask.Sequence, Term: ask.Term,
 			Resources: statepb.NewResources(a.cfg.Resources), Jobs: a.held(),
+			Revocations: a.cfg.Revocations.Version(),
 		}
 	}
 	seen := a.fence.Seen()
@@ -155,8 +158,8 @@ func (a *agentActor) question(ask *Ask) proto.Message {
 		Node: a.cfg.Node, Incarnation: a.nodeLife, Session: a.process, Resources: statepb.NewResources(a.cfg.Resources), Tags: a.cfg.Tags,
 		Version: a.cfg.Version, Caveat: a.caveat(), Host: a.cfg.Host, Closed: a.space.Closed(),
 		Token: &actorpb.Token{Term: seen.Term, Index: seen.Index}, Jobs: a.held(),
-		SharedUser: a.cfg.SharedUser(),
-		FirstPort:  int32(a.cfg.Ports.First), PortCount: int32(a.cfg.Ports.Count),
+		SharedUser: a.cfg.SharedUser(), Revocations: a.cfg.Revocations.Version(),
+		FirstPort: int32(a.cfg.Ports.First), PortCount: int32(a.cfg.Ports.Count),
 	}
 }
 
@@ -184,6 +187,11 @@ func (a *agentActor) answered(ctx actor.Context, sent time.Duration, number uint
 	}
 	if told, ok := reply.(interface{ GetReplicas() []*actorpb.Replica }); ok && outcome.Lease > 0 && len(told.GetReplicas()) > 0 {
 		a.replicas.Keep(told.GetReplicas())
+	}
+	if told, ok := reply.(interface{ GetRevocations() *actorpb.Revocations }); ok && outcome.Lease > 0 && told.GetRevocations() != nil && a.cfg.Revocations != nil {
+		a.cfg.Logger.Info("revocations learned", "node", a.cfg.Node, "leader", a.session.leader.ID, "records", len(told.GetRevocations().GetList()))
+		a.cfg.Revocations.Heed(told.GetRevocations())
+		a.revoking.do(ctx, a.saveRevocations)
 	}
 	if outcome.Learned {
 		a.publishReplicas()
@@ -268,6 +276,13 @@ func (a *agentActor) publishReplicas() {
 func (a *agentActor) remember() {
 	if err := a.folder.writeReplicas(*a.shared.replicas.Load()); err != nil {
 		a.cfg.Logger.Warn("known replicas not saved", "node", a.cfg.Node, "error", err)
+	}
+}
+
+// saveRevocations may be called by any goroutine. What is not saved is told again.
+func (a *agentActor) saveRevocations() {
+	if err := a.cfg.Revocations.Save(); err != nil {
+		a.cfg.Logger.Warn("revocations not saved; they count until the agent is restarted", "node", a.cfg.Node, "error", err)
 	}
 }
 

@@ -39,6 +39,8 @@ type Config struct {
 	Seeds []Replica
 	// StateDir is the agent's folder. It is made if missing.
 	StateDir string
+	// Revocations are those that the agent keeps, from OpenRevocations; nil: it keeps none.
+	Revocations *Revocations
 	// MaxOutput is how much of a job's stdout, and of its stderr, is kept, in bytes. Default 5
 	// MiB: what users of such systems are used to.
 	MaxOutput int64

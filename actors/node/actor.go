@@ -73,6 +73,8 @@ type Config struct {
 	Board     Board
 	Words     Words
 	Lead      Lead
+	// Revocations returns the certificates that are no longer accepted. The result is not changed.
+	Revocations func() *actorpb.Revocations
 	// Replicas returns the replicas and their addresses, for agents.
 	Replicas func() []*actorpb.Replica
 	Timing   Timing
@@ -206,6 +208,7 @@ func (a *nodeActor) open(m *actorpb.RegisterAgent, reply func(proto.Message)) {
 		LeaseMillis:     a.cfg.Timing.Lease.Milliseconds(),
 		HeartbeatMillis: a.cfg.Timing.Heartbeat.Milliseconds(),
 		Replicas:        a.cfg.Replicas(),
+		Revocations:     a.news(m.GetRevocations()),
 	})
 	a.look()
 	a.offer()
@@ -226,9 +229,20 @@ func (a *nodeActor) heartbeat(m *actorpb.Heartbeat, reply func(proto.Message)) {
 	}
 	a.armExpiry()
 	a.trust()
-	a.cfg.Lead.Reply(reply, &actorpb.HeartbeatAck{Sequence: m.GetSequence(), Term: a.cfg.Term, Replicas: a.cfg.Replicas()})
+	a.cfg.Lead.Reply(reply, &actorpb.HeartbeatAck{Sequence: m.GetSequence(), Term: a.cfg.Term, Replicas: a.cfg.Replicas(), Revocations: a.news(m.GetRevocations())})
 	a.look()
 	a.offer()
+}
+
+// news returns the revocations if the agent keeps another version of them.
+func (a *nodeActor) news(kept string) *actorpb.Revocations {
+	if kept == "" {
+		return nil
+	}
+	if now := a.cfg.Revocations(); now.GetVersion() != kept {
+		return now
+	}
+	return nil
 }
 
 // offer offers the node to the scheduler, unless its agent accepts no jobs.

@@ -39,6 +39,8 @@ type stage struct {
 	hints bool
 	// refused is a tag that the node may not claim.
 	refused string
+	// revoked is what agents are told of revocations.
+	revoked []*statepb.Revocation
 	// outcomes end what has been proposed and not answered.
 	outcomes []func([]*commandpb.Result, error)
 }
@@ -51,7 +53,8 @@ func onStage(t *testing.T, record *statepb.Node, granted []Granted, story func(s
 		s.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
 		s.pid = s.system.Root.Spawn(actor.PropsFromProducer(New(Config{
 			ID: "n1", Term: 3, Leader: "r1", State: s, Log: s, Scheduler: s, Agents: s, Board: s, Words: s, Lead: s,
-			Replicas: func() []*actorpb.Replica { return nil }, Timing: DefaultTiming(), RetryAfter: 200 * time.Millisecond, Now: time.Now, StateNow: time.Now, Logger: quiet,
+			Revocations: s.revocations,
+			Replicas:    func() []*actorpb.Replica { return nil }, Timing: DefaultTiming(), RetryAfter: 200 * time.Millisecond, Now: time.Now, StateNow: time.Now, Logger: quiet,
 		})))
 		story(s)
 		if err := s.system.Root.StopFuture(s.pid).Wait(); err != nil {
@@ -76,6 +79,12 @@ func (s *stage) Refusal(node *statepb.Node) string {
 		return "it may not claim the tag " + s.refused
 	}
 	return ""
+}
+
+func (s *stage) revocations() *actorpb.Revocations {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return actorpb.NewRevocations(s.revoked)
 }
 
 // ProposeAsync implements Log.
@@ -240,6 +249,56 @@ func TestNodeWithoutAGrant(t *testing.T) {
 		if !slices.Contains(s.told, "propose SetNodeOffline") {
 			t.Errorf("after its lease: %q", s.told)
 		}
+	})
+}
+
+// TestAgentIsToldRevocations (T6): an agent is told the revocations once, and again when they have changed,
+// with its registration or a heartbeat. One that keeps none is told none.
+func TestAgentIsToldRevocations(t *testing.T) {
+	onStage(t, online(7), nil, func(s *stage) {
+		kept := actorpb.NoRevocations
+		sequence := uint64(0)
+		ask := func(what string, told bool) {
+			t.Helper()
+			before := kept
+			reply := func(answer proto.Message) {
+				if m := answer.(interface{ GetRevocations() *actorpb.Revocations }).GetRevocations(); m != nil {
+					kept = m.GetVersion()
+				}
+			}
+			if what == "registers" {
+				m := registration(7)
+				m.Revocations = kept
+				sequence = 0
+				s.system.Root.Send(s.pid, FromAgent{Message: m, Reply: reply})
+			} else {
+				sequence++
+				s.system.Root.Send(s.pid, FromAgent{Message: &actorpb.Heartbeat{
+					Node: "n1", Incarnation: 7, Session: 20, Term: 3, Sequence: sequence, Revocations: kept,
+				}, Reply: reply})
+			}
+			synctest.Wait()
+			if (kept != before) != told {
+				t.Errorf("it %s with %q, and then has %q; told should be %v", what, before, kept, told)
+			}
+		}
+		ask("registers", false)
+		s.set(func() { s.revoked = []*statepb.Revocation{{Serial: "1a", Reason: "stolen", User: "admin"}} })
+		ask("beats", true)
+		ask("beats", false)
+		ask("registers", false)
+		s.set(func() { s.revoked = append(s.revoked, &statepb.Revocation{Role: "replica", Name: "r1"}) })
+		ask("registers", true)
+		ask("beats", false)
+		s.set(func() { s.revoked = nil })
+		ask("beats", true)
+		if kept != actorpb.NoRevocations {
+			t.Errorf("after all were lifted it has %q", kept)
+		}
+		s.set(func() { s.revoked = []*statepb.Revocation{{Serial: "1a"}} })
+		kept = ""
+		ask("registers", false)
+		ask("beats", false)
 	})
 }
 

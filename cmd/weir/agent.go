@@ -151,6 +151,10 @@ func runAgent(ctx context.Context, f *agentFlags, log *slog.Logger, say func(str
 	if err != nil {
 		return err
 	}
+	if cfg.Revocations, err = agent.OpenRevocations(cfg.StateDir); err != nil {
+		return err
+	}
+	protection.heed(cfg.Revocations.Revoked)
 	station, err := actors.StartStation(actors.StationConfig{Agent: cfg, Cluster: protection.cluster, Dialer: dialer, JobProxy: proxy})
 	if err != nil {
 		return coded(err)

@@ -21,7 +21,6 @@ import (
 	"weir/cluster/vault"
 	"weir/cluster/wire"
 	"weir/messages/statepb"
-	"weir/raftstore/state"
 )
 
 // security holds the flags that say how connections are protected.
@@ -302,8 +301,9 @@ func (p protection) expires() func() time.Time {
 	return nil
 }
 
-// heed makes revocations in a state count for new and open connections.
-func (p protection) heed(view func(func(*state.State))) {
+// heed makes revocations count for new and open connections. revoked returns that of a certificate;
+// nil if there is none.
+func (p protection) heed(revoked func(serial, role, name string, issued time.Time) *statepb.Revocation) {
 	mutual, ok := p.security.(wire.Mutual)
 	if !ok {
 		return
@@ -313,12 +313,12 @@ func (p protection) heed(view func(func(*state.State))) {
 		if err != nil {
 			return err
 		}
-		var found *statepb.Revocation
-		view(func(s *state.State) {
-			found = state.RightsIn(s).Revoked(identity.Serial(cert), peer.Role.String(), peer.Name, identity.Issued(cert))
-		})
-		if found == nil {
+		found := revoked(identity.Serial(cert), peer.Role.String(), peer.Name, identity.Issued(cert))
+		switch {
+		case found == nil:
 			return nil
+		case found.GetUser() == "": // Agents are told neither who nor why.
+			return fmt.Errorf("at %s", found.GetTime().AsTime().Format(time.RFC3339))
 		}
 		return fmt.Errorf("by %s at %s: %s", found.GetUser(), found.GetTime().AsTime().Format(time.RFC3339), cmp.Or(found.GetReason(), "no reason given"))
 	})

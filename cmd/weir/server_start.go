@@ -27,8 +27,10 @@ import (
 	"weir/cluster/storage"
 	"weir/cluster/wire"
 	"weir/messages/apipb/apipbconnect"
+	"weir/messages/statepb"
 	"weir/raftstore"
 	"weir/raftstore/events"
+	"weir/raftstore/state"
 	"weir/scheduling"
 	"weir/scheduling/engine"
 )
@@ -242,7 +244,10 @@ func (s *server) open(ctx context.Context) error {
 		return err
 	}
 	s.undo = append(s.undo, s.store.Close)
-	s.protection.heed(s.store.View)
+	s.protection.heed(func(serial, role, name string, issued time.Time) (found *statepb.Revocation) {
+		s.store.View(func(st *state.State) { found = state.RightsIn(st).Revoked(serial, role, name, issued) })
+		return found
+	})
 	s.protection.heedMembers(s.store.Accepts)
 	// The membership uses the store, so it ends first.
 	return s.membership.follow()

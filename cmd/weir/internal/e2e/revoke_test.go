@@ -124,6 +124,85 @@ func TestRevocation(t *testing.T) {
 	c.ask(t, "OperationService/Abort", object{"operation": operation}, &apipb.AbortOperationResponse{})
 }
 
+// TestAgentsLearnRevocations (T6) revokes the certificate of the leader that an agent is registered with.
+// The agent closes its connection and registers with another replica. Its next process refuses the
+// certificate while no other replica runs that could tell it, and with a damaged file of
+// revocations it does not start. Once the revocation is lifted it accepts the certificate again.
+func TestAgentsLearnRevocations(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, here, "n1")
+	agent := c.startAgent("n1")
+	c.ready(t, 1)
+	agent.says(t, "msg=registered")
+	revoked := c.leader(t)
+	certificate := c.certs("replica-"+revoked, "tls.crt")
+	began := time.Now()
+	c.cli(t, "tls", "revoke", "--certificate", certificate)
+	agent.says(t, "/replica/"+revoked+" (")
+	t.Logf("the agent left %s %s after the revocation", revoked, time.Since(began).Round(time.Millisecond))
+	until(t, "another leads", func() string {
+		if leader := c.leader(t); leader == revoked {
+			return leader + " leads"
+		}
+		return ""
+	})
+	c.nodeIs(t, "n1", "online")
+	agent.says(t, "closed: certificate has been revoked")
+
+	others := func(do func(name string)) {
+		for _, name := range replicaNames {
+			if name != revoked {
+				do(name)
+			}
+		}
+	}
+	// alone starts the agent while the replica whose certificate is in question is the only one.
+	alone := func() *process {
+		if err := c.process("n1").stop(); err != nil {
+			t.Fatal(err)
+		}
+		others(func(name string) { c.process(name).kill() })
+		return c.startAgent("n1", "--log-level", "debug")
+	}
+	alone().says(t, "certificate has been revoked")
+
+	file := c.data("n1") + "/revocations.json"
+	kept, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.process("n1").stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, kept[:len(kept)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	broken := c.startAgent("n1")
+	if code := broken.exit(t); code == 0 || !strings.Contains(broken.printed(), "then remove the file and start the agent") {
+		t.Errorf("with a damaged file: exit code %d\n%s", code, broken.printed())
+	}
+	if err := os.WriteFile(file, kept, 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	others(func(name string) { c.startReplica(name) })
+	c.startAgent("n1")
+	c.nodeIs(t, "n1", "online")
+	c.cli(t, "tls", "revoke", "--certificate", certificate, "--lift")
+	until(t, "the agent keeps no revocation", func() string {
+		data, err := os.ReadFile(file)
+		if err != nil || strings.Contains(string(data), "serial") {
+			return fmt.Sprintf("%s, %v", data, err)
+		}
+		return ""
+	})
+	again := alone()
+	again.says(t, "it is not the leader")
+	if strings.Contains(again.printed(), "certificate has been revoked") {
+		t.Errorf("after the revocation was lifted:\n%s", again.printed())
+	}
+}
+
 // live returns a replica that runs.
 func live(c *cluster) string {
 	for _, name := range replicaNames {
