@@ -1,6 +1,7 @@
 package devcluster
 
 import (
+	"encoding/csv"
 	"fmt"
 	"net"
 	"strconv"
@@ -55,7 +56,7 @@ func plan(c *Config, ports, ranges []int) []Member {
 	for i := range c.Replicas {
 		name := names[i]
 		arguments := []string{
-			"server", "--id", name, "--data-root", strings.Join(c.DataRoots, ","), "--listen", addresses[i], "--advertise", addresses[i],
+			"server", "--id", name, "--data-root", listed(c.DataRoots), "--listen", addresses[i], "--advertise", addresses[i],
 			"--peers", strings.Join(peers, ","), "--timing", c.Timing,
 			// The replicas share a disk with everything else on this machine.
 			"--disk-stall", "10s",
@@ -88,4 +89,14 @@ func plan(c *Config, ports, ranges []int) []Member {
 		}
 	}
 	return members
+}
+
+// listed writes texts as a flag that takes several reads them: commas are between them, and a text that
+// has one of its own is quoted.
+func listed(texts []string) string {
+	var out strings.Builder
+	w := csv.NewWriter(&out)
+	_ = w.Write(texts) // a Builder takes everything
+	w.Flush()
+	return strings.TrimSuffix(out.String(), "\n")
 }

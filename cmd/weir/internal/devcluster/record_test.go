@@ -122,7 +122,7 @@ func TestShareOut(t *testing.T) {
 func TestPlan(t *testing.T) {
 	config := Default()
 	complete(&config)
-	config.Dir, config.Insecure, config.DataRoots = "/weir", false, []string{"/a", "/b"}
+	config.Dir, config.Insecure, config.DataRoots = "/weir", false, []string{"/a", "/b,c"}
 	members := plan(&config, []int{7701, 7702, 7703}, []int{21000, 21300, 21100, 21200})
 	lines := make(map[string]string)
 	for _, m := range members {
@@ -130,7 +130,7 @@ func TestPlan(t *testing.T) {
 	}
 	peers := "r1=127.0.0.1:7701,r2=127.0.0.1:7702,r3=127.0.0.1:7703"
 	for name, want := range map[string][]string{
-		"r2": {"server --id r2 --data-root /a,/b --listen 127.0.0.1:7702 --advertise 127.0.0.1:7702 --peers " + peers + " ", "--data /weir/dev/r2/data ", "--credentials /weir/dev/r2/credentials ", "--timing default "},
+		"r2": {"server --id r2 --data-root /a,\"/b,c\" --listen 127.0.0.1:7702 --advertise 127.0.0.1:7702 --peers " + peers + " ", "--data /weir/dev/r2/data ", "--credentials /weir/dev/r2/credentials ", "--timing default "},
 		"n1": {"agent --name n1 --replicas " + peers + " ", "--cpu 4 --memory 512MiB --user-slots 4 ", "--host 127.0.0.1 --ports 21000-21099 ", "--data /weir/dev/n1/data ", "--credentials /weir/dev/n1/credentials "},
 	} {
 		for _, part := range want {

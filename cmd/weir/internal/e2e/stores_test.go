@@ -66,7 +66,7 @@ func TestNamedStores(t *testing.T) {
 		"map": spec("research", "s3://ads/other.txt"), "its output": reading("s3://ads/other.txt", "cat", file).with("pool", "research"), "files": one(task, object{"pool": "research"}),
 	} {
 		refused := c.refused(t, "OperationService/Start", object{"spec": refusedSpec})
-		if refused.Code != apipb.CodePermissionDenied || !strings.Contains(refused.Message, `in store "ads-store", which operations in pool "research" may not use: it is for pools ads`) {
+		if refused.Code != apipb.CodePermissionDenied || !strings.Contains(refused.Message, `in store "ads-store", which operations in pool "research" of tree "default" may not use: it is for pools ads`) {
 			t.Errorf("%s: %v", name, refused)
 		}
 	}
