@@ -14,7 +14,7 @@ type Limits struct {
 	// Distinct is how many different decisions of one account get a line of their own within Window.
 	// More are counted by method and outcome, but for changes that were made. Default 500.
 	Distinct int
-	// Pending is how many lines may wait to be written. Default 32768, about 20 MiB.
+	// Pending is how many lines may wait to be written. Default 32768: 20 MiB, or 60 MiB if all tell long changes.
 	Pending int
 }
 
