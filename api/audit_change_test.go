@@ -71,3 +71,26 @@ func TestAuditSaysWhatChanged(t *testing.T) {
 func manyTexts(s *site, users []string) string {
 	return s.handler.server.changeOf(&apipb.EditGroupRequest{Group: "g", Add: users})
 }
+
+// TestLargeChangesAreNotToldWhole (T8) has one without rights ask for thousands of edits: a line tells
+// the first of them, and is another one if another edit differs.
+func TestLargeChangesAreNotToldWhole(t *testing.T) {
+	s, _ := rightsSite(t)
+	told := func(last int) string {
+		before := len(s.audited.taken(0))
+		edits := strings.Repeat(`{"change": {"name": "ads", "options": {"weight": 5}}}, `, 5000)
+		body := fmt.Sprintf(`{"edits": [%s{"change": {"name": "ads", "options": {"weight": %d}}}]}`, edits, last)
+		if got := s.post("PoolService/Edit", body, roleHeader, "user/stranger"); got.status != http.StatusForbidden {
+			t.Fatal(got.raw)
+		}
+		lines := s.audited.taken(before)
+		if len(lines) != 1 {
+			t.Fatalf("%d lines, want one", len(lines))
+		}
+		return lines[0].Change
+	}
+	first, second := told(6), told(7)
+	if n := strings.Count(first, " on pool ads"); n != mostTold || first == second || !strings.Contains(first, "checksum") {
+		t.Errorf("%d edits are told, want %d:\n%s\n%s", n, mostTold, first, second)
+	}
+}
