@@ -157,8 +157,8 @@ func (d desk) readOutput(ctx context.Context, m *actorpb.ReadOutput) proto.Messa
 	}
 }
 
-// SchedulerView returns the view of the leader's engines.
-func (r *Replica) SchedulerView(ctx context.Context, m *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error) {
+// schedulerView asks for a view, part by part.
+func (r *Replica) schedulerView(ctx context.Context, m *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error) {
 	view, err := askLeader[*actorpb.SchedulerView](ctx, r, m)
 	if err != nil || view.GetNext() == "" {
 		return view, err

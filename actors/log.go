@@ -104,16 +104,6 @@ func (r *Replica) ProposeBy(ctx context.Context, by *commandpb.Subject, msg prot
 	return proposed.GetResults()[0], nil
 }
 
-// ReadBarrier returns when this replica's state includes every write that was acknowledged before
-// the call.
-func (r *Replica) ReadBarrier(ctx context.Context) error {
-	read, err := askLeader[*actorpb.ReadIndex](ctx, r, &actorpb.ReadIndexRequest{})
-	if err != nil {
-		return err
-	}
-	return r.store.WaitApplied(ctx, read.GetIndex())
-}
-
 // errElsewhere is returned when the replica that was asked is not the leader. Nothing has been
 // committed, so the request can be repeated.
 var errElsewhere = errors.New("no longer the leader")

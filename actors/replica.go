@@ -65,6 +65,10 @@ type Replica struct {
 	news       *newsdesk
 	histories  *pool.Histories
 
+	// barriers and views are requests to the leader that callers share.
+	barriers shared[uint64]
+	views    shared[*actorpb.SchedulerView]
+
 	gatewayFigures gateway.Figures
 	// askers bounds the concurrent explain requests.
 	askers            scheduler.Door
@@ -101,6 +105,7 @@ func Start(cfg Config) (*Replica, error) {
 	r.words = signal.NewWords(cfg.Timing.SignalKeep, maxWords, cfg.Clock.Now, func(job string) bool { return r.records.Allocation(job) != nil })
 	r.liveness = newLiveness(cfg.ID, func(id string) bool { return r.remote.Connected(peerOf(id)) })
 	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.barriers.ctx, r.views.ctx = r.ctx, r.ctx
 	// Late answers to an earlier process must not match a future of this one.
 	r.system.ProcessRegistry.SequenceID = cfg.Incarnation >> 1
 	var err error

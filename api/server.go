@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"runtime/debug"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/klauspost/compress/gzip"
 	"google.golang.org/protobuf/proto"
 
 	"weir/messages/actorpb"
@@ -69,6 +71,8 @@ func NewHandler(cfg Config) (*Handler, error) {
 		connect.WithReadMaxBytes(max(cfg.Limits.MessageBytes, editBytes)),
 		connect.WithCodec(strictJSON{jsonName}),
 		connect.WithCodec(strictJSON{jsonCharsetName}),
+		connect.WithCompression("gzip", newUnpacker, newPacker),
+		connect.WithCompressMinBytes(packedBytes),
 		connect.WithRecover(s.recovered),
 	}
 	routes := http.NewServeMux()
@@ -88,6 +92,17 @@ func NewHandler(cfg Config) (*Handler, error) {
 	return &Handler{server: s, next: byLine, errors: connect.NewErrorWriter(options...), close: cancel, door: d}, nil
 }
 
+// packedBytes is the size from which answers are packed. Packing costs more than to make most answers, so
+// short ones are not packed and others only quickly.
+const packedBytes = 4 << 10
+
+func newPacker() connect.Compressor {
+	w, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed) // It knows this level.
+	return w
+}
+
+func newUnpacker() connect.Decompressor { return &gzip.Reader{} }
+
 // sharedLog is a Log at which each user has a share of the requests.
 type sharedLog struct {
 	Log
@@ -99,10 +114,10 @@ func (l sharedLog) ProposeBy(ctx context.Context, by *commandpb.Subject, command
 	return away(ctx, l.door, func() (*commandpb.Result, error) { return l.Log.ProposeBy(ctx, by, command) })
 }
 
-// ReadBarrier implements Log.
+// ReadBarrier implements Log. It needs no place: calls share a request.
 func (l sharedLog) ReadBarrier(ctx context.Context) error {
-	_, err := away(ctx, l.door, func() (none struct{}, err error) { return none, l.Log.ReadBarrier(ctx) })
-	return err
+	defer resting(ctx)()
+	return l.Log.ReadBarrier(ctx)
 }
 
 // sharedLeader is a Leader at which each user has a share of the requests.
@@ -111,8 +126,12 @@ type sharedLeader struct {
 	door *door
 }
 
-// SchedulerView implements Leader.
+// SchedulerView implements Leader. Calls share a request for a whole tree.
 func (l sharedLeader) SchedulerView(ctx context.Context, m *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error) {
+	if !m.GetExplain() {
+		defer resting(ctx)()
+		return l.to.SchedulerView(ctx, m)
+	}
 	return away(ctx, l.door, func() (*actorpb.SchedulerView, error) { return l.to.SchedulerView(ctx, m) })
 }
 
