@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -123,7 +124,8 @@ func (e *entrance) enter(ctx context.Context, of subject) *ticket {
 		return t
 	default:
 	}
-	timer := time.NewTimer(e.patience)
+	// Half of it is random, so that calls that came together do not all go together.
+	timer := time.NewTimer(e.patience/2 + rand.N(e.patience/2+1))
 	defer timer.Stop()
 	select {
 	case <-mine:

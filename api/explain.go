@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/actorpb"
@@ -176,7 +177,7 @@ func (s explanations) addScheduler(ctx context.Context, all []*explainpb.Explana
 		}
 		for _, said := range view.GetExplanations() {
 			if said.GetTree() == x.GetTree() {
-				under(x, said)
+				under(x, proto.CloneOf(said)) // Other calls may have the same answer, and see more or less of it.
 			}
 		}
 		if x.GetVerdict() == "" {

@@ -106,13 +106,16 @@ const (
 // pauseBefore returns how long to wait before the next try; the parameter try counts the tries so
 // far. In the first round over the replicas there is no pause; after that the pause doubles with
 // each round. Half of the pause is random, so that clients that failed together do not retry
-// together. The pause is never shorter than the replica asked for.
+// together. The pause is never shorter than the replica asked for, and up to twice as long.
 func pauseBefore(try, replicas int, asked time.Duration) time.Duration {
 	round := (try - 1) / max(replicas, 1)
 	var pause time.Duration
 	if round > 0 {
 		pause = min(firstPause<<min(round-1, 10), maxPause)
 		pause = pause/2 + rand.N(pause/2+1)
+	}
+	if asked > 0 {
+		asked += rand.N(asked)
 	}
 	return max(pause, asked)
 }
