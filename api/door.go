@@ -19,8 +19,10 @@ import (
 type door struct {
 	replica                       string
 	calls, watches, outputs, join *entrance
-	probes, large, leader, turns  *entrance
-	refused                       refusedSubjects
+	probes, large, turns          *entrance
+	// leader is for requests to the leader, and parts for those whose answer is a part of an output.
+	leader, parts *entrance
+	refused       refusedSubjects
 }
 
 const (
@@ -28,6 +30,9 @@ const (
 	joinPlaces = 64
 	// probePlaces is how many requests for metrics and health may be in flight.
 	probePlaces = 16
+	// partPlaces is how many calls may wait for a part of an output: whatever a replica and the leader tell
+	// each other waits behind the parts that are under way.
+	partPlaces = 4
 )
 
 func newDoor(replica string, limits Limits) *door {
@@ -42,6 +47,7 @@ func newDoor(replica string, limits Limits) *door {
 		probes:  newEntrance("requests for metrics and health", probePlaces, probePlaces, limits.QueueTime),
 		large:   newEntrance("large requests", limits.LargeRequests, inside, limits.Patience),
 		leader:  newEntrance("requests to the leader", limits.AtLeader, inside, limits.Patience),
+		parts:   newEntrance("reads of output at the leader", partPlaces, inside, limits.Patience),
 		turns:   newEntrance("calls that compute", limits.Computing, inside, limits.Patience),
 	}
 }
@@ -84,7 +90,7 @@ func (d *door) stats(now time.Time) Stats {
 	s.Calls, _ = d.calls.count()
 	s.Watches, _ = d.watches.count()
 	s.Outputs, _ = d.outputs.count()
-	for _, e := range []*entrance{d.calls, d.watches, d.outputs, d.join, d.probes, d.large, d.leader, d.turns} {
+	for _, e := range []*entrance{d.calls, d.watches, d.outputs, d.join, d.probes, d.large, d.leader, d.parts, d.turns} {
 		_, waiting := e.count()
 		s.Queued += waiting
 	}
@@ -221,15 +227,16 @@ func resting(ctx context.Context) (done func()) {
 	return func() { mine.take() }
 }
 
-// away makes a request of the call of ctx to the leader. Meanwhile other calls compute.
-func away[T any](ctx context.Context, d *door, request func() (T, error)) (answer T, err error) {
+// away makes a request of the call of ctx to the leader, once it has a place at `at`. Meanwhile other calls
+// compute.
+func away[T any](ctx context.Context, d *door, at *entrance, request func() (T, error)) (answer T, err error) {
 	defer resting(ctx)()
 	of := subjectOf(askerOf(ctx).Identity)
-	t := d.leader.enter(ctx, of)
+	t := at.enter(ctx, of)
 	if t == nil {
-		return answer, fmt.Errorf("%w: %s", raftstore.ErrOverloaded, d.crowded(d.leader, of))
+		return answer, fmt.Errorf("%w: %s", raftstore.ErrOverloaded, d.crowded(at, of))
 	}
-	defer d.leader.leave(t)
+	defer at.leave(t)
 	return request()
 }
 

@@ -96,7 +96,7 @@ func newSite(t testing.TB, change ...func(*Limits)) *site {
 		s.client.CloseIdleConnections()
 		server.Close()
 		directory.Close()
-		for _, e := range []*entrance{handler.door.large, handler.door.leader, handler.door.turns} {
+		for _, e := range []*entrance{handler.door.large, handler.door.leader, handler.door.parts, handler.door.turns} {
 			if taken, waiting := e.count(); taken+waiting > 0 {
 				t.Errorf("%d places for %s are taken and %d calls wait though all have ended", taken, e.kind, waiting)
 			}

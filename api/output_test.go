@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -110,5 +111,48 @@ func TestOutputComesInParts(t *testing.T) {
 	}
 	for limit, wantNext := range map[string]string{"1048576": "131072", "0": "131072", "1000": "1000"} {
 		want(t, s.get("JobService/Output", `{"job_id": "j1", "stream": "stdout", "limit": "`+limit+`"}`), wantNext, "next_offset")
+	}
+}
+
+// TestPartsOfOutputGoSlowly (T5) has one user read many outputs at once: few of the reads are under way to the leader at
+// a time, and another user's read and submission wait for none of them.
+func TestPartsOfOutputGoSlowly(t *testing.T) {
+	s := newSite(t)
+	s.run(1, "j1")
+	const greedy = 30
+	asked, release := make(chan struct{}, greedy+1), make(chan struct{})
+	s.output = func(m *actorpb.ReadOutput) (*actorpb.OutputPart, error) {
+		if m.GetStream() == "stderr" {
+			return &actorpb.OutputPart{}, nil
+		}
+		asked <- struct{}{}
+		<-release
+		return &actorpb.OutputPart{}, nil
+	}
+	replies := make(chan reply, greedy)
+	for range greedy {
+		go func() {
+			replies <- s.post("JobService/Output", `{"job_id": "j1", "stream": "stdout"}`, roleHeader, "operator/mallory")
+		}()
+	}
+	for range partPlaces / 2 {
+		<-asked
+	}
+	eventually(t, func() bool { _, waiting := s.handler.door.parts.count(); return waiting == greedy-partPlaces/2 })
+	for call, body := range map[string]string{
+		"JobService/Output": `{"job_id": "j1", "stream": "stderr"}`, "OperationService/Start": `{"spec": {"tasks": {"t": {"job_count": 1, "command": ["true"], "memory_limit": "64MiB"}}}}`,
+	} {
+		if got := s.post(call, body, roleHeader, "operator/oda"); got.status != http.StatusOK {
+			t.Errorf("%s: %d %s", call, got.status, got.raw)
+		}
+	}
+	if len(asked) > 0 {
+		t.Errorf("%d more reads of one user are under way", len(asked))
+	}
+	close(release)
+	for range greedy {
+		if got := <-replies; got.status != http.StatusOK {
+			t.Errorf("a read that waited: %d %s", got.status, got.raw)
+		}
 	}
 }

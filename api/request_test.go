@@ -304,7 +304,7 @@ func TestTurnsOutlastParts(t *testing.T) {
 	other := &turn{at: turns, of: aUser("mallory"), ctx: t.Context()}
 	back := make(chan error, 1)
 	go func() {
-		_, err := away(short, d, func() (none struct{}, err error) {
+		_, err := away(short, d, d.leader, func() (none struct{}, err error) {
 			other.take()
 			cancel()
 			return none, nil

@@ -111,7 +111,7 @@ type sharedLog struct {
 
 // ProposeBy implements Log.
 func (l sharedLog) ProposeBy(ctx context.Context, by *commandpb.Subject, command proto.Message) (*commandpb.Result, error) {
-	return away(ctx, l.door, func() (*commandpb.Result, error) { return l.Log.ProposeBy(ctx, by, command) })
+	return away(ctx, l.door, l.door.leader, func() (*commandpb.Result, error) { return l.Log.ProposeBy(ctx, by, command) })
 }
 
 // ReadBarrier implements Log. It needs no place: calls share a request.
@@ -132,22 +132,22 @@ func (l sharedLeader) SchedulerView(ctx context.Context, m *actorpb.SchedulerVie
 		defer resting(ctx)()
 		return l.to.SchedulerView(ctx, m)
 	}
-	return away(ctx, l.door, func() (*actorpb.SchedulerView, error) { return l.to.SchedulerView(ctx, m) })
+	return away(ctx, l.door, l.door.leader, func() (*actorpb.SchedulerView, error) { return l.to.SchedulerView(ctx, m) })
 }
 
 // PoolHistory implements Leader.
 func (l sharedLeader) PoolHistory(ctx context.Context, m *actorpb.PoolHistoryRequest) (*actorpb.PoolHistory, error) {
-	return away(ctx, l.door, func() (*actorpb.PoolHistory, error) { return l.to.PoolHistory(ctx, m) })
+	return away(ctx, l.door, l.door.leader, func() (*actorpb.PoolHistory, error) { return l.to.PoolHistory(ctx, m) })
 }
 
 // JobLive implements Leader.
 func (l sharedLeader) JobLive(ctx context.Context, jobs []string) (*actorpb.JobLive, error) {
-	return away(ctx, l.door, func() (*actorpb.JobLive, error) { return l.to.JobLive(ctx, jobs) })
+	return away(ctx, l.door, l.door.leader, func() (*actorpb.JobLive, error) { return l.to.JobLive(ctx, jobs) })
 }
 
 // ReadOutput implements Leader.
 func (l sharedLeader) ReadOutput(ctx context.Context, m *actorpb.ReadOutput) (*actorpb.OutputPart, error) {
-	return away(ctx, l.door, func() (*actorpb.OutputPart, error) { return l.to.ReadOutput(ctx, m) })
+	return away(ctx, l.door, l.door.parts, func() (*actorpb.OutputPart, error) { return l.to.ReadOutput(ctx, m) })
 }
 
 // patientSignals are Signals at which other calls compute while one waits.
