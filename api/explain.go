@@ -177,7 +177,8 @@ func (s explanations) addScheduler(ctx context.Context, all []*explainpb.Explana
 		}
 		for _, said := range view.GetExplanations() {
 			if said.GetTree() == x.GetTree() {
-				under(x, proto.CloneOf(said)) // Other calls may have the same answer, and see more or less of it.
+				// The scheduler gives one answer to all who ask the same, and each sees another part of it.
+				under(x, proto.CloneOf(said))
 			}
 		}
 		if x.GetVerdict() == "" {

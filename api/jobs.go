@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/actorpb"
 	"weir/messages/apipb"
@@ -208,9 +207,8 @@ func (s jobs) unfinished(ctx context.Context, what, id string) (*apipb.Job, erro
 	return job, err
 }
 
-// stop proposes a stop order for a job, with the present time.
+// stop proposes a stop order for a job.
 func (s jobs) stop(ctx context.Context, what string, job *apipb.Job, order *statepb.StopOrder) error {
-	order.Time = timestamppb.New(s.cfg.Now())
 	result, err := s.propose(ctx, what, &commandpb.StopJobs{
 		OperationId: job.GetOperationId(), JobIds: []string{job.GetId()}, User: userOf(ctx), Order: order,
 	})

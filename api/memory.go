@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/apipb"
 	"weir/messages/commandpb"
@@ -111,7 +110,7 @@ func (s memories) Forget(ctx context.Context, req *connect.Request[apipb.ForgetM
 			return answer(&apipb.ForgetMemoryProfilesResponse{}, err)
 		}
 	}
-	_, err := s.propose(ctx, what, &commandpb.RemoveMemoryProfiles{Keys: keys, User: userOf(ctx), Time: timestamppb.New(s.cfg.Now())})
+	_, err := s.propose(ctx, what, &commandpb.RemoveMemoryProfiles{Keys: keys, User: userOf(ctx)})
 	return answer(&apipb.ForgetMemoryProfilesResponse{Forgotten: int32(forgotten)}, err)
 }
 

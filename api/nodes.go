@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/actorpb"
 	"weir/messages/apipb"
@@ -150,7 +149,7 @@ func (s nodes) EditGrant(ctx context.Context, req *connect.Request[apipb.EditNod
 		grant.Max[name] = amounts.Of(kind)
 	}
 	_, err := s.propose(ctx, what, &commandpb.EditNodeGrant{
-		Grant: grant, Disallow: m.GetDisallow(), Force: m.GetForce(), User: userOf(ctx), Time: timestamppb.New(s.cfg.Now()),
+		Grant: grant, Disallow: m.GetDisallow(), Force: m.GetForce(), User: userOf(ctx),
 	})
 	return answer(&apipb.EditNodeGrantResponse{}, err)
 }
@@ -162,7 +161,7 @@ func (s nodes) Drain(ctx context.Context, req *connect.Request[apipb.DrainNodeRe
 		return nil, err
 	}
 	_, err := s.propose(ctx, "drain node", &commandpb.DrainNode{
-		Node: req.Msg.GetNode(), User: userOf(ctx), Reason: req.Msg.GetReason(), Time: timestamppb.New(s.cfg.Now()),
+		Node: req.Msg.GetNode(), User: userOf(ctx), Reason: req.Msg.GetReason(),
 		InterruptMillis: req.Msg.GetInterruptTimeoutMillis(),
 	})
 	return answer(&apipb.DrainNodeResponse{}, err)
@@ -170,14 +169,14 @@ func (s nodes) Drain(ctx context.Context, req *connect.Request[apipb.DrainNodeRe
 
 // Undrain allows new jobs on a node again.
 func (s nodes) Undrain(ctx context.Context, req *connect.Request[apipb.UndrainNodeRequest]) (*connect.Response[apipb.UndrainNodeResponse], error) {
-	_, err := s.propose(ctx, "undrain node", &commandpb.UndrainNode{Node: req.Msg.GetNode(), User: userOf(ctx), Time: timestamppb.New(s.cfg.Now())})
+	_, err := s.propose(ctx, "undrain node", &commandpb.UndrainNode{Node: req.Msg.GetNode(), User: userOf(ctx)})
 	return answer(&apipb.UndrainNodeResponse{}, err)
 }
 
 // Remove deletes the record of a node that will not return.
 func (s nodes) Remove(ctx context.Context, req *connect.Request[apipb.RemoveNodeRequest]) (*connect.Response[apipb.RemoveNodeResponse], error) {
 	_, err := s.propose(ctx, "remove node", &commandpb.RemoveNode{
-		Node: req.Msg.GetNode(), User: userOf(ctx), Force: req.Msg.GetForce(), Time: timestamppb.New(s.cfg.Now()),
+		Node: req.Msg.GetNode(), User: userOf(ctx), Force: req.Msg.GetForce(),
 	})
 	return answer(&apipb.RemoveNodeResponse{}, err)
 }

@@ -10,7 +10,6 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/api/spec"
 	"weir/cluster/identity"
@@ -42,7 +41,6 @@ func (s operations) Start(ctx context.Context, req *connect.Request[apipb.StartR
 	result, err := s.propose(ctx, "start operation", &commandpb.StartOperation{
 		OperationId: id, User: userOf(ctx), MutationId: mutation, Spec: described, CountFailures: true,
 		ByOperator: askerOf(ctx).Role == identity.Operator,
-		Time:       timestamppb.New(s.cfg.Now()),
 	})
 	if err != nil {
 		return nil, err
@@ -406,7 +404,7 @@ func (s operations) Abort(ctx context.Context, req *connect.Request[apipb.AbortO
 	}
 	return answer(&apipb.AbortOperationResponse{}, s.steer(ctx, "abort operation", req.Msg.GetOperation(), func(id string) proto.Message {
 		return &commandpb.AbortOperation{
-			OperationId: id, User: userOf(ctx), Reason: req.Msg.GetReason(), Time: timestamppb.New(s.cfg.Now()),
+			OperationId: id, User: userOf(ctx), Reason: req.Msg.GetReason(),
 			InterruptMillis: req.Msg.GetInterruptTimeoutMillis(),
 		}
 	}))
@@ -416,7 +414,7 @@ func (s operations) Abort(ctx context.Context, req *connect.Request[apipb.AbortO
 func (s operations) Suspend(ctx context.Context, req *connect.Request[apipb.SuspendOperationRequest]) (*connect.Response[apipb.SuspendOperationResponse], error) {
 	return answer(&apipb.SuspendOperationResponse{}, s.steer(ctx, "suspend operation", req.Msg.GetOperation(), func(id string) proto.Message {
 		return &commandpb.SuspendOperation{
-			OperationId: id, User: userOf(ctx), AbortRunningJobs: req.Msg.GetAbortRunningJobs(), Time: timestamppb.New(s.cfg.Now()),
+			OperationId: id, User: userOf(ctx), AbortRunningJobs: req.Msg.GetAbortRunningJobs(),
 		}
 	}))
 }
@@ -424,14 +422,14 @@ func (s operations) Suspend(ctx context.Context, req *connect.Request[apipb.Susp
 // Resume lets a suspended operation start jobs again.
 func (s operations) Resume(ctx context.Context, req *connect.Request[apipb.ResumeOperationRequest]) (*connect.Response[apipb.ResumeOperationResponse], error) {
 	return answer(&apipb.ResumeOperationResponse{}, s.steer(ctx, "resume operation", req.Msg.GetOperation(), func(id string) proto.Message {
-		return &commandpb.ResumeOperation{OperationId: id, User: userOf(ctx), Time: timestamppb.New(s.cfg.Now())}
+		return &commandpb.ResumeOperation{OperationId: id, User: userOf(ctx)}
 	}))
 }
 
 // Complete ends an operation as completed, although some of its jobs have not completed.
 func (s operations) Complete(ctx context.Context, req *connect.Request[apipb.CompleteOperationRequest]) (*connect.Response[apipb.CompleteOperationResponse], error) {
 	return answer(&apipb.CompleteOperationResponse{}, s.steer(ctx, "complete operation", req.Msg.GetOperation(), func(id string) proto.Message {
-		return &commandpb.CompleteOperation{OperationId: id, User: userOf(ctx), Time: timestamppb.New(s.cfg.Now())}
+		return &commandpb.CompleteOperation{OperationId: id, User: userOf(ctx)}
 	}))
 }
 

@@ -11,7 +11,6 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/api/document"
 	"weir/messages/actorpb"
@@ -186,7 +185,7 @@ func (s pools) Get(ctx context.Context, req *connect.Request[apipb.GetPoolReques
 func (s pools) Edit(ctx context.Context, req *connect.Request[apipb.EditTreeRequest]) (*connect.Response[apipb.EditTreeResponse], error) {
 	m := req.Msg
 	command := &commandpb.EditTree{
-		Tree: m.GetTree(), ExpectedRevision: m.GetExpectedRevision(), User: userOf(ctx), Time: timestamppb.New(s.cfg.Now()),
+		Tree: m.GetTree(), ExpectedRevision: m.GetExpectedRevision(), User: userOf(ctx),
 	}
 	for _, e := range m.GetEdits() {
 		if err := checkEdit(e); err != nil {

@@ -19,6 +19,7 @@ import (
 	"weir/messages/commandpb"
 	"weir/messages/eventpb"
 	"weir/raftstore"
+	"weir/raftstore/command"
 	"weir/raftstore/events"
 	"weir/raftstore/state"
 )
@@ -180,7 +181,7 @@ func (r *replicaFake) Transfer(_ context.Context, to string) error {
 	return nil
 }
 
-func (r *replicaFake) ProposeBy(ctx context.Context, by *commandpb.Subject, command proto.Message) (*commandpb.Result, error) {
+func (r *replicaFake) ProposeBy(ctx context.Context, by *commandpb.Subject, msg proto.Message) (*commandpb.Result, error) {
 	if err := r.ReadBarrier(ctx); err != nil {
 		return nil, err
 	}
@@ -190,7 +191,8 @@ func (r *replicaFake) ProposeBy(ctx context.Context, by *commandpb.Subject, comm
 	if before := r.before.Load(); before != nil {
 		(*before)()
 	}
-	result := r.applyBy(by, command)
+	command.Stamp(msg, time.Now())
+	result := r.applyBy(by, msg)
 	if after := r.after.Load(); after != nil {
 		(*after)()
 	}

@@ -5,7 +5,6 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/api/spec"
 	"weir/cluster/identity"
@@ -73,7 +72,6 @@ func (s operations) Retry(ctx context.Context, req *connect.Request[apipb.RetryO
 		result, err := s.propose(ctx, what, &commandpb.StartOperation{
 			OperationId: id, User: userOf(ctx), MutationId: m.GetMutationId(), Spec: again, RetryOf: out.GetRetryOf(), CountFailures: true,
 			ByOperator: askerOf(ctx).Role == identity.Operator,
-			Time:       timestamppb.New(s.cfg.Now()),
 		})
 		if err != nil {
 			return nil, err

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/cluster/vault"
 	"weir/messages/apipb"
@@ -60,7 +59,7 @@ func (s whoAndWhat) EditStore(ctx context.Context, req *connect.Request[apipb.Ed
 		store.Sealed = sealed
 	}
 	_, err := s.propose(ctx, what, &commandpb.EditStore{
-		Store: store, Create: m.GetCreate(), Delete: m.GetDelete(), User: userOf(ctx), Time: timestamppb.New(s.cfg.Now()),
+		Store: store, Create: m.GetCreate(), Delete: m.GetDelete(), User: userOf(ctx),
 	})
 	return answer(&apipb.EditStoreResponse{}, err)
 }

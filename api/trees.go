@@ -6,7 +6,6 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/structpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/apipb"
 	"weir/messages/commandpb"
@@ -79,7 +78,7 @@ func (s trees) Get(ctx context.Context, req *connect.Request[apipb.GetTreeReques
 // Create creates a tree.
 func (s trees) Create(ctx context.Context, req *connect.Request[apipb.CreateTreeRequest]) (*connect.Response[apipb.CreateTreeResponse], error) {
 	result, err := s.propose(ctx, "create pool tree", &commandpb.CreateTree{
-		Tree: req.Msg.GetTree(), Options: req.Msg.GetOptions(), User: userOf(ctx), Time: timestamppb.New(s.cfg.Now()),
+		Tree: req.Msg.GetTree(), Options: req.Msg.GetOptions(), User: userOf(ctx),
 	})
 	return answer(&apipb.CreateTreeResponse{Revision: result.GetTree().GetRevision()}, err)
 }
@@ -87,7 +86,7 @@ func (s trees) Create(ctx context.Context, req *connect.Request[apipb.CreateTree
 // Set changes options of a tree.
 func (s trees) Set(ctx context.Context, req *connect.Request[apipb.SetTreeRequest]) (*connect.Response[apipb.SetTreeResponse], error) {
 	result, err := s.propose(ctx, "set pool tree", &commandpb.EditTree{
-		Tree: req.Msg.GetTree(), ExpectedRevision: req.Msg.GetExpectedRevision(), User: userOf(ctx), Time: timestamppb.New(s.cfg.Now()),
+		Tree: req.Msg.GetTree(), ExpectedRevision: req.Msg.GetExpectedRevision(), User: userOf(ctx),
 		Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Change{Change: changesOf(req.Msg.GetOptions())}}},
 	})
 	return answer(&apipb.SetTreeResponse{Revision: result.GetTree().GetRevision()}, err)
@@ -95,12 +94,12 @@ func (s trees) Set(ctx context.Context, req *connect.Request[apipb.SetTreeReques
 
 // Remove removes an empty tree.
 func (s trees) Remove(ctx context.Context, req *connect.Request[apipb.RemoveTreeRequest]) (*connect.Response[apipb.RemoveTreeResponse], error) {
-	_, err := s.propose(ctx, "remove pool tree", &commandpb.RemoveTree{Tree: req.Msg.GetTree(), User: userOf(ctx), Time: timestamppb.New(s.cfg.Now())})
+	_, err := s.propose(ctx, "remove pool tree", &commandpb.RemoveTree{Tree: req.Msg.GetTree(), User: userOf(ctx)})
 	return answer(&apipb.RemoveTreeResponse{}, err)
 }
 
 // SetDefault sets the tree of operations that name none.
 func (s trees) SetDefault(ctx context.Context, req *connect.Request[apipb.SetDefaultTreeRequest]) (*connect.Response[apipb.SetDefaultTreeResponse], error) {
-	_, err := s.propose(ctx, "set default pool tree", &commandpb.SetDefaultTree{Tree: req.Msg.GetTree(), User: userOf(ctx), Time: timestamppb.New(s.cfg.Now())})
+	_, err := s.propose(ctx, "set default pool tree", &commandpb.SetDefaultTree{Tree: req.Msg.GetTree(), User: userOf(ctx)})
 	return answer(&apipb.SetDefaultTreeResponse{}, err)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/api/document"
 	"weir/messages/apipb"
@@ -26,6 +25,6 @@ func (s operations) Update(ctx context.Context, req *connect.Request[apipb.Updat
 	if err != nil {
 		return nil, err
 	}
-	result, err := s.propose(ctx, what, &commandpb.UpdateOperation{OperationId: id, User: userOf(ctx), Changes: wanted, Time: timestamppb.New(s.cfg.Now())})
+	result, err := s.propose(ctx, what, &commandpb.UpdateOperation{OperationId: id, User: userOf(ctx), Changes: wanted})
 	return answer(&apipb.UpdateOperationResponse{Warnings: result.GetUpdateOperation().GetWarnings()}, err)
 }

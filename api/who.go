@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/cluster/identity"
 	"weir/messages/apipb"
@@ -111,7 +110,7 @@ func groupOf(g *statepb.Group) *apipb.Group {
 func (s whoAndWhat) EditGroup(ctx context.Context, req *connect.Request[apipb.EditGroupRequest]) (*connect.Response[apipb.EditGroupResponse], error) {
 	m := req.Msg
 	_, err := s.propose(ctx, "edit group", &commandpb.EditGroup{
-		Group: m.GetGroup(), Add: m.GetAdd(), Remove: m.GetRemove(), Delete: m.GetDelete(), UnlessInOperations: !m.GetForce(), User: userOf(ctx), Time: timestamppb.New(s.cfg.Now()),
+		Group: m.GetGroup(), Add: m.GetAdd(), Remove: m.GetRemove(), Delete: m.GetDelete(), UnlessInOperations: !m.GetForce(), User: userOf(ctx),
 	})
 	return answer(&apipb.EditGroupResponse{}, err)
 }
@@ -135,7 +134,7 @@ func (s whoAndWhat) EditAccounts(ctx context.Context, req *connect.Request[apipb
 	m := req.Msg
 	_, err := s.propose(ctx, "edit accounts", &commandpb.EditAccounts{
 		Subject: m.GetSubject(), Accounts: m.GetAccounts(), Groups: m.GetGroups(), IsolationNone: m.GetIsolationNone(), Disallow: m.GetDisallow(),
-		User: userOf(ctx), Time: timestamppb.New(s.cfg.Now()),
+		User: userOf(ctx),
 	})
 	return answer(&apipb.EditAccountsResponse{}, err)
 }
@@ -164,7 +163,6 @@ const maxRevokeReasonBytes = 1024
 func (s whoAndWhat) Revoke(ctx context.Context, req *connect.Request[apipb.RevokeRequest]) (*connect.Response[apipb.RevokeResponse], error) {
 	const what = "revoke certificates"
 	m := req.Msg
-	now := timestamppb.New(s.cfg.Now())
 	r := &statepb.Revocation{Serial: strings.ToLower(m.GetSerial()), Role: m.GetRole(), Name: m.GetName(), Reason: m.GetReason()}
 	by := askerOf(ctx)
 	switch {
@@ -191,6 +189,6 @@ func (s whoAndWhat) Revoke(ctx context.Context, req *connect.Request[apipb.Revok
 		return nil, fail(connect.CodeFailedPrecondition, state.CodeInvalidRevocation,
 			"%s: it is the certificate with which you ask: let another operator revoke it, so that an operator is left", what)
 	}
-	_, err := s.propose(ctx, what, &commandpb.Revoke{Revocation: r, Lift: m.GetLift(), User: userOf(ctx), Time: now})
+	_, err := s.propose(ctx, what, &commandpb.Revoke{Revocation: r, Lift: m.GetLift(), User: userOf(ctx)})
 	return answer(&apipb.RevokeResponse{Revocation: revocationOf(r)}, err)
 }

@@ -27,6 +27,7 @@ var rules = []rule{
 	{"top level", checkTopLevel},
 	{"size", checkSize},
 	{"length of tests", checkTests},
+	{"stamps of the leader", checkStamps},
 }
 
 // layers orders the top folders: a folder imports its own layer and those

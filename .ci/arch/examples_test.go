@@ -182,6 +182,10 @@ var badExamples = map[string]struct {
 		"scheduling/engine/long_test.go", "package engine\n\nfunc TestLong(t *testing.T) {\n" + strings.Repeat("\tt.Log()\n", maxTestLines+1) + "}\n",
 		"length of tests", "scheduling/engine/long_test.go:3", "TestLong has 121 lines, more than 120",
 	},
+	"a proposer that stamps a command": {
+		"actors/node/lose.go", "package node\n\nimport \"weir/messages/commandpb\"\n\nvar lost = &commandpb.SetNodeOffline{Term: 1, Time: now}\n",
+		"stamps of the leader", "actors/node/lose.go:5", "a proposer sets the time of SetNodeOffline",
+	},
 	"a file at the root that is not expected": {
 		"notes.txt", "",
 		"top level", "notes.txt:1", "it has no place at the root",

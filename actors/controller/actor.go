@@ -147,7 +147,7 @@ func (a *controllerActor) look() {
 		return
 	}
 	a.dirty = false
-	step := Next(a.cfg.Now(), op, a.cfg.Epoch, a.expect(op))
+	step := Next(op, a.cfg.Epoch, a.expect(op))
 	if work := a.longStep(op, allocations, step); work != nil {
 		a.take(work)
 	} else if step != nil {
@@ -331,7 +331,7 @@ func (a *controllerActor) flush() {
 	}
 	a.finishing = true
 	a.life.Propose(a.cfg.Log, func(results []*commandpb.Result, err error) { a.finished(jobs, results, err) }, &commandpb.FinishJobs{
-		OperationId: a.cfg.Operation, Epoch: a.cfg.Epoch, Time: timestamppb.New(a.cfg.Now()), Jobs: jobs,
+		OperationId: a.cfg.Operation, Epoch: a.cfg.Epoch, Jobs: jobs,
 	})
 }
 

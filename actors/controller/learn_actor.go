@@ -3,8 +3,6 @@ package controller
 import (
 	"errors"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	"weir/actors/reconcile"
 	"weir/messages/actorpb"
 	"weir/messages/commandpb"
@@ -96,8 +94,7 @@ func (a *controllerActor) tellReserves(state lifecycle.State) {
 	if l.telling || state != lifecycle.Running {
 		return
 	}
-	now := a.cfg.Now()
-	reserves, after := l.lessons.Learn(now)
+	reserves, after := l.lessons.Learn(a.cfg.Now())
 	if after > 0 {
 		a.life.After(&l.tellAgain, after, a.learn)
 	}
@@ -105,7 +102,7 @@ func (a *controllerActor) tellReserves(state lifecycle.State) {
 		return
 	}
 	l.telling = true
-	a.life.Propose(a.cfg.Log, a.reservesTold, &commandpb.UpdateReserves{OperationId: a.cfg.Operation, Epoch: a.cfg.Epoch, Time: timestamppb.New(now), Tasks: reserves})
+	a.life.Propose(a.cfg.Log, a.reservesTold, &commandpb.UpdateReserves{OperationId: a.cfg.Operation, Epoch: a.cfg.Epoch, Tasks: reserves})
 }
 
 func (a *controllerActor) reservesTold(results []*commandpb.Result, err error) {
@@ -123,15 +120,14 @@ func (a *controllerActor) leaveProfiles() {
 	if l.left || l.leaving {
 		return
 	}
-	now := a.cfg.Now()
-	profiles := l.lessons.Leave(a.cfg.Operation, now, a.cfg.State.Profile)
+	profiles := l.lessons.Leave(a.cfg.Operation, a.cfg.State.Profile)
 	if len(profiles) == 0 {
 		l.left = true
 		return
 	}
 	l.leaving = true
 	l.attempts++
-	a.life.Propose(a.cfg.Log, a.profilesLeft, &commandpb.SaveMemoryProfiles{OperationId: a.cfg.Operation, Epoch: a.cfg.Epoch, Time: timestamppb.New(now), Profiles: profiles})
+	a.life.Propose(a.cfg.Log, a.profilesLeft, &commandpb.SaveMemoryProfiles{OperationId: a.cfg.Operation, Epoch: a.cfg.Epoch, Profiles: profiles})
 }
 
 func (a *controllerActor) profilesLeft(results []*commandpb.Result, err error) {

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling/memory"
@@ -133,7 +131,7 @@ func (l *Lessons) Learn(now time.Time) (reserves []*commandpb.TaskReserve, after
 // Leave returns the profiles to save for later operations: those of tasks that have learned
 // something and have not saved it yet. `present` returns the current profile of a key, or nil. An
 // unreadable profile is replaced.
-func (l *Lessons) Leave(operation string, now time.Time, present func(key string) *statepb.MemoryProfile) []*commandpb.SavedProfile {
+func (l *Lessons) Leave(operation string, present func(key string) *statepb.MemoryProfile) []*commandpb.SavedProfile {
 	var saved []*commandpb.SavedProfile
 	latest := map[string]*statepb.MemoryProfile{}
 	for _, task := range l.spec.GetTasks() {
@@ -156,7 +154,7 @@ func (l *Lessons) Leave(operation string, now time.Time, present func(key string
 			UserDigest: memory.Blend(user, learner.User).Encode(), ProxyDigest: memory.Blend(proxy, learner.Proxy).Encode(),
 			SampleCount: before.GetSampleCount() + learner.User.Count(), OperationCount: before.GetOperationCount() + 1,
 			MemoryLimit: learner.Task.Limit, Reserve: learner.Reserve().User,
-			UpdatedTime: timestamppb.New(now), LastOperation: operation,
+			LastOperation: operation,
 		}
 		latest[key] = profile
 		saved = append(saved, &commandpb.SavedProfile{Task: task.GetName(), Profile: profile, ExpectedSampleCount: before.GetSampleCount()})

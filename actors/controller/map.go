@@ -2,10 +2,8 @@ package controller
 
 import (
 	"fmt"
-	"time"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/cluster/storage"
 	"weir/messages/actorpb"
@@ -91,8 +89,8 @@ func inputRecord(files []*statepb.InputFile) *statepb.Input {
 }
 
 // prepared returns the command that prepares a map operation, or makes it fail with err.
-func prepared(now time.Time, op *statepb.Operation, epoch uint64, input *statepb.Input, err error) *commandpb.PrepareOperation {
-	step := &commandpb.PrepareOperation{OperationId: op.GetId(), Epoch: epoch, Time: timestamppb.New(now), Input: input, Admit: true}
+func prepared(op *statepb.Operation, epoch uint64, input *statepb.Input, err error) *commandpb.PrepareOperation {
+	step := &commandpb.PrepareOperation{OperationId: op.GetId(), Epoch: epoch, Input: input, Admit: true}
 	if err != nil {
 		step.Input = nil
 		step.Error = &statepb.Error{Code: int32(lifecycle.CodeFailedToPrepare), Message: err.Error()}
@@ -101,8 +99,8 @@ func prepared(now time.Time, op *statepb.Operation, epoch uint64, input *statepb
 }
 
 // published returns the command that ends publishing an output, successfully or with err.
-func published(now time.Time, op *statepb.Operation, epoch uint64, parts []*statepb.CompletedPart, err error) *commandpb.PublishOutput {
-	step := &commandpb.PublishOutput{OperationId: op.GetId(), Epoch: epoch, Time: timestamppb.New(now)}
+func published(op *statepb.Operation, epoch uint64, parts []*statepb.CompletedPart, err error) *commandpb.PublishOutput {
+	step := &commandpb.PublishOutput{OperationId: op.GetId(), Epoch: epoch}
 	if err != nil {
 		step.Error = &statepb.Error{
 			Code: int32(lifecycle.CodeJobFailed), Message: fmt.Sprintf("cannot publish output: %v", err),

@@ -138,7 +138,7 @@ func (a *controllerActor) prepare(op *statepb.Operation) proto.Message {
 	if a.reading.ctx.Err() != nil {
 		return nil
 	}
-	return prepared(a.cfg.Now(), op, a.cfg.Epoch, input, err)
+	return prepared(op, a.cfg.Epoch, input, err)
 }
 
 // define sets the slices that each job reads.
@@ -164,7 +164,7 @@ func (a *controllerActor) publish(ctx context.Context, op *statepb.Operation) pr
 	if ctx.Err() != nil {
 		return nil
 	}
-	return published(a.cfg.Now(), op, a.cfg.Epoch, written, err)
+	return published(op, a.cfg.Epoch, written, err)
 }
 
 func (a *controllerActor) publishParts(ctx context.Context, op *statepb.Operation, parts []storage.Part) (err error) {

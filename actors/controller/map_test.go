@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -66,11 +65,11 @@ func TestInputOfTooManyFiles(t *testing.T) {
 }
 
 func TestPrepared(t *testing.T) {
-	step := prepared(time.Now(), readOperation(), 3, twoFiles(), nil)
+	step := prepared(readOperation(), 3, twoFiles(), nil)
 	if step.GetEpoch() != 3 || step.GetInput().GetBytes() != 20 || step.GetError() != nil {
 		t.Errorf("step %v", step)
 	}
-	step = prepared(time.Now(), readOperation(), 3, twoFiles(), errors.New("no file"))
+	step = prepared(readOperation(), 3, twoFiles(), errors.New("no file"))
 	if step.GetInput() != nil || step.GetError().GetMessage() != "no file" {
 		t.Errorf("step %v", step)
 	}
@@ -147,11 +146,11 @@ func TestPartsInTheOrderOfTheInput(t *testing.T) {
 }
 
 func TestPublished(t *testing.T) {
-	step := published(time.Now(), readOperation(), 3, []*statepb.CompletedPart{part(0, "a", 2), part(1, "", 0), part(2, "b", 3)}, nil)
+	step := published(readOperation(), 3, []*statepb.CompletedPart{part(0, "a", 2), part(1, "", 0), part(2, "b", 3)}, nil)
 	if out := step.GetOutput(); out.GetPath() != "/out" || out.GetBytes() != 5 || out.GetRows() != 5 || step.GetError() != nil {
 		t.Errorf("step %v", step)
 	}
-	step = published(time.Now(), readOperation(), 3, nil, errors.New("disk full"))
+	step = published(readOperation(), 3, nil, errors.New("disk full"))
 	if step.GetOutput() != nil || !strings.Contains(step.GetError().GetMessage(), "disk full") {
 		t.Errorf("step %v", step)
 	}

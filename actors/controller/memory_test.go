@@ -298,7 +298,7 @@ func TestLeave(t *testing.T) {
 	}
 	profiles := map[string]*statepb.MemoryProfile{"sorting": {Key: "sorting", SampleCount: 1000, OperationCount: 4, UserDigest: digestOf(t, 100, .1), MemoryLimit: 50 * mebi}}
 	present := func(key string) *statepb.MemoryProfile { return profiles[key] }
-	saved := l.Leave("op-5", time.Unix(9, 0), present)
+	saved := l.Leave("op-5", present)
 	if len(saved) != 1 || saved[0].GetTask() != "merge" {
 		t.Fatalf("leaves %v, want merge alone: the other one has learned nothing", saved)
 	}
@@ -311,7 +311,7 @@ func TestLeave(t *testing.T) {
 	if err := l.Take(tasks); err != nil {
 		t.Fatal(err)
 	}
-	saved = l.Leave("op-5", time.Unix(9, 0), present)
+	saved = l.Leave("op-5", present)
 	if len(saved) != 2 || saved[1].GetExpectedSampleCount() != 1001 || saved[1].GetProfile().GetSampleCount() != 1013 || saved[1].GetProfile().GetOperationCount() != 6 {
 		t.Errorf("two tasks of one profile leave %v: the second goes on from the first", saved)
 	}
@@ -319,7 +319,7 @@ func TestLeave(t *testing.T) {
 	if err := l.Take(tasks); err != nil {
 		t.Fatal(err)
 	}
-	if saved = l.Leave("op-5", time.Unix(9, 0), present); len(saved) != 0 {
+	if saved = l.Leave("op-5", present); len(saved) != 0 {
 		t.Errorf("what was left, and what has no profile, is left: %v", saved)
 	}
 }

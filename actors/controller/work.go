@@ -20,12 +20,12 @@ import (
 
 // Next returns the next command of an operation's controller: its preparation, or the definition
 // of its tasks (J.4); nil if there is none. expect returns the initial memory state of a task.
-func Next(now time.Time, op *statepb.Operation, epoch uint64, expect func(*statepb.TaskSpec) *statepb.TaskMemory) proto.Message {
+func Next(op *statepb.Operation, epoch uint64, expect func(*statepb.TaskSpec) *statepb.TaskMemory) proto.Message {
 	switch op.GetState() {
 	case lifecycle.Initializing.String():
-		return &commandpb.PrepareOperation{OperationId: op.GetId(), Epoch: epoch, Time: timestamppb.New(now), Admit: true, Tasks: tasksOf(op, expect)}
+		return &commandpb.PrepareOperation{OperationId: op.GetId(), Epoch: epoch, Admit: true, Tasks: tasksOf(op, expect)}
 	case lifecycle.Materializing.String():
-		return &commandpb.DefineTasks{OperationId: op.GetId(), Epoch: epoch, Time: timestamppb.New(now), Tasks: tasksOf(op, expect)}
+		return &commandpb.DefineTasks{OperationId: op.GetId(), Epoch: epoch, Tasks: tasksOf(op, expect)}
 	default:
 		return nil
 	}

@@ -49,7 +49,7 @@ func TestNext(t *testing.T) {
 				}
 				return known
 			}
-			switch m := Next(time.Unix(9, 0), op, 4, expect).(type) {
+			switch m := Next(op, 4, expect).(type) {
 			case *commandpb.PrepareOperation:
 				got = "prepare"
 				if m.GetEpoch() != 4 || !m.GetAdmit() || m.GetTasks()[0].GetJobCount() != 12 {

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	"weir/actors/reconcile"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -37,7 +35,7 @@ type Instance struct {
 // leave when min_available other instances are ready, and so is its successor if it is to have one.
 // At the end of its hold it is told to leave in any case.
 func HandOver(now time.Time, op *statepb.Operation, term uint64, instances []Instance) (command *commandpb.HandOver, again time.Time) {
-	command = &commandpb.HandOver{Term: term, Time: timestamppb.New(now), OperationId: op.GetId()}
+	command = &commandpb.HandOver{Term: term, OperationId: op.GetId()}
 	for _, task := range op.GetSpec().GetTasks() {
 		var own []Instance
 		for _, i := range instances {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/actors/reconcile"
 	"weir/messages/commandpb"
@@ -51,10 +50,10 @@ func Next(now time.Time, view View, choose Chooser, reassignAfter time.Duration)
 			// Its controller still processes the results of its jobs.
 			return control(now, view, state, choose, reassignAfter)
 		}
-		return finish(now, view, state)
+		return finish(view, state)
 	}
 	if deadline, ok := deadline(op); ok && !now.Before(deadline) {
-		return reconcile.Step{Propose: []proto.Message{timeLimit(now, view, state)}}
+		return reconcile.Step{Propose: []proto.Message{timeLimit(view, state)}}
 	}
 	step := control(now, view, state, choose, reassignAfter)
 	if deadline, ok := deadline(op); ok && (step.Again.IsZero() || deadline.Before(step.Again)) {
@@ -69,34 +68,34 @@ func publishes(op *statepb.Operation, state lifecycle.State) bool {
 }
 
 // finish moves a finishing operation without remaining jobs to its final state.
-func finish(now time.Time, view View, state lifecycle.State) reconcile.Step {
+func finish(view View, state lifecycle.State) reconcile.Step {
 	last := map[lifecycle.State]lifecycle.State{
 		lifecycle.Completing: lifecycle.Completed,
 		lifecycle.Aborting:   lifecycle.Aborted,
 		lifecycle.Failing:    lifecycle.Failed,
 	}[state]
-	return reconcile.Step{Propose: []proto.Message{advance(now, view, state, last)}}
+	return reconcile.Step{Propose: []proto.Message{advance(view, state, last)}}
 }
 
 // control assigns a controller to the operation, or another one when its replica is gone.
 func control(now time.Time, view View, state lifecycle.State, choose Chooser, reassignAfter time.Duration) reconcile.Step {
 	switch {
 	case state == lifecycle.Starting:
-		begin := advance(now, view, state, lifecycle.WaitingForAgent)
-		return reconcile.Step{Propose: append([]proto.Message{begin}, assignment(now, view, choose, "")...)}
+		begin := advance(view, state, lifecycle.WaitingForAgent)
+		return reconcile.Step{Propose: append([]proto.Message{begin}, assignment(view, choose, "")...)}
 	case state == lifecycle.WaitingForAgent:
-		return reconcile.Step{Propose: assignment(now, view, choose, "")}
+		return reconcile.Step{Propose: assignment(view, choose, "")}
 	case view.ControllerGone.IsZero():
 		return reconcile.Step{}
 	case now.Before(view.ControllerGone.Add(reassignAfter)):
 		return reconcile.Step{Again: view.ControllerGone.Add(reassignAfter)}
 	}
-	return reconcile.Step{Propose: assignment(now, view, choose, view.Operation.GetAssignment().GetReplica())}
+	return reconcile.Step{Propose: assignment(view, choose, view.Operation.GetAssignment().GetReplica())}
 }
 
 // assignment returns the command that assigns a controller; none if no replica is alive, or if the
 // chosen replica is the one that is gone.
-func assignment(now time.Time, view View, choose Chooser, gone string) []proto.Message {
+func assignment(view View, choose Chooser, gone string) []proto.Message {
 	op := view.Operation
 	replica, ok := choose(op.GetId())
 	if !ok || replica == gone {
@@ -104,7 +103,6 @@ func assignment(now time.Time, view View, choose Chooser, gone string) []proto.M
 	}
 	return []proto.Message{&commandpb.AssignController{
 		Term: view.Term,
-		Time: timestamppb.New(now),
 		Assignments: []*commandpb.ControllerAssignment{{
 			OperationId: op.GetId(),
 			Replica:     replica,
@@ -113,8 +111,8 @@ func assignment(now time.Time, view View, choose Chooser, gone string) []proto.M
 	}}
 }
 
-func timeLimit(now time.Time, view View, state lifecycle.State) proto.Message {
-	msg := advance(now, view, state, lifecycle.Failing)
+func timeLimit(view View, state lifecycle.State) proto.Message {
+	msg := advance(view, state, lifecycle.Failing)
 	msg.Result = &statepb.Error{
 		Code:    int32(lifecycle.CodeTimeLimitExceeded),
 		Message: fmt.Sprintf("operation exceeded its time_limit of %s", view.Operation.GetSpec().GetTimeLimit().AsDuration()),
@@ -122,13 +120,12 @@ func timeLimit(now time.Time, view View, state lifecycle.State) proto.Message {
 	return msg
 }
 
-func advance(now time.Time, view View, from, to lifecycle.State) *commandpb.AdvanceOperation {
+func advance(view View, from, to lifecycle.State) *commandpb.AdvanceOperation {
 	return &commandpb.AdvanceOperation{
 		OperationId: view.Operation.GetId(),
 		Term:        view.Term,
 		From:        from.String(),
 		To:          to.String(),
-		Time:        timestamppb.New(now),
 	}
 }
 

@@ -37,7 +37,7 @@ func New(cfg Config) actor.Producer {
 	})
 }
 
-func (cfg *Config) decide(now time.Time) (step reconcile.Step) {
+func (cfg *Config) decide(time.Time) (step reconcile.Step) {
 	view, err := cfg.State.Admission(cfg.Tree, cfg.Name)
 	if err != nil {
 		// The pool has just been removed; this actor will be stopped.
@@ -45,7 +45,7 @@ func (cfg *Config) decide(now time.Time) (step reconcile.Step) {
 		return step
 	}
 	view.Term = cfg.Term
-	if step.Propose, err = Admit(now, cfg.Name, view); err != nil {
+	if step.Propose, err = Admit(cfg.Name, view); err != nil {
 		cfg.Logger.Error("cannot admit operations", "pool", cfg.Name, "error", err)
 	}
 	return step

@@ -8,10 +8,8 @@ package pool
 
 import (
 	"maps"
-	"time"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -36,7 +34,7 @@ type View struct {
 // Admit returns the commands to propose. They admit operations in the tree, oldest start first,
 // until a limit is reached. For the other operations they record why each waits, if the reason has
 // changed (F.16). Lightweight operations never wait.
-func Admit(now time.Time, name scheduling.PoolName, view View) ([]proto.Message, error) {
+func Admit(name scheduling.PoolName, view View) ([]proto.Message, error) {
 	counts := maps.Clone(view.Counts)
 	var propose []proto.Message
 	lightweight := view.Pools.Lightweight(name)
@@ -57,24 +55,23 @@ func Admit(now time.Time, name scheduling.PoolName, view View) ([]proto.Message,
 				return nil, err
 			}
 		}
-		propose = append(propose, admit(now, op, view))
+		propose = append(propose, admit(op, view))
 	}
 	return propose, nil
 }
 
 // admit returns the command that admits an operation to the tree, whether or not it already runs in
 // another one.
-func admit(now time.Time, op *statepb.Operation, view View) proto.Message {
+func admit(op *statepb.Operation, view View) proto.Message {
 	trees := []string{string(view.Tree)}
 	if op.GetState() != lifecycle.Pending.String() {
-		return &commandpb.AdmitOperation{OperationId: op.GetId(), Term: view.Term, Time: timestamppb.New(now), Trees: trees}
+		return &commandpb.AdmitOperation{OperationId: op.GetId(), Term: view.Term, Trees: trees}
 	}
 	return &commandpb.AdvanceOperation{
 		OperationId: op.GetId(),
 		Term:        view.Term,
 		From:        lifecycle.Pending.String(),
 		To:          lifecycle.Materializing.String(),
-		Time:        timestamppb.New(now),
 		Trees:       trees,
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"testing"
-	"time"
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -35,7 +34,7 @@ func checkAdmit(t *testing.T, cases map[string]admitCase) {
 				t.Fatal(err)
 			}
 			before := counts["ads"]
-			propose, err := Admit(time.Unix(0, 0), cmp.Or(test.pool, "ads"), View{Tree: "default", Pools: tree, Counts: counts, Pending: test.pending, Term: 3})
+			propose, err := Admit(cmp.Or(test.pool, "ads"), View{Tree: "default", Pools: tree, Counts: counts, Pending: test.pending, Term: 3})
 			if err != nil {
 				t.Fatal(err)
 			}

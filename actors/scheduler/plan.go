@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -61,7 +60,7 @@ func (t *Tree) Plan(now time.Time, term uint64, n int, newID func() string) Prop
 	}
 	var p Proposal
 	if len(plan.Starts) > 0 {
-		start := &commandpb.StartAllocations{Term: term, Time: timestamppb.New(now)}
+		start := &commandpb.StartAllocations{Term: term}
 		for _, s := range plan.Starts {
 			id := newID()
 			t.tickets[id] = s.Ticket
@@ -75,7 +74,7 @@ func (t *Tree) Plan(now time.Time, term uint64, n int, newID func() string) Prop
 		p.Commands = append(p.Commands, start)
 	}
 	if len(plan.Preempts) > 0 {
-		preempt := &commandpb.PreemptAllocations{Term: term, Time: timestamppb.New(now), Tree: string(t.name)}
+		preempt := &commandpb.PreemptAllocations{Term: term, Tree: string(t.name)}
 		for _, victim := range plan.Preempts {
 			p.Victims = append(p.Victims, string(victim.Job))
 			preemption := &commandpb.Preemption{JobId: string(victim.Job), Order: stopOrder(victim, now)}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 
@@ -66,6 +67,54 @@ func TestAgentConfig(t *testing.T) {
 				t.Errorf("watermark %d, want %d", cfg.MemoryWatermark, test.wantWatermark)
 			case cfg.Ports != test.wantPorts || cfg.Host == "" || test.wantHost != "" && cfg.Host != test.wantHost:
 				t.Errorf("ports %v, host %q; want %v, %q", cfg.Ports, cfg.Host, test.wantPorts, test.wantHost)
+			}
+		})
+	}
+}
+
+// TestAgentJobUsers (T2) gives agents the flags that say as whom jobs run, as root and as another user.
+func TestAgentJobUsers(t *testing.T) {
+	const root, other = 0, 65534
+	tests := map[string]struct {
+		// euid is whose test it is: those of others are left out.
+		euid      int
+		args      []string
+		wantUIDs  string
+		wantRoot  bool
+		wantError string
+	}{
+		"what is usual":               {euid: root, wantUIDs: "200000-265535"},
+		"other ids":                   {euid: root, args: []string{"--job-uids", "300000-301999"}, wantUIDs: "300000-301999"},
+		"root jobs":                   {euid: root, args: []string{"--allow-root-jobs"}, wantUIDs: "200000-265535", wantRoot: true},
+		"too few ids":                 {euid: root, args: []string{"--job-uids", "300000-300998"}, wantError: `--job-uids: "300000-300998": must be FIRST-LAST, such as 200000-265535, with at least 1000 ids above 0`},
+		"one id":                      {euid: root, args: []string{"--job-uids", "300000"}, wantError: `--job-uids: "300000": must be FIRST-LAST`},
+		"root among them":             {euid: root, args: []string{"--job-uids", "0-5000"}, wantError: `--job-uids: "0-5000": must be FIRST-LAST`},
+		"the last before the first":   {euid: root, args: []string{"--job-uids", "5000-1"}, wantError: "--job-uids"},
+		"an account of the machine":   {euid: root, args: []string{"--job-uids", "65000-66000"}, wantError: "job uids: ids 65000-66000 are taken: account nobody of this machine is among them; choose other ids with --job-uids"},
+		"both ways":                   {euid: root, args: []string{"--job-uids", "300000-301999", "--job-user", "nobody"}, wantError: "--job-uids and --job-user: set one of them"},
+		"ids without root":            {euid: other, args: []string{"--job-uids", "300000-301999"}, wantError: "--job-uids, --allow-root-jobs: the agent is not root"},
+		"root jobs without root":      {euid: other, args: []string{"--allow-root-jobs"}, wantError: "--job-uids, --allow-root-jobs: the agent is not root"},
+		"without root, what is usual": {euid: other},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if test.euid == root != (os.Geteuid() == 0) {
+				t.Skip("it is for another user")
+			}
+			f, flags := new(agentFlags), pflag.NewFlagSet("agent", pflag.ContinueOnError)
+			f.register(flags)
+			if err := flags.Parse(append([]string{"--name", "n1", "--replicas", "r1=h:1", "--data", t.TempDir()}, test.args...)); err != nil {
+				t.Fatal(err)
+			}
+			cfg, err := f.agentConfig(slog.New(slog.DiscardHandler))
+			var coded *exitError
+			switch {
+			case test.wantError != "":
+				if !errors.As(err, &coded) || coded.code != exitUsage || !strings.Contains(err.Error(), test.wantError) {
+					t.Errorf("got %v, want a usage error that says %q", err, test.wantError)
+				}
+			case err != nil || cfg.AllowRootJobs != test.wantRoot || test.wantUIDs != "" && cfg.JobUIDs.String() != test.wantUIDs:
+				t.Errorf("jobs run as %v, as root %t, %v; want %s, %t", cfg.JobUIDs, cfg.AllowRootJobs, err, test.wantUIDs, test.wantRoot)
 			}
 		})
 	}

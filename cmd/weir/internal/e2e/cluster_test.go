@@ -57,8 +57,9 @@ func prepareCluster(t *testing.T, host string, agents ...string) *cluster {
 		clients: map[string]*http.Client{}, addresses: map[string]string{}, processes: map[string]*process{},
 	}
 	t.Cleanup(c.close)
-	// Jobs, which are other users than this, write what they witness below it.
-	if err := errors.Join(os.Chmod(filepath.Dir(c.dir), 0o711), os.Chmod(c.dir, 0o711)); err != nil {
+	// Jobs, which are other users than this, write what they witness below it. A replica would make the
+	// folder of all data for itself alone.
+	if err := errors.Join(os.Chmod(filepath.Dir(c.dir), 0o711), os.Chmod(c.dir, 0o711), os.Mkdir(filepath.Dir(c.data("n1")), 0o711)); err != nil {
 		t.Fatal(err)
 	}
 	for i, port := range freePorts(t, host, len(replicaNames)) {

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -122,3 +124,53 @@ func TestJobUsers(t *testing.T) {
 		wantIn(t, user, protojson.Format(refused.GetResult()), []string{"--allow-root-jobs"})
 	}
 }
+
+// TestFlagsOfJobUsers (T2): an agent does not start with ids for jobs that are none, that an account of
+// the machine has, or that it cannot give; with --job-uids jobs have ids of that range, and with
+// --allow-root-jobs they may be root.
+func TestFlagsOfJobUsers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can have jobs that are others")
+	}
+	t.Parallel()
+	c := newCluster(t, here, "n1")
+	for name, test := range map[string]struct {
+		user uint32
+		args []string
+		want string
+	}{
+		"no range":                  {args: []string{"--job-uids", "7"}, want: `--job-uids: "7": must be FIRST-LAST`},
+		"few ids":                   {args: []string{"--job-uids", "300000-300100"}, want: "at least 1000 ids"},
+		"an account of the machine": {args: []string{"--job-uids", "65000-66000"}, want: "account nobody of this machine is among them; choose other ids with --job-uids"},
+		"ids without root":          {user: nobody, args: []string{"--job-uids", "300000-301999"}, want: "the agent is not root, so its jobs can only run as its own user"},
+		"root jobs without root":    {user: nobody, args: []string{"--allow-root-jobs"}, want: "the agent is not root, so its jobs can only run as its own user"},
+	} {
+		arguments := append([]string{"agent", "--insecure-plaintext", "--name", "n1", "--replicas", "r1=127.0.0.1:1", "--data", filepath.Join(c.folder(t), "agent")}, test.args...)
+		cmd := exec.CommandContext(t.Context(), program("weir"), arguments...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: test.user, Gid: test.user}}
+		said, err := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); err == nil || code != 2 || !strings.Contains(string(said), test.want) {
+			t.Errorf("%s: exit code %d, %v, want 2 and %q:\n%s", name, code, err, test.want, said)
+		}
+	}
+	c.startAgent("n1", "--job-uids", "300000-301999", "--allow-root-jobs")
+	c.ready(t, 1)
+	for name, test := range map[string]struct {
+		task object
+		want func(uid int) bool
+	}{
+		"a job of its own":      {shell(1, "id -u"), func(uid int) bool { return uid >= 300_000 && uid <= 301_999 }},
+		"a job of root":         {shell(1, "id -u").with("user", "root"), func(uid int) bool { return uid == 0 }},
+		"a job without a fence": {shell(1, "id -u").with("isolation", "none"), func(uid int) bool { return uid >= 300_000 && uid <= 301_999 }},
+	} {
+		operation := c.start(t, one(test.task))
+		c.ends(t, operation, "completed")
+		printed := strings.TrimSpace(c.output(t, c.jobs(t, operation)[0].GetId(), "stdout"))
+		if uid, err := strconv.Atoi(printed); err != nil || !test.want(uid) {
+			t.Errorf("%s runs as %q", name, printed)
+		}
+	}
+}
+
+// nobody is a user of each machine that is not root.
+const nobody = 65534

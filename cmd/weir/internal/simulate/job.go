@@ -64,7 +64,7 @@ func (w *world) finish(a *statepb.Allocation, finished *statepb.FinishedJob) err
 	known := w.operations[a.GetOperationId()]
 	w.teach(known, a, finished)
 	op, _ := w.state.Operation(scheduling.OperationID(a.GetOperationId()))
-	msg := &commandpb.FinishJobs{OperationId: op.GetId(), Epoch: op.GetAssignment().GetEpoch(), Time: w.timestamp(), Jobs: []*statepb.FinishedJob{finished}}
+	msg := &commandpb.FinishJobs{OperationId: op.GetId(), Epoch: op.GetAssignment().GetEpoch(), Jobs: []*statepb.FinishedJob{finished}}
 	if err := w.do(msg); err != nil {
 		return err
 	}

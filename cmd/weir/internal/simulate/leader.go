@@ -75,11 +75,11 @@ func (w *world) silence(nodes []string) error {
 		if err := w.tree.Withdraw(id, record.GetResources().Amounts()); err != nil {
 			return err
 		}
-		if err := w.do(&commandpb.SetNodeOffline{Term: w.term, Time: w.timestamp(), Node: id, Incarnation: record.GetIncarnation(), Reason: "lost"}); err != nil {
+		if err := w.do(&commandpb.SetNodeOffline{Term: w.term, Node: id, Incarnation: record.GetIncarnation(), Reason: "lost"}); err != nil {
 			return err
 		}
 		w.meter.appears(w.now, resource.Amounts{}.Sub(record.GetResources().Amounts()))
-		msg := &commandpb.AbortAllocations{Term: w.term, Time: w.timestamp(), Node: id, Reason: lifecycle.AbortNodeOffline.String()}
+		msg := &commandpb.AbortAllocations{Term: w.term, Node: id, Reason: lifecycle.AbortNodeOffline.String()}
 		for _, a := range w.state.AllocationsOfNode(scheduling.NodeID(id)) {
 			msg.JobIds = append(msg.JobIds, a.GetJobId())
 		}
@@ -119,7 +119,7 @@ func (w *world) comeback(nodes []string) error {
 		delete(w.dead, id)
 		record := w.NodeRecord(id)
 		back := &statepb.Node{Id: id, Incarnation: record.GetIncarnation() + 1, Resources: record.GetResources(), Tags: record.GetTags()}
-		if err := w.do(&commandpb.RegisterNode{Term: w.term, Time: w.timestamp(), Node: back}); err != nil {
+		if err := w.do(&commandpb.RegisterNode{Term: w.term, Node: back}); err != nil {
 			return err
 		}
 		w.meter.appears(w.now, back.GetResources().Amounts())

@@ -150,7 +150,7 @@ func (w *world) tell(op *operation) error {
 		return nil
 	}
 	l.told, op.perJob.Memory = reserve, reserve.Total()
-	return w.do(&commandpb.UpdateReserves{OperationId: op.ID, Epoch: record.GetAssignment().GetEpoch(), Time: w.timestamp(), Tasks: []*commandpb.TaskReserve{{
+	return w.do(&commandpb.UpdateReserves{OperationId: op.ID, Epoch: record.GetAssignment().GetEpoch(), Tasks: []*commandpb.TaskReserve{{
 		Task: task, Samples: l.Absorbed, UserDigest: l.User.Encode(), ProxyDigest: l.Proxy.Encode(), Reserve: statepb.NewJobReserve(reserve),
 	}}})
 }

@@ -112,7 +112,7 @@ func (w *world) start(s Submission) error {
 	}
 	w.operations[s.ID] = op
 	w.meter.operations.Submitted++
-	err := w.do(&commandpb.StartOperation{OperationId: s.ID, User: "simulation", Spec: spec, Time: w.timestamp()})
+	err := w.do(&commandpb.StartOperation{OperationId: s.ID, User: "simulation", Spec: spec})
 	var refused *refusedError
 	if errors.As(err, &refused) {
 		delete(w.operations, s.ID)
@@ -188,7 +188,7 @@ func (w *world) owed(op *statepb.Operation) []proto.Message {
 		return step.Propose
 	}
 	known := w.operations[op.GetId()]
-	next := controller.Next(w.time(), op, op.GetAssignment().GetEpoch(), func(*statepb.TaskSpec) *statepb.TaskMemory {
+	next := controller.Next(op, op.GetAssignment().GetEpoch(), func(*statepb.TaskSpec) *statepb.TaskMemory {
 		if known.lessons == nil {
 			return nil
 		}
@@ -215,7 +215,7 @@ func (w *world) admit(name scheduling.PoolName) error {
 		op, _ := w.state.Operation(scheduling.OperationID(id))
 		view.Pending = append(view.Pending, op)
 	}
-	propose, err := pool.Admit(w.time(), name, view)
+	propose, err := pool.Admit(name, view)
 	if err != nil {
 		return err
 	}
@@ -258,12 +258,12 @@ func (w *world) close(id string) error {
 		return nil
 	}
 	op, _ := w.state.Operation(scheduling.OperationID(id))
-	var msg proto.Message = &commandpb.CompleteOperation{OperationId: id, User: "simulation", Time: w.timestamp()}
+	var msg proto.Message = &commandpb.CompleteOperation{OperationId: id, User: "simulation"}
 	if op.GetState() != lifecycle.Running.String() {
 		// It never ran.
 		name := known.pool.name
 		w.pending[name] = slices.DeleteFunc(slices.Clone(w.pending[name]), func(other string) bool { return other == id })
-		msg = &commandpb.AbortOperation{OperationId: id, User: "simulation", Time: w.timestamp()}
+		msg = &commandpb.AbortOperation{OperationId: id, User: "simulation"}
 	}
 	if err := w.do(msg); err != nil {
 		return err
@@ -275,7 +275,7 @@ func (w *world) close(id string) error {
 func (w *world) endAll(id string, now lifecycle.State) error {
 	order := (&statepb.Operation{State: now.String()}).StopOrderFor(nil)
 	op, _ := w.state.Operation(scheduling.OperationID(id))
-	msg := &commandpb.FinishJobs{OperationId: id, Epoch: op.GetAssignment().GetEpoch(), Time: w.timestamp()}
+	msg := &commandpb.FinishJobs{OperationId: id, Epoch: op.GetAssignment().GetEpoch()}
 	for _, a := range w.state.AllocationsOfOperation(scheduling.OperationID(id)) {
 		msg.Jobs = append(msg.Jobs, &statepb.FinishedJob{JobId: a.GetJobId(), Node: a.GetNode(), State: lifecycle.JobAborted.String(), AbortReason: order.GetReason()})
 	}

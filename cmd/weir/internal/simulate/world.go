@@ -13,6 +13,7 @@ import (
 	"weir/actors/scheduler"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
+	"weir/raftstore/command"
 	"weir/raftstore/state"
 	"weir/scheduling"
 	"weir/scheduling/engine"
@@ -80,7 +81,7 @@ func newWorld(f *File) (*world, error) {
 	for _, group := range f.Nodes {
 		for i := range group.Count {
 			node := &statepb.Node{Id: group.Name + strconv.FormatInt(i+1, 10), Incarnation: 1, Resources: statepb.NewResources(group.Resources), Tags: group.Tags}
-			if err := w.do(&commandpb.RegisterNode{Term: w.term, Time: w.timestamp(), Node: node}); err != nil {
+			if err := w.do(&commandpb.RegisterNode{Term: w.term, Node: node}); err != nil {
 				return nil, err
 			}
 			w.online = append(w.online, node.GetId())
@@ -104,7 +105,7 @@ func (w *world) timestamp() *timestamppb.Timestamp { return timestamppb.New(w.ti
 // operations and jobs that have ended.
 func (w *world) beginTerm() error {
 	w.term++
-	return w.do(&commandpb.BeginTerm{Term: w.term, Replica: replica, ClusterId: "simulation", Time: w.timestamp(), Limits: &statepb.Limits{
+	return w.do(&commandpb.BeginTerm{Term: w.term, Replica: replica, ClusterId: "simulation", Limits: &statepb.Limits{
 		ArchivedOperations: 1, FinishedJobsPerOperation: 1, EventsPerOperation: 3, Operations: maxOperations, JobsPerOperation: maxJobs,
 	}})
 }
@@ -126,7 +127,7 @@ func (w *world) plantPools() error {
 		}
 		edits = append(edits, edit)
 	}
-	return w.do(&commandpb.EditTree{Edits: edits, Time: w.timestamp()})
+	return w.do(&commandpb.EditTree{Edits: edits})
 }
 
 // structOf returns a document as a message.
@@ -153,9 +154,11 @@ func (w *world) fillVolumes() error {
 	return w.do(m)
 }
 
-// apply applies a command to the state machine, then to the tree and the meter.
+// apply stamps a command, as a leader does, and applies it to the state machine, then to the tree and
+// the meter.
 func (w *world) apply(msg proto.Message) (*commandpb.Result, error) {
 	w.index++
+	command.Stamp(msg, w.time())
 	result, events := w.state.Apply(w.index, msg)
 	if refusal := result.GetRefusal(); refusal != nil {
 		return result, &refusedError{refusal}
