@@ -22,6 +22,8 @@ type node struct {
 	// shrunk is set while the node's allocations hold more resources than it has, because it
 	// registered with fewer.
 	shrunk bool
+	// claims are what the grants of nodes say about it.
+	claims claimant
 }
 
 func newNode(record *statepb.Node) *node {
@@ -66,8 +68,9 @@ func (c nodeChange) registerNode(m *commandpb.RegisterNode) *refusal {
 	if err := cmp.Or(checkResources(m.GetNode().GetResources()), checkPorts(m.GetNode())); err != nil {
 		return refuse(CodeInvalidCommand, "register node %q: %v", id, err)
 	}
-	if why := RightsIn(c.State).NodeRefusal(m.GetNode()); why != "" {
-		return refuse(CodeNodeNotGranted, "register node %q: %s", id, why)
+	claims := claimantOf(c.State, m.GetNode())
+	if claims.refusal != "" {
+		return refuse(CodeNodeNotGranted, "register node %q: %s", id, claims.refusal)
 	}
 	n, known := c.nodes[id]
 	if known && m.GetNode().GetIncarnation() < n.record.GetIncarnation() {
@@ -97,6 +100,7 @@ func (c nodeChange) registerNode(m *commandpb.RegisterNode) *refusal {
 	}
 	n.record = record
 	n.resize()
+	setClaimant(c.State, n, claims)
 	c.emit(NodeChanged{ID: id, State: statepb.NodeOnline, Incarnation: record.GetIncarnation()})
 	return nil
 }
@@ -146,6 +150,7 @@ func (c nodeChange) removeNode(m *commandpb.RemoveNode) *refusal {
 	}
 	c.tellLosses(lost)
 	delete(c.nodes, id)
+	delete(c.refused, id)
 	c.emit(NodeRemoved{ID: id})
 	return nil
 }

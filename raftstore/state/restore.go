@@ -109,6 +109,7 @@ func (r *Restorer) State() (*State, error) {
 	for _, n := range r.state.nodes {
 		n.resize()
 	}
+	restoreClaimants(r.state)
 	if err := r.state.Verify(); err != nil {
 		return nil, fmt.Errorf("restore: %w", err)
 	}

@@ -58,6 +58,8 @@ type State struct {
 	accounts map[string]*statepb.Accounts
 	// nodeGrants are what agents may claim, by pattern; none: whatever they like.
 	nodeGrants map[string]*statepb.NodeGrant
+	// refused are the registered nodes that claim more than grants give, with the reason. It is derived.
+	refused map[scheduling.NodeID]string
 	// stores are the object stores with credentials of their own, by name.
 	stores map[string]*statepb.Store
 	// quotas counts what operations take. It is derived from their records.
@@ -106,6 +108,7 @@ func empty() *State {
 		revocations: make(map[string]*statepb.Revocation),
 		accounts:    make(map[string]*statepb.Accounts),
 		nodeGrants:  make(map[string]*statepb.NodeGrant),
+		refused:     make(map[scheduling.NodeID]string),
 		stores:      make(map[string]*statepb.Store),
 		quotas:      quotas{users: make(map[scheduling.User]usage)},
 		allocations: make(map[scheduling.JobID]*statepb.Allocation),
