@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -29,6 +30,8 @@ type node struct {
 func newNode(record *statepb.Node) *node {
 	return &node{record: record, allocations: make(map[scheduling.JobID]*statepb.Allocation), ports: make(map[int32]scheduling.JobID)}
 }
+
+func byNodeID(n *node, id scheduling.NodeID) int { return cmp.Compare(n.record.GetId(), string(id)) }
 
 // free returns the node's free resources. They are negative if the node has shrunk.
 func (n *node) free() resource.Amounts { return n.record.GetResources().Amounts().Sub(n.usage) }
@@ -97,6 +100,8 @@ func (c nodeChange) registerNode(m *commandpb.RegisterNode) *refusal {
 	if !known {
 		n = newNode(record)
 		c.nodes[id] = n
+		at, _ := slices.BinarySearchFunc(c.byName, id, byNodeID)
+		c.byName = slices.Insert(c.byName, at, n)
 	}
 	n.record = record
 	n.resize()
@@ -150,6 +155,9 @@ func (c nodeChange) removeNode(m *commandpb.RemoveNode) *refusal {
 	}
 	c.tellLosses(lost)
 	delete(c.nodes, id)
+	if at, ok := slices.BinarySearchFunc(c.byName, id, byNodeID); ok {
+		c.byName = slices.Delete(c.byName, at, at+1)
+	}
 	delete(c.refused, id)
 	c.emit(NodeRemoved{ID: id})
 	return nil

@@ -72,7 +72,8 @@ func (c accessChange) claimants(pattern string, next map[string]*statepb.NodeGra
 	grant, remains := next[pattern]
 	// The first grant and the last one change what all nodes may claim.
 	all := len(c.nodeGrants) == 0 || len(next) == 0
-	for id, n := range sorted(c.nodes) {
+	for _, n := range c.byName {
+		id := scheduling.NodeID(n.record.GetId())
 		matches := matchesNode(pattern, string(id))
 		if !matches && !all {
 			continue
@@ -160,24 +161,22 @@ func matchingGrants(s *State, n *statepb.Node) (matching []*statepb.NodeGrant) {
 // restoreClaimants finds what the grants say about all nodes. It looks only at names that begin as a
 // pattern does.
 func restoreClaimants(s *State) {
-	names := slices.Sorted(maps.Keys(s.nodes))
 	for pattern, g := range s.nodeGrants {
 		literal := pattern
 		if at := strings.IndexAny(pattern, `*?[\`); at >= 0 {
 			literal = pattern[:at]
 		}
-		from, _ := slices.BinarySearch(names, scheduling.NodeID(literal))
-		for _, id := range names[from:] {
-			if !strings.HasPrefix(string(id), literal) {
+		from, _ := slices.BinarySearchFunc(s.byName, scheduling.NodeID(literal), byNodeID)
+		for _, n := range s.byName[from:] {
+			if !strings.HasPrefix(n.record.GetId(), literal) {
 				break
 			}
-			if matchesNode(pattern, string(id)) {
-				claims := &s.nodes[id].claims
-				claims.matching = append(claims.matching, g)
+			if matchesNode(pattern, n.record.GetId()) {
+				n.claims.matching = append(n.claims.matching, g)
 			}
 		}
 	}
-	for _, n := range s.nodes {
+	for _, n := range s.byName {
 		setClaimant(s, n, claimantOf(s, n.record))
 	}
 }

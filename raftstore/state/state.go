@@ -37,13 +37,16 @@ type State struct {
 	// lastPool is the latest id given to a pool.
 	lastPool scheduling.PoolID
 	nodes    map[scheduling.NodeID]*node
+	// byName lists the nodes by name.
+	byName []*node
 
 	operations map[scheduling.OperationID]*operation
 	// order lists the operations by acceptance.
 	order []*operation
 	// accepted is the number of operations accepted so far.
-	accepted   uint64
-	inProgress int
+	accepted uint64
+	// inProgress lists those that have not ended, by acceptance.
+	inProgress []*operation
 	// aliases maps each alias to the latest operation that has it.
 	aliases   map[string]scheduling.OperationID
 	mutations map[mutation]scheduling.OperationID
