@@ -240,6 +240,9 @@ func (s operations) get(ctx context.Context, name string, full bool) (out *apipb
 			described = op.GetSpec()
 		}
 		if err == nil && out.GetPendingReason() == "" {
+			out.PendingReason = deniedText(st, op)
+		}
+		if err == nil && out.GetPendingReason() == "" {
 			var stuck misfits
 			stuck.note(st, op)
 			stuck.trees.survey(stuck.nodes)

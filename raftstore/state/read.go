@@ -53,7 +53,7 @@ func (s *State) Demand(id scheduling.OperationID) (all []DemandChanged) {
 	o, _ := operationIn(s.operations, id)
 	for i, t := range o.record.GetTasks() {
 		for _, group := range o.tasks[i].pending.groups() {
-			all = append(all, DemandChanged{ID: id, Task: scheduling.TaskName(t.GetName()), Group: group, Pending: o.offered(i, group)})
+			all = append(all, DemandChanged{ID: id, Task: scheduling.TaskName(t.GetName()), Group: group, Pending: o.demand(i, group)})
 		}
 	}
 	return all

@@ -111,6 +111,9 @@ func (r *Restorer) State() (*State, error) {
 		r.state.byName = append(r.state.byName, n)
 	}
 	restoreClaimants(r.state)
+	for o, why := range RightsIn(r.state).deniedNow() {
+		o.denied = why
+	}
 	if err := r.state.Verify(); err != nil {
 		return nil, fmt.Errorf("restore: %w", err)
 	}

@@ -102,6 +102,9 @@ func (s verifier) verifyOrder() error {
 		}
 	}
 	b.when(!slices.Equal(inProgress, s.inProgress), "%d operations in progress, but listed %d, or others", len(inProgress), len(s.inProgress))
+	for o, why := range RightsIn(s.State).deniedNow() {
+		b.when(o.denied != why, "operation %q: denied as %q, but the grants say %q", o.id(), o.denied, why)
+	}
 	ended, limit := len(s.order)-len(inProgress), int(s.limits.GetArchivedOperations())
 	b.when(len(s.archive) != ended || ended > limit, "archive holds %d operations; %d have ended, and at most %d may be kept", len(s.archive), ended, limit)
 	seen := make(map[string]bool, len(s.archive))
