@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 
 	"weir/messages/apipb"
+	"weir/messages/statepb"
 	"weir/raftstore"
 	"weir/raftstore/state"
 	"weir/scheduling"
@@ -40,11 +41,7 @@ func (s clusters) members(leader string) ([]*apipb.Member, error) {
 		suffrage[m.ID] = string(m.Suffrage)
 	}
 	controlled := map[string]int64{}
-	s.cfg.Store.View(func(st *state.State) {
-		for op := range st.InProgress() {
-			controlled[op.GetAssignment().GetReplica()]++
-		}
-	})
+	s.inProgress(func(_ *state.State, op *statepb.Operation) { controlled[op.GetAssignment().GetReplica()]++ })
 	var members []*apipb.Member
 	for _, r := range s.cfg.Directory.View().Replicas {
 		id := string(r.ID)
@@ -58,6 +55,19 @@ func (s clusters) members(leader string) ([]*apipb.Member, error) {
 		members = append(members, member)
 	}
 	return members, nil
+}
+
+// operationsCounted is how many operations one View counts.
+const operationsCounted = 256
+
+// inProgress calls a function for the operations that have not ended, the latest first.
+func (s *server) inProgress(each func(*state.State, *statepb.Operation)) {
+	s.latestFirst(0, operationsCounted, true, func(st *state.State, some []*statepb.Operation) bool {
+		for _, op := range some {
+			each(st, op)
+		}
+		return true
+	})
 }
 
 // Status answers from this replica alone.
@@ -79,7 +89,7 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 	}
 	var total, usage resource.Amounts
 	var ofNodes nodeTroubles
-	var stuck alike
+	var stuck misfits
 	var sharing []string
 	s.cfg.Store.View(func(st *state.State) {
 		for _, n := range st.Nodes() {
@@ -89,6 +99,7 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 			if addNode(out, n, &ofNodes) {
 				total = total.Add(n.GetResources().Amounts())
 			}
+			usage = usage.Add(st.NodeUsage(scheduling.NodeID(n.GetId())))
 		}
 		sharing = ofNodes.sharing(st)
 		rights := state.RightsIn(st)
@@ -96,24 +107,24 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 		for _, node := range rights.RefusedNodes() {
 			ofNodes.refused.add(string(node.ID), node.Reason)
 		}
-		stuck = misfits(st, slices.Collect(st.InProgress())...)
-		for op := range st.InProgress() {
-			out.OperationsInProgress++
-			switch op.GetState() {
-			case lifecycle.Running.String():
-				out.OperationsRunning++
-			case lifecycle.Pending.String():
-				out.OperationsPending++
-			}
-			for _, task := range op.GetTasks() {
-				out.JobsPending += task.GetCounters().GetPending()
-			}
-		}
-		for _, a := range st.Allocations() {
-			out.JobsRunning++
-			usage = usage.Add(a.GetResources().Amounts())
-		}
+		out.JobsRunning = int64(st.Counts().Allocations)
 	})
+	s.inProgress(func(st *state.State, op *statepb.Operation) {
+		out.OperationsInProgress++
+		switch op.GetState() {
+		case lifecycle.Running.String():
+			out.OperationsRunning++
+		case lifecycle.Pending.String():
+			out.OperationsPending++
+		}
+		for _, task := range op.GetTasks() {
+			out.JobsPending += task.GetCounters().GetPending()
+		}
+		stuck.note(st, op)
+	})
+	// This takes long if there are many nodes and many filters.
+	stuck.trees.survey(stuck.nodes)
+	s.inProgress(func(st *state.State, op *statepb.Operation) { stuck.judge(st, op) })
 	out.Total, out.Usage = resourcesOf(total), resourcesOf(usage)
 	out.Problems = slices.Concat(problems(out, ofNodes.offline), s.troubles(time.Now()),
 		ofNodes.others.problem("nodes run a version other than "+s.cfg.Version), ofNodes.caveats.problem("nodes lack features"),

@@ -26,32 +26,60 @@ type emptyTree struct {
 }
 
 // misfits finds the running operations with jobs that can never start, and says why in the words
-// of an explanation. The state of any replica is enough for that.
-func misfits(st *state.State, ops ...*statepb.Operation) (found alike) {
-	trees := emptyTrees{}
-	for _, t := range st.Trees() {
-		pools, _, _ := st.Pools(scheduling.TreeName(t.GetName()))
-		trees[t.GetName()] = &emptyTree{pools: pools}
-	}
-	trees.survey(st.Nodes(), ops)
-	for _, op := range ops {
-		if why := trees.misfit(op, st.Demand(scheduling.OperationID(op.GetId()))); why != "" {
-			found.add(op.GetId(), why)
-		}
-	}
-	return found
+// of an explanation. The state of any replica is enough for that. It is told of the operations (note), goes
+// through the nodes once (survey), and then judges the operations.
+type misfits struct {
+	alike
+	trees emptyTrees
+	nodes []*statepb.Node
 }
 
-// survey notes the nodes that accept jobs, and which filters of the operations each node matches.
-func (trees emptyTrees) survey(nodes []*statepb.Node, ops []*statepb.Operation) {
+// note takes the trees and the nodes of the state, if it has none yet, and the filters of operations. The
+// state replaces nodes, and never changes one.
+func (m *misfits) note(st *state.State, ops ...*statepb.Operation) {
 	for _, op := range ops {
-		for _, in := range op.GetTrees() {
-			// The tree of an operation that has ended may be gone.
-			if t := trees[in.GetTree()]; t != nil {
-				t.gates(in)
+		if !hasJobsToStart(op) {
+			continue
+		}
+		if m.trees == nil {
+			m.trees, m.nodes = emptyTrees{}, st.Nodes()
+			for _, t := range st.Trees() {
+				pools, _, _ := st.Pools(scheduling.TreeName(t.GetName()))
+				m.trees[t.GetName()] = &emptyTree{pools: pools}
 			}
 		}
+		m.trees.note(op)
 	}
+}
+
+// judge finds misfits among operations. Those with filters that are not surveyed are left out.
+func (m *misfits) judge(st *state.State, ops ...*statepb.Operation) {
+	for _, op := range ops {
+		if !hasJobsToStart(op) {
+			continue
+		}
+		if why := m.trees.misfit(op, st.Demand(scheduling.OperationID(op.GetId()))); why != "" {
+			m.add(op.GetId(), why)
+		}
+	}
+}
+
+func hasJobsToStart(op *statepb.Operation) bool {
+	return op.GetState() == lifecycle.Running.String() &&
+		slices.ContainsFunc(op.GetTasks(), func(t *statepb.Task) bool { return t.GetCounters().GetPending() > 0 })
+}
+
+func (trees emptyTrees) note(op *statepb.Operation) {
+	for _, in := range op.GetTrees() {
+		// The tree of an operation that has ended may be gone.
+		if t := trees[in.GetTree()]; t != nil {
+			t.gates(in, true)
+		}
+	}
+}
+
+// survey notes the nodes that accept jobs, and which filters each node matches.
+func (trees emptyTrees) survey(nodes []*statepb.Node) {
 	for _, n := range nodes {
 		if t := trees[n.GetTree()]; t != nil && n.GetState() == statepb.NodeOnline && n.GetDrain() == nil {
 			t.nodes++
@@ -63,38 +91,52 @@ func (trees emptyTrees) survey(nodes []*statepb.Node, ops []*statepb.Operation) 
 	}
 }
 
-// gates are the filters of an operation and of the pools above it.
-func (t *emptyTree) gates(in *statepb.OperationTree) (all []explain.Gate) {
+// maxFilters bounds the filters of a tree that are surveyed at once.
+const maxFilters = 64
+
+// gates are the filters of an operation and of the pools above it. The result known is false if one of them
+// is not surveyed; with note it will be, as long as there is room.
+func (t *emptyTree) gates(in *statepb.OperationTree, note bool) (all []explain.Gate, known bool) {
 	// A filter that cannot be parsed is reported when it is set.
 	own, _ := pooltree.ParseFilter(in.GetOptions().GetFields()["scheduling_tag_filter"].GetStringValue())
 	p := pooltree.Pool{Parent: scheduling.PoolName(in.GetPool()), Options: pooltree.PoolOptions{TagFilter: &own}}
-	for known := true; known; p, known = t.pools.Pool(p.Parent) {
-		if f := p.Options.TagFilter; f != nil && !f.Empty() {
-			at := slices.IndexFunc(t.filters, func(other pooltree.Filter) bool { return other.String() == f.String() })
-			if at < 0 {
-				at = len(t.filters)
-				t.filters = append(t.filters, *f)
-			}
-			all = append(all, explain.Gate{Pool: p.Name, Filter: f.String(), At: at})
+	known = true
+	for there := true; there; p, there = t.pools.Pool(p.Parent) {
+		f := p.Options.TagFilter
+		if f == nil || f.Empty() {
+			continue
 		}
+		at := slices.IndexFunc(t.filters, func(other pooltree.Filter) bool { return other.String() == f.String() })
+		if at < 0 && note && len(t.filters) < maxFilters {
+			at = len(t.filters)
+			t.filters = append(t.filters, *f)
+		}
+		known = known && at >= 0
+		all = append(all, explain.Gate{Pool: p.Name, Filter: f.String(), At: at})
 	}
-	return all
+	return all, known
 }
 
 // misfit says why jobs of a running operation can never start in any of its trees that have nodes
 // for jobs. It is empty if all jobs could start, or no tree has such nodes. demand is the demand of
 // the operation.
 func (trees emptyTrees) misfit(op *statepb.Operation, demand []state.DemandChanged) string {
-	if op.GetState() != lifecycle.Running.String() {
+	if !hasJobsToStart(op) {
 		return ""
 	}
 	for _, task := range op.GetTasks() {
 		jobs := groupsOf(task, demand)
 		var facts []explain.Fact
 		for _, in := range op.GetTrees() {
-			if t := trees[in.GetTree()]; t != nil && t.nodes > 0 {
-				facts = append(facts, t.Never(t.gates(in), jobs))
+			t := trees[in.GetTree()]
+			if t == nil || t.nodes == 0 {
+				continue
 			}
+			gates, known := t.gates(in, false)
+			if !known {
+				return ""
+			}
+			facts = append(facts, t.Never(gates, jobs))
 		}
 		if len(facts) == 0 || slices.Contains(facts, explain.Fact{}) {
 			continue

@@ -25,7 +25,8 @@ const (
 // pools, and gpu.
 func misfitAmong(nodes []*statepb.Node, pools pooltree.Tree, op *statepb.Operation, demand ...state.DemandChanged) string {
 	trees := emptyTrees{"default": {pools: pools}, "gpu": {}}
-	trees.survey(nodes, []*statepb.Operation{op})
+	trees.note(op)
+	trees.survey(nodes)
 	return trees.misfit(op, demand)
 }
 

@@ -33,6 +33,7 @@ const (
 	factNoController   = "no_controller"
 	factPreparing      = "preparing"
 	factSuspended      = "suspended"
+	factAccountDenied  = "account_denied"
 	factFinishing      = "finishing"
 	factEnded          = "ended"
 	factLastMoved      = "last_change"
@@ -239,12 +240,20 @@ func (s explanations) operationIn(st *state.State, op *statepb.Operation, in *st
 		if op.GetSuspended() {
 			tell(x, &explainpb.Fact{Code: factSuspended, Text: "it is suspended: its jobs do not start until weir op resume"})
 		}
+		if why := deniedText(st, op); why != "" {
+			tell(x, &explainpb.Fact{Code: factAccountDenied, Text: why})
+		}
 		if !in.GetAdmitted() {
 			s.admission(st, x, op, in)
 		}
 	}
 	s.controllerGone(x, op, now)
 	return x
+}
+
+// deniedText says that jobs wait for a grant that the operation's user has lost; empty if none does.
+func deniedText(st *state.State, op *statepb.Operation) string {
+	return put("jobs that have not started wait, and those that run go on: ", state.RightsIn(st).Ungranted(op))
 }
 
 // notReady says which step an operation is at before it can run.

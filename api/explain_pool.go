@@ -26,9 +26,9 @@ import (
 func (s explanations) pool(ctx context.Context, m *apipb.ExplainRequest) ([]*explainpb.Explanation, error) {
 	x := &explainpb.Explanation{Subject: "pool", Id: m.GetPool(), Pool: m.GetPool(), Time: timestamppb.New(s.cfg.Now())}
 	var missing []*explainpb.Fact
-	err := s.read(ctx, "explain pool", func(st *state.State) error {
-		t, err := findTree(st, "explain pool", m.GetTree())
-		if err != nil {
+	var t treeIn
+	err := s.read(ctx, "explain pool", func(st *state.State) (err error) {
+		if t, err = findTree(st, "explain pool", m.GetTree()); err != nil {
 			return err
 		}
 		name := scheduling.PoolName(m.GetPool())
@@ -43,13 +43,13 @@ func (s explanations) pool(ctx context.Context, m *apipb.ExplainRequest) ([]*exp
 		if errors.As(t.pools.AdmitRun(name, "", t.counts), &limit) {
 			tell(x, limitFact(factRunningLimit, limit, m.GetPool()))
 		}
-		x.Waits = waitsBelow(st, t, name)
 		missing = missingRights(askerOf(ctx).sight(st), t.name, name)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
+	s.inProgress(func(_ *state.State, op *statepb.Operation) { addWait(x, t, op) })
 	all := []*explainpb.Explanation{x}
 	if err := s.addScheduler(ctx, all, &actorpb.SchedulerViewRequest{Tree: x.GetTree(), Pool: x.GetPool()}); err != nil {
 		return nil, err
@@ -89,26 +89,25 @@ func elsewhere(st *state.State, name scheduling.PoolName) string {
 	return ""
 }
 
-// waitsBelow counts the operations below a pool that do not run yet, by what they wait
-// for. The scheduler counts the operations that run.
-func waitsBelow(st *state.State, t treeIn, name scheduling.PoolName) (all []*explainpb.Wait) {
-	for op := range st.InProgress() {
-		in := op.In(string(t.name))
-		if in == nil || !below(t.pools, in.GetPool(), string(name)) {
-			continue
-		}
-		fact := waitOf(t, op, in)
-		if fact == nil {
-			continue
-		}
-		at := slices.IndexFunc(all, func(w *explainpb.Wait) bool { return w.GetVerdict() == fact.GetCode() })
-		if at < 0 {
-			at = len(all)
-			all = append(all, &explainpb.Wait{Verdict: fact.GetCode(), First: op.GetId(), Text: fact.GetText()})
-		}
-		all[at].Operations++
+// addWait counts an operation below the pool that x explains, if it does not run yet, by what it waits for. The
+// scheduler counts the operations that run. The last one counted is named as the first.
+func addWait(x *explainpb.Explanation, t treeIn, op *statepb.Operation) {
+	in := op.In(string(t.name))
+	if in == nil || !below(t.pools, in.GetPool(), x.GetPool()) {
+		return
 	}
-	return all
+	fact := waitOf(t, op, in)
+	if fact == nil {
+		return
+	}
+	at := slices.IndexFunc(x.GetWaits(), func(w *explainpb.Wait) bool { return w.GetVerdict() == fact.GetCode() })
+	if at < 0 {
+		at = len(x.GetWaits())
+		x.Waits = append(x.Waits, &explainpb.Wait{Verdict: fact.GetCode()})
+	}
+	wait := x.GetWaits()[at]
+	wait.First, wait.Text = op.GetId(), fact.GetText()
+	wait.Operations++
 }
 
 // waitOf says what an operation waits for before it runs in a tree; nil if it runs there or

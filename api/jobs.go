@@ -132,27 +132,23 @@ func (s jobs) locate(ctx context.Context, what, id string) (job *apipb.Job, err 
 		return nil, invalid("%s: a job's id is needed", what)
 	}
 	may := func(st *state.State, op *statepb.Operation) error { return denied(askerOf(ctx).seeJob(st, op, what)) }
-	var operations []scheduling.OperationID
 	err = s.read(ctx, what, func(st *state.State) error {
 		if a, ok := st.Allocation(scheduling.JobID(id)); ok {
 			op, _ := st.Operation(scheduling.OperationID(a.GetOperationId()))
 			job = s.running(st, op, a)
 			return may(st, op)
 		}
-		for op := range st.Operations() {
-			operations = append(operations, scheduling.OperationID(op.GetId()))
-		}
 		return nil
 	})
 	if job != nil || err != nil {
 		return job, err
 	}
-	// View blocks changes to the state, so search in small chunks.
-	slices.Reverse(operations)
-	for some := range slices.Chunk(operations, operationsSearched) {
-		if job, err = s.searchFinished(some, id, may); job != nil {
-			return job, err
-		}
+	s.latestFirst(0, operationsSearched, false, func(st *state.State, some []*statepb.Operation) bool {
+		job, err = finishedAmong(st, some, id, may)
+		return job == nil
+	})
+	if job != nil {
+		return job, err
 	}
 	return nil, fail(connect.CodeNotFound, apipb.CodeNoSuchJob, "%s: job %q not found: never granted, or no longer archived", what, id)
 }
@@ -160,21 +156,17 @@ func (s jobs) locate(ctx context.Context, what, id string) (job *apipb.Job, err 
 // operationsSearched is how many operations one View searches for a job.
 const operationsSearched = 64
 
-// searchFinished returns a finished job, and an error if the caller may not see it; nil if none of
+// finishedAmong returns a finished job, and an error if the caller may not see it; nil if none of
 // the operations has it.
-func (s jobs) searchFinished(operations []scheduling.OperationID, id string, may func(*state.State, *statepb.Operation) error) (job *apipb.Job, err error) {
-	s.cfg.Store.View(func(st *state.State) {
-		for _, name := range operations {
-			op, _ := st.Operation(name)
-			for _, finished := range op.GetFinishedJobs() {
-				if finished.GetJobId() == id {
-					job, err = finishedJob(st, op, finished), may(st, op)
-					return
-				}
+func finishedAmong(st *state.State, operations []*statepb.Operation, id string, may func(*state.State, *statepb.Operation) error) (*apipb.Job, error) {
+	for _, op := range operations {
+		for _, finished := range op.GetFinishedJobs() {
+			if finished.GetJobId() == id {
+				return finishedJob(st, op, finished), may(st, op)
 			}
 		}
-	})
-	return job, err
+	}
+	return nil, nil
 }
 
 // Get shows one job.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 
 	"connectrpc.com/connect"
 
@@ -24,19 +25,28 @@ func (s nodes) List(ctx context.Context, req *connect.Request[apipb.ListNodesReq
 		return nil, invalid("list nodes: state %q: must be %s or %s", wanted, statepb.NodeOnline, statepb.NodeOffline)
 	}
 	out := &apipb.ListNodesResponse{}
+	var ids []string
 	err := s.read(ctx, "list nodes", func(st *state.State) error {
-		for _, n := range st.Nodes() {
-			if wanted == "" || n.GetState() == wanted {
-				out.Nodes = append(out.Nodes, nodeOf(st, n))
-			}
-		}
+		ids = mapped(st.Nodes(), (*statepb.Node).GetId)
 		return nil
 	})
+	for some := range slices.Chunk(ids, nodesShown) {
+		s.cfg.Store.View(func(st *state.State) {
+			for _, id := range some {
+				if n, ok := st.Node(scheduling.NodeID(id)); ok && (wanted == "" || n.GetState() == wanted) {
+					out.Nodes = append(out.Nodes, nodeOf(st, n))
+				}
+			}
+		})
+	}
 	if err == nil {
 		s.addLive(ctx, out.Nodes...)
 	}
 	return answer(out, err)
 }
+
+// nodesShown is how many nodes one View shows.
+const nodesShown = 512
 
 // Get shows one node, and those of its jobs whose operations the caller may read.
 func (s nodes) Get(ctx context.Context, req *connect.Request[apipb.GetNodeRequest]) (*connect.Response[apipb.GetNodeResponse], error) {
@@ -72,7 +82,7 @@ func nodeOf(st *state.State, n *statepb.Node) *apipb.Node {
 	return &apipb.Node{
 		Id: n.GetId(), State: n.GetState(), Resources: resourcesOf(n.GetResources().Amounts()),
 		Usage: resourcesOf(st.NodeUsage(scheduling.NodeID(n.GetId()))), Tags: n.GetTags(), Version: n.GetVersion(), Host: n.GetHost(),
-		Caveat: caveatOf(n), Tree: n.GetTree(), Drain: drainOf(n), RegisteredTime: n.GetRegisteredTime(), Jobs: int64(len(st.AllocationsOfNode(scheduling.NodeID(n.GetId())))),
+		Caveat: caveatOf(n), Tree: n.GetTree(), Drain: drainOf(n), RegisteredTime: n.GetRegisteredTime(), Jobs: int64(state.JobsOnNode(st, scheduling.NodeID(n.GetId()))),
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -113,37 +112,41 @@ func (s operations) List(ctx context.Context, req *connect.Request[apipb.ListOpe
 		return nil, invalid("list operations: %v", err)
 	}
 	out := &apipb.ListOperationsResponse{}
-	var latestFirst []scheduling.OperationID
-	err = s.read(ctx, "list operations", func(st *state.State) error {
-		for op := range st.Operations() {
-			latestFirst = append(latestFirst, scheduling.OperationID(op.GetId()))
+	before := uint64(0)
+	err = s.read(ctx, "list operations", func(st *state.State) (err error) {
+		if after, known := state.NumberOf(st, scheduling.OperationID(m.GetAfter())); known {
+			before = after
+		} else if m.GetAfter() != "" {
+			err = fail(connect.CodeNotFound, state.CodeUnknownOperation,
+				"list operations: no operation %q to continue after: start again without it", m.GetAfter())
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	slices.Reverse(latestFirst)
-	if m.GetAfter() != "" {
-		at := slices.Index(latestFirst, scheduling.OperationID(m.GetAfter()))
-		if at < 0 {
-			return nil, fail(connect.CodeNotFound, state.CodeUnknownOperation,
-				"list operations: no operation %q to continue after: start again without it", m.GetAfter())
-		}
-		latestFirst = latestFirst[at+1:]
-	}
-	// View blocks changes to the state, and rights of operations may be long.
 	of := listing{request: m, limit: limit, left: s.cfg.Limits.AnswerBytes, out: out}
-	for some := range slices.Chunk(latestFirst, operationsSearched) {
-		s.cfg.Store.View(func(st *state.State) { err = of.add(st, askerOf(ctx).sight(st), some) })
-		if err != nil || out.GetIncomplete() {
-			break
-		}
-	}
+	s.latestFirst(before, operationsSearched, m.GetInProgress(), func(st *state.State, some []*statepb.Operation) bool {
+		err = of.add(askerOf(ctx).sight(st), some)
+		return err == nil && !out.GetIncomplete()
+	})
 	if err == nil {
 		s.addShares(ctx, out.Operations...)
 	}
 	return answer(out, err)
+}
+
+// latestFirst calls a function with the operations before one (state.OperationsBefore), n of them a View,
+// until it returns false. View blocks changes to the state, so none should be long. What several Views find is not of
+// one moment.
+func (s *server) latestFirst(before uint64, n int, inProgress bool, each func(st *state.State, some []*statepb.Operation) bool) {
+	for more := true; more; {
+		s.cfg.Store.View(func(st *state.State) {
+			var some []*statepb.Operation
+			some, before = state.OperationsBefore(st, before, n, inProgress)
+			more = len(some) > 0 && each(st, some)
+		})
+	}
 }
 
 // listing is an answer to a list request in the making.
@@ -156,10 +159,9 @@ type listing struct {
 
 // add adds those of some operations that the request selects, as the caller may see them. It sets
 // Incomplete if there are more than fit.
-func (l *listing) add(st *state.State, seen sight, some []scheduling.OperationID) error {
-	for _, id := range some {
-		op, ok := st.Operation(id)
-		if !ok || !selects(l.request, op, seen) {
+func (l *listing) add(seen sight, some []*statepb.Operation) error {
+	for _, op := range some {
+		if !selects(l.request, op, seen) {
 			continue
 		}
 		if len(l.out.Operations) == l.limit {
@@ -236,7 +238,14 @@ func (s operations) get(ctx context.Context, name string, full bool) (out *apipb
 			described = op.GetSpec()
 		}
 		if err == nil && out.GetPendingReason() == "" {
-			out.PendingReason = misfits(st, op).why
+			out.PendingReason = deniedText(st, op)
+		}
+		if err == nil && out.GetPendingReason() == "" {
+			var stuck misfits
+			stuck.note(st, op)
+			stuck.trees.survey(stuck.nodes)
+			stuck.judge(st, op)
+			out.PendingReason = stuck.why
 		}
 	})
 	completed := map[string]bool{}

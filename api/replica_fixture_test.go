@@ -35,6 +35,9 @@ type replicaFake struct {
 	teller  *events.Teller
 	events  *events.Log
 
+	// longest is how long the longest View took, in nanoseconds.
+	longest atomic.Int64
+
 	// quorum is whether reads and writes are answered.
 	quorum atomic.Bool
 	// breaks, when set, is what proposals end with.
@@ -135,7 +138,9 @@ func (r *replicaFake) must(messages ...proto.Message) {
 func (r *replicaFake) View(f func(*state.State)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	from := time.Now()
 	f(r.state)
+	r.longest.Store(max(r.longest.Load(), int64(time.Since(from))))
 }
 
 func (r *replicaFake) Applied() uint64 {

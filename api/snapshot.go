@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"connectrpc.com/connect"
 
@@ -15,7 +16,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Snapshot returns all inputs of the fair shares of a tree. Volumes come from the leader,
+// Snapshot returns all inputs of the fair shares of a tree. Operations may be of a later moment than pools and
+// nodes. Volumes come from the leader,
 // or from the last checkpoint if the leader cannot be reached.
 func (s trees) Snapshot(ctx context.Context, req *connect.Request[apipb.SnapshotRequest]) (*connect.Response[apipb.SnapshotResponse], error) {
 	const what = "snapshot pool tree"
@@ -25,19 +27,32 @@ func (s trees) Snapshot(ctx context.Context, req *connect.Request[apipb.Snapshot
 	}
 	view, _ := s.seen(ctx, &actorpb.SchedulerViewRequest{Tree: tree})
 	out := &apipb.SnapshotResponse{}
-	err := s.read(ctx, what, func(st *state.State) error {
-		t, err := findTree(st, what, tree)
-		if err != nil {
-			return err
+	var t treeIn
+	err := s.read(ctx, what, func(st *state.State) (err error) {
+		if t, err = findTree(st, what, tree); err == nil {
+			snapshot(out, st, t, view)
 		}
-		snapshot(out, st, t, view)
-		hideTexts(askerOf(ctx).sight(st), out)
-		return nil
+		return err
 	})
-	return answer(out, err)
+	if err != nil {
+		return nil, err
+	}
+	s.latestFirst(0, operationsCounted, true, func(st *state.State, some []*statepb.Operation) bool {
+		seen := askerOf(ctx).sight(st)
+		for _, op := range some {
+			// A pool may be new since the pools were read.
+			if shown := snapshotOperation(st, op, t); shown != nil && t.pools.Has(scheduling.PoolName(shown.GetPool())) {
+				hideTexts(seen, op, shown)
+				out.Operations = append(out.Operations, shown)
+			}
+		}
+		return true
+	})
+	slices.Reverse(out.Operations)
+	return connect.NewResponse(out), nil
 }
 
-// snapshot fills out from the state of a tree and from the volumes in view.
+// snapshot fills out from the state of a tree, but for operations, and from the volumes in view.
 func snapshot(out *apipb.SnapshotResponse, st *state.State, t treeIn, view *actorpb.SchedulerView) {
 	out.Tree, out.Revision, out.Options = string(t.name), t.record.GetRevision(), orEmpty(t.record.GetOptions())
 	out.Time = t.record.GetVolumesTime()
@@ -59,11 +74,6 @@ func snapshot(out *apipb.SnapshotResponse, st *state.State, t treeIn, view *acto
 			Name: string(p.Name), Parent: string(p.Parent), EphemeralUser: string(p.Ephemeral), Options: orEmpty(records[string(p.Name)].GetOptions()), Volume: volumeOf(volumes[string(p.Name)]),
 		})
 	}
-	for op := range st.InProgress() {
-		if shown := snapshotOperation(st, op, t); shown != nil {
-			out.Operations = append(out.Operations, shown)
-		}
-	}
 	for _, n := range st.Nodes() {
 		if n.GetTree() == out.GetTree() && n.GetState() == statepb.NodeOnline && n.GetDrain() == nil {
 			out.Nodes = append(out.Nodes, &apipb.SnapshotNode{Id: n.GetId(), Resources: resourcesOf(n.GetResources().Amounts()), Tags: n.GetTags()})
@@ -71,17 +81,15 @@ func snapshot(out *apipb.SnapshotResponse, st *state.State, t treeIn, view *acto
 	}
 }
 
-// hideTexts removes the titles of operations that the caller may not read, and the names of their
+// hideTexts removes the title of an operation that the caller may not read, and the names of its
 // tasks.
-func hideTexts(seen sight, out *apipb.SnapshotResponse) {
-	for _, shown := range out.GetOperations() {
-		if seen.readsID(shown.GetId()) {
-			continue
-		}
-		shown.Title = ""
-		for i, task := range shown.GetTasks() {
-			task.Name = fmt.Sprint(i + 1)
-		}
+func hideTexts(seen sight, op *statepb.Operation, shown *apipb.SnapshotOperation) {
+	if seen.reads(op) {
+		return
+	}
+	shown.Title = ""
+	for i, task := range shown.GetTasks() {
+		task.Name = fmt.Sprint(i + 1)
 	}
 }
 

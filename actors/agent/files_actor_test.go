@@ -160,14 +160,14 @@ func TestAgentEndsTheFetchingOfAJobThatIsAborted(t *testing.T) {
 	}
 }
 
-// TestAgentStartsNoDeniedJob (T2): a job whose user may not run it as its account fails with the reason, also
-// if there is something that could be run.
+// TestAgentStartsNoDeniedJob (T2): a job whose user may not run it as its account is aborted with the reason, so that
+// another one can start once it may; also if there is something that could be run.
 func TestAgentStartsNoDeniedJob(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.specced(func(spec *actorpb.JobSpec) { spec.Denied = "user x needs a grant" })
 		w.send(plan(3, 7, granted("j", 9)))
 		w.advance(time.Second)
-		w.want("j:failed")
+		w.want("j:aborted:get_spec_failed")
 		if w.starts("j") != 0 {
 			t.Error("the job was started")
 		}

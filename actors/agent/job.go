@@ -207,7 +207,8 @@ func (j *Job) Answered(now time.Time, reply proto.Message) {
 	case spec.GetJobId() != j.start.GetJobId():
 		j.NoSpec(now, fmt.Sprintf("controller sent the spec of another job, %q", spec.GetJobId()))
 	case spec.GetDenied() != "":
-		j.cannotStart(now, errors.New(spec.GetDenied()))
+		// It runs again elsewhere once it is allowed; until then nothing of its operation is granted.
+		j.NoSpec(now, spec.GetDenied())
 	default:
 		remember(spec)
 		j.spec = spec

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 
 	"weir/messages/commandpb"
@@ -67,6 +68,7 @@ func (c accessChange) editAccounts(m *commandpb.EditAccounts) *refusal {
 		}
 		if !held(next).any() {
 			delete(c.accounts, m.GetSubject())
+			c.judgeAccounts()
 			return nil
 		}
 	} else {
@@ -84,6 +86,7 @@ func (c accessChange) editAccounts(m *commandpb.EditAccounts) *refusal {
 	}
 	next.ModifiedTime = c.timestamp()
 	c.accounts[m.GetSubject()] = next
+	c.judgeAccounts()
 	return nil
 }
 
@@ -153,38 +156,84 @@ func (r Rights) mayRunAs(who access.Who, spec *statepb.OperationSpec) error {
 	if r.limits.GetByGrant() == 0 || who.Operator || !want.any() {
 		return nil
 	}
-	who = r.Who(&commandpb.Subject{User: string(who.User)})
-	var has identities
+	return want.lacking(who.User, r.grantsOf(who.User))
+}
+
+// grantsOf returns as whom a user may have jobs run.
+func (r Rights) grantsOf(user scheduling.User) (has identities) {
+	who := r.Who(&commandpb.Subject{User: string(user)})
 	for subject, a := range r.accounts {
 		if who.Is(access.Subject(subject)) {
 			has.accounts, has.groups = append(has.accounts, a.GetAccounts()...), append(has.groups, a.GetGroups()...)
 			has.isolationNone = has.isolationNone || a.GetIsolationNone()
 		}
 	}
+	return has
+}
+
+// lacking returns an error of type *access.Denied if a user has less than is wanted.
+func (w identities) lacking(user scheduling.User, has identities) error {
 	for _, part := range []struct {
 		what, flag string
 		want, has  []string
-	}{{"have jobs run as user %s", "--as", want.accounts, has.accounts}, {"have jobs run in group %s", "--group", want.groups, has.groups}} {
+	}{{"have jobs run as user %s", "--as", w.accounts, has.accounts}, {"have jobs run in group %s", "--group", w.groups, has.groups}} {
 		for _, name := range part.want {
 			if !slices.Contains(part.has, name) {
-				return &access.Denied{User: who.User, What: fmt.Sprintf(part.what, name), Grant: part.flag + " " + name}
+				return &access.Denied{User: user, What: fmt.Sprintf(part.what, name), Grant: part.flag + " " + name}
 			}
 		}
 	}
-	if want.isolationNone && !has.isolationNone {
-		return &access.Denied{User: who.User, What: "have jobs run with isolation: none", Grant: "--isolation-none"}
+	if w.isolationNone && !has.isolationNone {
+		return &access.Denied{User: user, What: "have jobs run with isolation: none", Grant: "--isolation-none"}
 	}
 	return nil
 }
 
-// Ungranted says why no job of an operation may start: it runs as an account or without isolation,
+// Ungranted says why no job of an operation in progress may start: it runs as an account or without isolation,
 // and its user has lost the grant. It is empty if jobs may start.
 func (r Rights) Ungranted(op *statepb.Operation) string {
-	if !op.GetNeedsGrant() {
-		return ""
-	}
-	if err := r.mayRunAs(access.Who{User: scheduling.User(op.GetUser())}, op.GetSpec()); err != nil {
-		return err.Error()
+	if o, ok := operationIn(r.operations, scheduling.OperationID(op.GetId())); ok && o.state.InProgress() {
+		return o.denied
 	}
 	return ""
+}
+
+// deniedNow yields the operations in progress, each with why none of its jobs may start.
+func (r Rights) deniedNow() iter.Seq2[*operation, string] {
+	return func(yield func(*operation, string) bool) {
+		// Many operations are of few users.
+		known := map[scheduling.User]identities{}
+		for _, o := range r.inProgress {
+			why := ""
+			if o.record.GetNeedsGrant() && r.limits.GetByGrant() > 0 {
+				user := scheduling.User(o.record.GetUser())
+				has, is := known[user]
+				if !is {
+					has = r.grantsOf(user)
+					known[user] = has
+				}
+				if err := wanted(o.record.GetSpec()).lacking(user, has); err != nil {
+					why = err.Error()
+				}
+			}
+			if !yield(o, why) {
+				return
+			}
+		}
+	}
+}
+
+// judgeAccounts finds the operations that have lost the grant that their jobs need, or have it again, and tells
+// their demand: no other job of the first is granted.
+func (c *change) judgeAccounts() {
+	for o, why := range RightsIn(c.State).deniedNow() {
+		if why == o.denied {
+			continue
+		}
+		o.denied = why
+		for task := range o.tasks {
+			c.touchAll(o, task)
+		}
+	}
+	c.tellDemand()
 }

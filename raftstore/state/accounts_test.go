@@ -10,6 +10,7 @@ import (
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
+	"weir/scheduling"
 )
 
 // granted is the cluster of company, in a term in which accounts need a grant.
@@ -89,6 +90,65 @@ func TestAccountsNeedAGrant(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestJobsWaitForAGrant (T2): when the grant is taken away, nothing of the operation is demanded any more; its running jobs and those
+// of others are as before. When it is given again, what is left is demanded. The grant of a group counts, too.
+func TestJobsWaitForAGrant(t *testing.T) {
+	j := company(t)
+	j.must(&commandpb.BeginTerm{Term: 1, Replica: "r1", ClusterId: "c1", Limits: WithGrants(WithBytes(nil))})
+	j.must(nodeOf("n1", 8), &commandpb.EditAccounts{Subject: "user:ann", Accounts: []string{"x"}})
+	for id, task := range map[string]*statepb.TaskSpec{"as-x": asX, "plain": {}} {
+		m := startOf(id, task)
+		m.Spec.Tasks[0].JobCount = 3
+		if code, text := j.by(ann, m); code != "" {
+			t.Fatalf("%s: %s", code, text)
+		}
+		j.must(roadOf(id, m.Spec)...)
+		grant := grantOf(id+"-0", id)
+		grant.Task = m.Spec.GetTasks()[0].GetName()
+		j.must(&commandpb.StartAllocations{Term: 1, Grants: []*commandpb.Grant{grant}})
+	}
+	task := scheduling.TaskName(startOf("x", asX).Spec.GetTasks()[0].GetName())
+	runs := 1
+	tells := func(moment string, msg proto.Message, wanted ...int64) {
+		t.Helper()
+		var want []Event
+		for _, n := range wanted {
+			want = append(want, DemandChanged{ID: "as-x", Task: task, Pending: n})
+		}
+		if events := j.must(msg); !slices.Equal(events, want) {
+			t.Errorf("%s: told %v, want %v", moment, events, want)
+		}
+		for _, s := range []*State{j.state, mustRestore(t, j.state.Freeze())} {
+			for _, n := range wanted {
+				if got := s.Demand("as-x"); len(got) != 1 || got[0].Pending != n {
+					t.Errorf("%s: demand %v, want %d", moment, got, n)
+				}
+			}
+			if got := s.Demand("plain"); len(got) != 1 || got[0].Pending != 2 {
+				t.Errorf("%s: demand of the other operation is %v", moment, got)
+			}
+			if n := s.AllocationCount("as-x"); n != runs {
+				t.Errorf("%s: %d jobs run, want %d", moment, n, runs)
+			}
+		}
+	}
+	tells("taken away", &commandpb.EditAccounts{Subject: "user:ann", Disallow: true}, 0)
+	tells("another account", &commandpb.EditAccounts{Subject: "user:ann", Accounts: []string{"y"}})
+	tells("given again", &commandpb.EditAccounts{Subject: "user:ann", Accounts: []string{"x"}}, 2)
+	tells("a group", &commandpb.EditGroup{Group: "crew", Add: []string{"ann"}})
+	tells("a grant of the group", &commandpb.EditAccounts{Subject: "group:crew", Accounts: []string{"x"}})
+	tells("hers is taken away", &commandpb.EditAccounts{Subject: "user:ann", Disallow: true})
+	tells("out of the group", &commandpb.EditGroup{Group: "crew", Remove: []string{"ann"}}, 0)
+	// The cookie of a job that its agent refuses to start waits, too.
+	runs = 0
+	j.must(&commandpb.FinishJobs{OperationId: "as-x", Epoch: 1, Jobs: []*statepb.FinishedJob{{JobId: "as-x-0", State: "aborted", AbortReason: "get_spec_failed"}}})
+	op, _ := j.state.Operation("as-x")
+	if c := op.GetTasks()[0].GetCounters(); c.GetPending() != 3 || c.GetFailed() != 0 || op.GetState() != "running" {
+		t.Errorf("%v, %s", c, op.GetState())
+	}
+	tells("back in the group", &commandpb.EditGroup{Group: "crew", Add: []string{"ann"}}, 3)
 }
 
 // TestGrantsThatEnd (T2): jobs start as long as the grant is there, also after a restore. Operations of

@@ -271,7 +271,7 @@ func (c *change) tellDemand() {
 	for _, d := range c.demands {
 		if o := d.operation; o.state == lifecycle.Running {
 			t := o.record.GetTasks()[d.task]
-			c.emit(DemandChanged{ID: o.id(), Task: scheduling.TaskName(t.GetName()), Group: d.group, Pending: o.offered(d.task, d.group)})
+			c.emit(DemandChanged{ID: o.id(), Task: scheduling.TaskName(t.GetName()), Group: d.group, Pending: o.demand(d.task, d.group)})
 		}
 	}
 	c.touched, c.demands = nil, nil

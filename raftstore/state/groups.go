@@ -68,6 +68,9 @@ func (c accessChange) editGroup(m *commandpb.EditGroup) *refusal {
 		return refuse(CodeInvalidGroup, "%s %q: it would have %d users, the maximum is %d: use several groups", what, m.GetGroup(), len(users), MaxUsersPerGroup)
 	}
 	c.groups[m.GetGroup()] = &statepb.Group{Name: m.GetGroup(), Users: users, ModifiedTime: c.timestamp()}
+	if c.accounts[string(access.GroupSubject(m.GetGroup()))] != nil {
+		c.judgeAccounts()
+	}
 	return nil
 }
 

@@ -44,6 +44,7 @@ func (c *change) beginTerm(m *commandpb.BeginTerm) *refusal {
 			c.edit(o)
 			c.trimHistory(o)
 		}
+		c.judgeAccounts()
 	}
 	if c.clusterID == "" {
 		c.clusterID = m.GetClusterId()

@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -22,11 +23,15 @@ type node struct {
 	// shrunk is set while the node's allocations hold more resources than it has, because it
 	// registered with fewer.
 	shrunk bool
+	// claims are what the grants of nodes say about it.
+	claims claimant
 }
 
 func newNode(record *statepb.Node) *node {
 	return &node{record: record, allocations: make(map[scheduling.JobID]*statepb.Allocation), ports: make(map[int32]scheduling.JobID)}
 }
+
+func byNodeID(n *node, id scheduling.NodeID) int { return cmp.Compare(n.record.GetId(), string(id)) }
 
 // free returns the node's free resources. They are negative if the node has shrunk.
 func (n *node) free() resource.Amounts { return n.record.GetResources().Amounts().Sub(n.usage) }
@@ -66,8 +71,9 @@ func (c nodeChange) registerNode(m *commandpb.RegisterNode) *refusal {
 	if err := cmp.Or(checkResources(m.GetNode().GetResources()), checkPorts(m.GetNode())); err != nil {
 		return refuse(CodeInvalidCommand, "register node %q: %v", id, err)
 	}
-	if why := RightsIn(c.State).NodeRefusal(m.GetNode()); why != "" {
-		return refuse(CodeNodeNotGranted, "register node %q: %s", id, why)
+	claims := claimantOf(c.State, m.GetNode())
+	if claims.refusal != "" {
+		return refuse(CodeNodeNotGranted, "register node %q: %s", id, claims.refusal)
 	}
 	n, known := c.nodes[id]
 	if known && m.GetNode().GetIncarnation() < n.record.GetIncarnation() {
@@ -94,9 +100,12 @@ func (c nodeChange) registerNode(m *commandpb.RegisterNode) *refusal {
 	if !known {
 		n = newNode(record)
 		c.nodes[id] = n
+		at, _ := slices.BinarySearchFunc(c.byName, id, byNodeID)
+		c.byName = slices.Insert(c.byName, at, n)
 	}
 	n.record = record
 	n.resize()
+	setClaimant(c.State, n, claims)
 	c.emit(NodeChanged{ID: id, State: statepb.NodeOnline, Incarnation: record.GetIncarnation()})
 	return nil
 }
@@ -146,6 +155,10 @@ func (c nodeChange) removeNode(m *commandpb.RemoveNode) *refusal {
 	}
 	c.tellLosses(lost)
 	delete(c.nodes, id)
+	if at, ok := slices.BinarySearchFunc(c.byName, id, byNodeID); ok {
+		c.byName = slices.Delete(c.byName, at, at+1)
+	}
+	delete(c.refused, id)
 	c.emit(NodeRemoved{ID: id})
 	return nil
 }

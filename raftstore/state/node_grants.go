@@ -9,6 +9,7 @@ import (
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
+	"weir/scheduling"
 	"weir/scheduling/resource"
 )
 
@@ -19,6 +20,14 @@ const (
 	// refusedTold is how many nodes a refusal names.
 	refusedTold = 8
 )
+
+// claimant is what grants say about a node: those whose pattern matches its name, and why it may not claim
+// what it does; empty if it may. Both are kept, because all nodes by all grants are many.
+type claimant struct {
+	// matching is in no order: the sum of grants has none.
+	matching []*statepb.NodeGrant
+	refusal  string
+}
 
 // editNodeGrant sets what agents of nodes may claim, or takes it away (T6). A change by which registered
 // nodes would be refused needs force.
@@ -42,25 +51,54 @@ func (c accessChange) editNodeGrant(m *commandpb.EditNodeGrant) *refusal {
 		grant.Tags, grant.ModifiedTime = inOrder(slices.Clone(grant.GetTags())), c.timestamp()
 		next[pattern] = grant
 	}
-	lost := c.newlyRefused(next)
+	changed, lost := c.claimants(pattern, next)
 	if len(lost) > 0 && !m.GetForce() {
 		return refuse(CodeNodesRefused, "%s: %s", what, refusedText(lost))
 	}
 	c.nodeGrants = next
+	for n, claims := range changed {
+		setClaimant(c.State, n, claims)
+	}
 	for _, node := range lost {
 		c.emit(node)
 	}
 	return nil
 }
 
-// newlyRefused returns the registered nodes that may claim what they do now, and not with other grants.
-func (c accessChange) newlyRefused(next map[string]*statepb.NodeGrant) (lost []NodeRefused) {
-	for id, n := range sorted(c.nodes) {
-		if why := nodeRefusal(next, n.record); why != "" && nodeRefusal(c.nodeGrants, n.record) == "" {
-			lost = append(lost, NodeRefused{ID: id, Reason: why})
+// claimants returns what the grants next, in which that of one pattern has changed, say about the
+// registered nodes that it matters to; and those of them that may claim what they do now, and not then.
+func (c accessChange) claimants(pattern string, next map[string]*statepb.NodeGrant) (changed map[*node]claimant, lost []NodeRefused) {
+	changed = map[*node]claimant{}
+	grant, remains := next[pattern]
+	// The first grant and the last one change what all nodes may claim.
+	all := len(c.nodeGrants) == 0 || len(next) == 0
+	for _, n := range c.byName {
+		id := scheduling.NodeID(n.record.GetId())
+		matches := matchesNode(pattern, string(id))
+		if !matches && !all {
+			continue
 		}
+		matching := slices.DeleteFunc(slices.Clone(n.claims.matching), func(g *statepb.NodeGrant) bool { return g.GetPattern() == pattern })
+		if matches && remains {
+			matching = append(matching, grant)
+		}
+		claims := claimant{matching: matching, refusal: nodeRefusal(len(next) > 0, matching, n.record)}
+		if claims.refusal != "" && n.claims.refusal == "" {
+			lost = append(lost, NodeRefused{ID: id, Reason: claims.refusal})
+		}
+		changed[n] = claims
 	}
-	return lost
+	return changed, lost
+}
+
+// setClaimant sets what the grants say about a registered node.
+func setClaimant(s *State, n *node, claims claimant) {
+	n.claims = claims
+	if claims.refusal == "" {
+		delete(s.refused, scheduling.NodeID(n.record.GetId()))
+	} else {
+		s.refused[scheduling.NodeID(n.record.GetId())] = claims.refusal
+	}
 }
 
 func refusedText(lost []NodeRefused) string {
@@ -97,21 +135,65 @@ func (r Rights) NodeGrants() []*statepb.NodeGrant {
 
 // NodeRefusal says why a node may not claim its tags and resources; "" if it may. Without any grant, each
 // node may claim everything.
-func (r Rights) NodeRefusal(n *statepb.Node) string { return nodeRefusal(r.nodeGrants, n) }
+func (r Rights) NodeRefusal(n *statepb.Node) string { return claimantOf(r.State, n).refusal }
 
-// nodeRefusal adds up the grants whose pattern matches the node's name: all of their tags, and the
-// greatest amount of each resource.
-func nodeRefusal(grants map[string]*statepb.NodeGrant, n *statepb.Node) string {
-	if len(grants) == 0 {
-		return ""
+// claimantOf returns what the grants say about a node that may be new, or claim something else than before.
+func claimantOf(s *State, n *statepb.Node) (claims claimant) {
+	if known, is := s.nodes[scheduling.NodeID(n.GetId())]; is {
+		claims.matching = known.claims.matching
+	} else {
+		claims.matching = matchingGrants(s, n)
 	}
-	allow := fmt.Sprintf("an operator allows it with: weir node allow '%s'", n.GetId())
-	var matching []*statepb.NodeGrant
-	for _, g := range sorted(grants) {
-		if match, err := path.Match(g.GetPattern(), n.GetId()); match && err == nil {
+	claims.refusal = nodeRefusal(len(s.nodeGrants) > 0, claims.matching, n)
+	return claims
+}
+
+// matchingGrants returns the grants whose pattern matches the name of a node.
+func matchingGrants(s *State, n *statepb.Node) (matching []*statepb.NodeGrant) {
+	for pattern, g := range s.nodeGrants {
+		if matchesNode(pattern, n.GetId()) {
 			matching = append(matching, g)
 		}
 	}
+	return matching
+}
+
+// restoreClaimants finds what the grants say about all nodes. It looks only at names that begin as a
+// pattern does.
+func restoreClaimants(s *State) {
+	for pattern, g := range s.nodeGrants {
+		literal := pattern
+		if at := strings.IndexAny(pattern, `*?[\`); at >= 0 {
+			literal = pattern[:at]
+		}
+		from, _ := slices.BinarySearchFunc(s.byName, scheduling.NodeID(literal), byNodeID)
+		for _, n := range s.byName[from:] {
+			if !strings.HasPrefix(n.record.GetId(), literal) {
+				break
+			}
+			if matchesNode(pattern, n.record.GetId()) {
+				n.claims.matching = append(n.claims.matching, g)
+			}
+		}
+	}
+	for _, n := range s.byName {
+		setClaimant(s, n, claimantOf(s, n.record))
+	}
+}
+
+// matchesNode reports whether a pattern, which is valid, matches the name of a node.
+func matchesNode(pattern, node string) bool {
+	match, _ := path.Match(pattern, node)
+	return match
+}
+
+// nodeRefusal adds up the grants that match the node's name: all of their tags, and the greatest amount
+// of each resource. The field asked says that there is a grant of any node.
+func nodeRefusal(asked bool, matching []*statepb.NodeGrant, n *statepb.Node) string {
+	if !asked {
+		return ""
+	}
+	allow := fmt.Sprintf("an operator allows it with: weir node allow '%s'", n.GetId())
 	if len(matching) == 0 {
 		return "no grant of nodes matches its name: " + allow
 	}
@@ -143,12 +225,10 @@ func most(grants []*statepb.NodeGrant, kind resource.Kind) (amount int64, bounde
 	return amount, true
 }
 
-// RefusedNodes returns the registered nodes that are refused, with the reason.
+// RefusedNodes returns the registered nodes that are refused, with the reason, by name.
 func (r Rights) RefusedNodes() (refused []NodeRefused) {
-	for id, n := range sorted(r.nodes) {
-		if why := r.NodeRefusal(n.record); why != "" {
-			refused = append(refused, NodeRefused{ID: id, Reason: why})
-		}
+	for id, why := range sorted(r.refused) {
+		refused = append(refused, NodeRefused{ID: id, Reason: why})
 	}
 	return refused
 }

@@ -2,9 +2,13 @@ package state
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -107,4 +111,60 @@ func TestGrantsShutNobodyOutByMistake(t *testing.T) {
 			t.Errorf("grant %d: %s", i, got)
 		}
 	}
+}
+
+// TestRefusedNodesAreKept (T6): whatever changes, in whatever order, the nodes kept as refused are those whose
+// claims the grants do not give, also after a restore. Grants are asked one by one here.
+func TestRefusedNodesAreKept(t *testing.T) {
+	refused := func(s *State) (lines []string) {
+		for _, n := range s.Nodes() {
+			var matching []*statepb.NodeGrant
+			for _, g := range RightsIn(s).NodeGrants() {
+				if match, _ := path.Match(g.GetPattern(), n.GetId()); match {
+					matching = append(matching, g)
+				}
+			}
+			if why := nodeRefusal(len(s.nodeGrants) > 0, matching, n); why != "" {
+				lines = append(lines, n.GetId()+": "+why)
+			}
+		}
+		return lines
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		j := newJournal(t)
+		tags := rapid.SampledFrom([][]string{nil, {"gpu"}, {"ssd"}, {"gpu", "ssd"}})
+		patterns := rapid.SampledFrom([]string{"*", "a*", "?1", "a1", "[ab]2"})
+		names := rapid.SampledFrom([]string{"a1", "a2", "b1", "b2", "c3"})
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			var msg proto.Message
+			switch rapid.IntRange(0, 4).Draw(t, "what") {
+			case 0, 1:
+				m := nodeOf(names.Draw(t, "node"), int64(rapid.IntRange(1, 3).Draw(t, "cpu")))
+				m.Node.Tags = tags.Draw(t, "tags")
+				msg = m
+			case 2:
+				m := nodeGrant(patterns.Draw(t, "pattern"), tags.Draw(t, "given"), map[string]int64{"cpu": int64(100 * rapid.IntRange(1, 3).Draw(t, "max"))})
+				m.Force = rapid.Bool().Draw(t, "force")
+				msg = m
+			case 3:
+				m := &commandpb.EditNodeGrant{Grant: &statepb.NodeGrant{Pattern: patterns.Draw(t, "pattern")}, Disallow: true, Force: rapid.Bool().Draw(t, "force")}
+				msg = m
+			case 4:
+				id := names.Draw(t, "gone")
+				j.apply(&commandpb.SetNodeOffline{Node: id, Incarnation: 1})
+				msg = &commandpb.RemoveNode{Node: id}
+			}
+			j.apply(msg)
+			want := refused(j.state)
+			for _, s := range []*State{j.state, mustRestore(t, j.state.Freeze())} {
+				var got []string
+				for _, node := range RightsIn(s).RefusedNodes() {
+					got = append(got, string(node.ID)+": "+node.Reason)
+				}
+				if !slices.Equal(got, want) {
+					t.Fatalf("after %v: refused %q, want %q", msg, got, want)
+				}
+			}
+		}
+	})
 }

@@ -22,6 +22,18 @@ type operation struct {
 	allocations map[scheduling.JobID]*statepb.Allocation
 	// weight is what the operation is counted with in the quotas, in bytes.
 	weight int64
+	// denied says why none of its jobs may start: its user has lost the grant that they need. It is empty if
+	// they may, and derived.
+	denied string
+}
+
+// demand returns how many jobs of a group of a task are to be granted. It is not in the rules of grants, so that
+// logs from before it lead to the state that they led to; the agent starts no job that is denied.
+func (o *operation) demand(task int, group int64) int64 {
+	if o.denied != "" {
+		return 0
+	}
+	return o.offered(task, group)
 }
 
 // version is the record of an operation between two calls of Freeze.

@@ -230,9 +230,11 @@ func (c *change) count(o *operation, trees []*statepb.OperationTree, from, to li
 	}
 	switch {
 	case to.InProgress() && !from.InProgress():
-		c.inProgress++
+		c.inProgress = append(c.inProgress, o)
 	case from.InProgress() && !to.InProgress():
-		c.inProgress--
+		if i, ok := slices.BinarySearchFunc(c.inProgress, o.sequence, bySequence); ok {
+			c.inProgress = slices.Delete(c.inProgress, i, i+1)
+		}
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"weir/messages/statepb"
 	"weir/scheduling"
 	"weir/scheduling/cookies"
-	"weir/scheduling/lifecycle"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 	"weir/scheduling/statistics"
@@ -54,7 +53,7 @@ func (s *State) Demand(id scheduling.OperationID) (all []DemandChanged) {
 	o, _ := operationIn(s.operations, id)
 	for i, t := range o.record.GetTasks() {
 		for _, group := range o.tasks[i].pending.groups() {
-			all = append(all, DemandChanged{ID: id, Task: scheduling.TaskName(t.GetName()), Group: group, Pending: o.offered(i, group)})
+			all = append(all, DemandChanged{ID: id, Task: scheduling.TaskName(t.GetName()), Group: group, Pending: o.demand(i, group)})
 		}
 	}
 	return all
@@ -74,23 +73,48 @@ func (s *State) OperationByMutation(user scheduling.User, mutationID string) (*s
 
 // Operations yields all operations, in the order of their acceptance.
 func (s *State) Operations() iter.Seq[*statepb.Operation] {
-	return operationsIn(s.order, func(lifecycle.State) bool { return true })
+	return operationsIn(s.order)
 }
 
 // InProgress yields the operations that have not ended, in the order of their
 // acceptance.
 func (s *State) InProgress() iter.Seq[*statepb.Operation] {
-	return operationsIn(s.order, lifecycle.State.InProgress)
+	return operationsIn(s.inProgress)
 }
 
-func operationsIn(order []*operation, in func(lifecycle.State) bool) iter.Seq[*statepb.Operation] {
+func operationsIn(order []*operation) iter.Seq[*statepb.Operation] {
 	return func(yield func(*statepb.Operation) bool) {
 		for _, o := range order {
-			if in(o.state) && !yield(o.record) {
+			if !yield(o.record) {
 				return
 			}
 		}
 	}
+}
+
+// OperationsBefore returns the latest n operations of those accepted before the one with a number,
+// latest first, and the number of the last of them; 0 if there are none. The number 0 is that of the next operation.
+// With it a reader can go through many operations in several short reads. With inProgress it leaves out those that
+// have ended.
+func OperationsBefore(s *State, number uint64, n int, inProgress bool) (some []*statepb.Operation, next uint64) {
+	order := s.order
+	if inProgress {
+		order = s.inProgress
+	}
+	end := len(order)
+	if number > 0 {
+		end, _ = slices.BinarySearchFunc(order, number, bySequence)
+	}
+	for _, o := range slices.Backward(order[max(0, end-n):end]) {
+		some, next = append(some, o.record), o.sequence
+	}
+	return some, next
+}
+
+// NumberOf returns the number of an operation for OperationsBefore.
+func NumberOf(s *State, id scheduling.OperationID) (number uint64, ok bool) {
+	o, ok := operationIn(s.operations, id)
+	return o.sequence, ok
 }
 
 // Cookies returns the pending and the completed cookies of a task. Both results belong to
@@ -215,13 +239,20 @@ func (s *State) Node(id scheduling.NodeID) (*statepb.Node, bool) {
 
 // Nodes returns all nodes by id.
 func (s *State) Nodes() []*statepb.Node {
-	return listed(s.nodes, func(n *node) *statepb.Node { return n.record })
+	all := make([]*statepb.Node, len(s.byName))
+	for i, n := range s.byName {
+		all[i] = n.record
+	}
+	return all
 }
 
 // NodeUsage returns the sum of a node's allocations.
 func (s *State) NodeUsage(id scheduling.NodeID) resource.Amounts {
 	return orEmpty(s.nodes, id).usage
 }
+
+// JobsOnNode returns the number of a node's allocations.
+func JobsOnNode(s *State, id scheduling.NodeID) int { return len(orEmpty(s.nodes, id).allocations) }
 
 // Tree returns the record of a pool tree, its pools by name.
 func (s *State) Tree(name scheduling.TreeName) (*statepb.PoolTree, bool) {
@@ -262,7 +293,7 @@ func (s *State) Counts() Counts {
 	c := Counts{
 		Operations:  len(s.operations),
 		Profiles:    len(s.profiles),
-		InProgress:  s.inProgress,
+		InProgress:  len(s.inProgress),
 		Archived:    len(s.archive),
 		Allocations: len(s.allocations),
 		Nodes:       len(s.nodes),

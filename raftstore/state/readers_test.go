@@ -57,6 +57,28 @@ func TestReaders(t *testing.T) {
 	if !slices.Equal(order, want) || !slices.Equal(inProgress, want[:6]) {
 		t.Errorf("operations %v, in progress %v, want %v and all but the last", order, inProgress, want)
 	}
+	for _, live := range []bool{false, true} {
+		for _, n := range []int{1, 2, 100} {
+			var pages []string
+			for before := uint64(0); ; {
+				some, next := OperationsBefore(s, before, n, live)
+				if len(some) == 0 {
+					break
+				}
+				for _, o := range some {
+					pages = append(pages, o.GetId())
+				}
+				if at, known := NumberOf(s, scheduling.OperationID(pages[len(pages)-1])); !known || at != next {
+					t.Errorf("%s has number %d, %t, want %d", pages[len(pages)-1], at, known, next)
+				}
+				before = next
+			}
+			slices.Reverse(pages)
+			if of := map[bool][]string{false: order, true: inProgress}[live]; !slices.Equal(pages, of) {
+				t.Errorf("in progress %t, %d at a time: %v, want %v", live, n, pages, of)
+			}
+		}
+	}
 	for range s.Operations() {
 		break
 	}

@@ -106,8 +106,13 @@ func (r *Restorer) State() (*State, error) {
 	for _, o := range r.state.order {
 		weigh(r.state, o)
 	}
-	for _, n := range r.state.nodes {
+	for _, n := range sorted(r.state.nodes) {
 		n.resize()
+		r.state.byName = append(r.state.byName, n)
+	}
+	restoreClaimants(r.state)
+	for o, why := range RightsIn(r.state).deniedNow() {
+		o.denied = why
 	}
 	if err := r.state.Verify(); err != nil {
 		return nil, fmt.Errorf("restore: %w", err)
@@ -127,7 +132,7 @@ func (r *Restorer) countOperation(o *operation) error {
 		}
 		t.count(scheduling.PoolName(in.GetPool()), t.countOf(o, in, o.state))
 	}
-	r.state.inProgress++
+	r.state.inProgress = append(r.state.inProgress, o)
 	return nil
 }
 

@@ -127,7 +127,7 @@ func TestTreesThatAreWrong(t *testing.T) {
 func TestOperationsThatAreWrong(t *testing.T) {
 	refuseSpoiled(t, map[string]spoiled{
 		"a state that is none":  {func(r records) records { operationRecord(r, "ann").State = "resting"; return r }, `unknown operation state "resting"`},
-		"no state":              {func(r records) records { operationRecord(r, "ann").State = "none"; return r }, "operations in progress, but counted"},
+		"no state":              {func(r records) records { operationRecord(r, "ann").State = "none"; return r }, "operations in progress, but listed"},
 		"no events":             {func(r records) records { operationRecord(r, "ann").Events = nil; return r }, "0 events"},
 		"an end without a time": {func(r records) records { operationRecord(r, "done").FinishTime = nil; return r }, "completed with finish time"},
 		"a suspended end":       {func(r records) records { operationRecord(r, "done").Suspended = true; return r }, "suspended, but completed"},
@@ -218,7 +218,8 @@ func TestVerifySeesWhatARestoreCannot(t *testing.T) {
 		"an operation that nobody lets run": {func(s *State) { s.operations["ann"].record.Trees[0].Admitted = false }, "but admitted to a tree: false"},
 		"an operation in no tree":           {func(s *State) { s.operations["new"].record.Trees = nil }, "in no pool tree"},
 		"a reason to wait for nothing":      {func(s *State) { s.operations["waiting"].record.PendingReason = "x" }, `pending reason is "x", but its trees give`},
-		"operations in progress":            {func(s *State) { s.inProgress++ }, "operations in progress, but counted"},
+		"operations in progress":            {func(s *State) { s.inProgress = s.inProgress[1:] }, "operations in progress, but listed"},
+		"a node that is not listed":         {func(s *State) { s.byName = s.byName[1:] }, "nodes, but listed"},
 		"operations in order":               {func(s *State) { s.order = s.order[1:] }, "operations in the order of acceptance"},
 		"an operation under another":        {func(s *State) { s.order[0] = s.order[1] }, "not in order of acceptance"},
 		"an allocation lost by id":          {func(s *State) { delete(s.allocations, "ann-0") }, "allocations"},

@@ -86,7 +86,7 @@ func (c operationChange) checkStart(m *commandpb.StartOperation) *refusal {
 	if refused := RightsIn(c.State).checkGroups(what+": acl", operationRights(spec.GetAcl()).Groups()); refused != nil {
 		return refused
 	}
-	if limit := int(c.limits.GetOperations()); c.inProgress >= limit {
+	if limit := int(c.limits.GetOperations()); len(c.inProgress) >= limit {
 		return refuse(CodeTooManyOperations, "%s: the cluster already has %d operations in progress, the maximum (limit operations): "+
 			"wait for some to end", what, limit)
 	}

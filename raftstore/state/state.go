@@ -37,13 +37,16 @@ type State struct {
 	// lastPool is the latest id given to a pool.
 	lastPool scheduling.PoolID
 	nodes    map[scheduling.NodeID]*node
+	// byName lists the nodes by name.
+	byName []*node
 
 	operations map[scheduling.OperationID]*operation
 	// order lists the operations by acceptance.
 	order []*operation
 	// accepted is the number of operations accepted so far.
-	accepted   uint64
-	inProgress int
+	accepted uint64
+	// inProgress lists those that have not ended, by acceptance.
+	inProgress []*operation
 	// aliases maps each alias to the latest operation that has it.
 	aliases   map[string]scheduling.OperationID
 	mutations map[mutation]scheduling.OperationID
@@ -58,6 +61,8 @@ type State struct {
 	accounts map[string]*statepb.Accounts
 	// nodeGrants are what agents may claim, by pattern; none: whatever they like.
 	nodeGrants map[string]*statepb.NodeGrant
+	// refused are the registered nodes that claim more than grants give, with the reason. It is derived.
+	refused map[scheduling.NodeID]string
 	// stores are the object stores with credentials of their own, by name.
 	stores map[string]*statepb.Store
 	// quotas counts what operations take. It is derived from their records.
@@ -106,6 +111,7 @@ func empty() *State {
 		revocations: make(map[string]*statepb.Revocation),
 		accounts:    make(map[string]*statepb.Accounts),
 		nodeGrants:  make(map[string]*statepb.NodeGrant),
+		refused:     make(map[scheduling.NodeID]string),
 		stores:      make(map[string]*statepb.Store),
 		quotas:      quotas{users: make(map[scheduling.User]usage)},
 		allocations: make(map[scheduling.JobID]*statepb.Allocation),

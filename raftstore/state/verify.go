@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 
 	"weir/messages/statepb"
 	"weir/scheduling"
@@ -90,18 +91,21 @@ func (b *breach) add(err error) {
 func (s verifier) verifyOrder() error {
 	var b breach
 	b.when(len(s.order) != len(s.operations), "%d operations in the order of acceptance, but %d in all", len(s.order), len(s.operations))
-	inProgress := 0
+	var inProgress []*operation
 	var accepted, sequence uint64
 	for _, o := range s.order {
 		b.when(s.operations[o.id()] != o, "operation %q: not found by its id", o.id())
 		b.when(o.sequence <= sequence || o.record.GetAcceptedIndex() < accepted, "operation %q: not in order of acceptance", o.id())
 		sequence, accepted = o.sequence, o.record.GetAcceptedIndex()
 		if !o.state.Terminal() {
-			inProgress++
+			inProgress = append(inProgress, o)
 		}
 	}
-	b.when(inProgress != s.inProgress, "%d operations in progress, but counted %d", inProgress, s.inProgress)
-	ended, limit := len(s.order)-inProgress, int(s.limits.GetArchivedOperations())
+	b.when(!slices.Equal(inProgress, s.inProgress), "%d operations in progress, but listed %d, or others", len(inProgress), len(s.inProgress))
+	for o, why := range RightsIn(s.State).deniedNow() {
+		b.when(o.denied != why, "operation %q: denied as %q, but the grants say %q", o.id(), o.denied, why)
+	}
+	ended, limit := len(s.order)-len(inProgress), int(s.limits.GetArchivedOperations())
 	b.when(len(s.archive) != ended || ended > limit, "archive holds %d operations; %d have ended, and at most %d may be kept", len(s.archive), ended, limit)
 	seen := make(map[string]bool, len(s.archive))
 	for _, id := range s.archive {
@@ -187,10 +191,15 @@ func (s verifier) verifyAllocation(a *statepb.Allocation) error {
 
 // verifyNodes checks each node's record, usage and ports.
 func (s verifier) verifyNodes() error {
+	var byName []*node
 	for id, n := range sorted(s.nodes) {
 		if err := n.verify(id); err != nil {
 			return fmt.Errorf("node %q: %w", id, err)
 		}
+		byName = append(byName, n)
+	}
+	if !slices.Equal(byName, s.byName) {
+		return fmt.Errorf("%d nodes, but listed %d, or others", len(byName), len(s.byName))
 	}
 	return nil
 }
