@@ -99,6 +99,8 @@ type Config struct {
 
 	// spoil, if set, wraps the files with faults, for tests.
 	spoil func(files) files
+	// doubtAfter replaces the constant of that name, for tests.
+	doubtAfter time.Duration
 
 	// Logger receives changes that matter to an operator and, at debug level, raft's own
 	// log. Default: slog.Default().

@@ -1,11 +1,17 @@
 package raftstore
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
 	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"go.etcd.io/bbolt"
 )
 
 // Suffrage says whether a replica is a voter, a non-voter or no member.
@@ -51,9 +57,23 @@ func (s *Store) Members() ([]Member, error) {
 // others may have changed without it.
 const doubtAfter = 10 * time.Second
 
-// Accepts returns an error if a replica is not a member of the cluster. A replica that knows no
-// members, or has heard from no leader since it started or for doubtAfter, accepts every replica:
-// otherwise a leader that it does not know yet could never bring it up to date.
+// Accepts returns an error if a replica is not a member of the cluster, as far as this one knows.
+//
+// The members are those in the newest configuration in the log or the snapshot, from the start on.
+// They are always accepted. Others are accepted in two cases only:
+//   - This replica has no configuration. It has no state either, and a leader has to bring both.
+//   - It doubts: it has had no leader for doubtAfter, counted from its start at the earliest. While
+//     it was down, all others may have been replaced, and only their leader, which is not in its
+//     list, knows where it is and can bring it up to date. To refuse the leader for good would lock
+//     an honest replica out; to accept it at once would let removed replicas in at each start.
+//
+// Doubt ends with the first word of a leader; identity.Credentials.Review then cuts the connections
+// that it let in. A replica that was removed wins no vote by it: raft refuses votes and pre-votes of
+// candidates that are not in the voter's configuration, before it looks at their term. It deposes no
+// leader: neither the leader nor a replica that follows one is in doubt. And it cannot be elected by
+// replicas that still list it: each change of members was committed by a majority that overlaps
+// with every majority of the members before, and those voters have a longer log. What doubt leaves
+// open is a stolen certificate whose thief speaks for a leader: see docs/security.md.
 func (s *Store) Accepts(replica string) error {
 	future := s.raft.GetConfiguration()
 	if err := future.Error(); err != nil {
@@ -63,10 +83,94 @@ func (s *Store) Accepts(replica string) error {
 	if _, member := find(members, replica); member || len(members.Servers) == 0 {
 		return nil
 	}
-	if _, leader := s.raft.LeaderWithID(); leader == "" && time.Since(s.raft.LastContact()) > doubtAfter {
+	heard := s.raft.LastContact()
+	if heard.Before(s.opened) {
+		heard = s.opened
+	}
+	if _, leader := s.raft.LeaderWithID(); leader == "" && time.Since(heard) > s.cfg.doubtAfter {
 		return nil
 	}
+	return NotMember(replica)
+}
+
+// NotMember returns the error for a replica that is not accepted.
+func NotMember(replica string) error {
 	return fmt.Errorf("replica %q was not added, or was removed: see weir cluster add", replica)
+}
+
+// MembersOnDisk returns the ids of the members in a replica's folder, before a store is opened in it:
+// those of the newest configuration in its log or snapshot. It returns none for a folder that has no
+// configuration.
+func MembersOnDisk(dir string) ([]string, error) {
+	path := filepath.Join(dir, logFile)
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrDisk, err)
+	}
+	if err := checkRoots(path); err != nil {
+		return nil, err
+	}
+	newest, _, err := listSnapshots(filepath.Join(dir, snapshotsFolder))
+	if err != nil {
+		return nil, err
+	}
+	var meta raft.SnapshotMeta
+	if newest != "" {
+		if meta, err = checkSnapshotMeta(filepath.Join(dir, snapshotsFolder, newest)); err != nil {
+			return nil, damaged(dir, fmt.Errorf("snapshot %s: %w", newest, err))
+		}
+	}
+	members := meta.Configuration
+	var opened error
+	err = guard(func() error {
+		var bolt *raftboltdb.BoltStore
+		bolt, opened = raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{ReadOnly: true, Timeout: openTimeout}})
+		if opened != nil {
+			return nil
+		}
+		found, err := configurationAfter(meta.Index, bolt)
+		if found != nil {
+			members = *found
+		}
+		return errors.Join(err, bolt.Close())
+	})
+	if err != nil {
+		return nil, damaged(dir, fmt.Errorf("%s: %w", logFile, err))
+	}
+	var ids []string
+	for _, server := range members.Servers {
+		ids = append(ids, string(server.ID))
+	}
+	return ids, explainBolt(path, opened)
+}
+
+// configurationAfter returns the newest configuration in a log after an index, nil if there is none.
+func configurationAfter(index uint64, log raft.LogStore) (*raft.Configuration, error) {
+	first, err := log.FirstIndex()
+	if err != nil {
+		return nil, err
+	}
+	last, err := log.LastIndex()
+	if err != nil {
+		return nil, err
+	}
+	for at := last; at >= max(first, index+1); at-- {
+		var entry raft.Log
+		if err := log.GetLog(at, &entry); err != nil {
+			return nil, fmt.Errorf("log entry %d: %w", at, err)
+		}
+		if entry.Type != raft.LogConfiguration {
+			continue
+		}
+		if err := unseal(&entry); err != nil {
+			return nil, err
+		}
+		found := raft.DecodeConfiguration(entry.Data)
+		return &found, nil
+	}
+	return nil, nil
 }
 
 func (s *Store) self() raft.ServerID { return raft.ServerID(s.cfg.ReplicaID) }

@@ -18,7 +18,9 @@ import (
 )
 
 const (
-	snapshotMeta = "meta.json"
+	// snapshotsFolder is raft's name for the folder of snapshots in a replica's folder.
+	snapshotsFolder = "snapshots"
+	snapshotMeta    = "meta.json"
 	// snapshotMetaSum names the file with the checksum of snapshotMeta, which also lists the
 	// members.
 	snapshotMetaSum = "meta.sum"
@@ -43,7 +45,7 @@ func openSnapshots(dir string, log hclog.Logger) (*snapshots, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: snapshots in %s: %w", ErrDisk, dir, err)
 	}
-	s := &snapshots{FileSnapshotStore: store, dir: filepath.Join(dir, "snapshots")}
+	s := &snapshots{FileSnapshotStore: store, dir: filepath.Join(dir, snapshotsFolder)}
 	newest, err := s.sweep()
 	if err != nil || newest == "" {
 		return s, err
@@ -68,11 +70,25 @@ func openSnapshots(dir string, log hclog.Logger) (*snapshots, error) {
 // sweep removes all snapshots except the newest complete one, and returns the name of that one, or
 // "" if none is complete. An older snapshot is present if a crash interrupted its removal.
 func (s *snapshots) sweep() (newest string, err error) {
-	entries, err := os.ReadDir(s.dir)
+	newest, rest, err := listSnapshots(s.dir)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrDisk, err)
+		return "", err
 	}
-	var rest []string
+	for _, name := range rest {
+		if err := os.RemoveAll(filepath.Join(s.dir, name)); err != nil {
+			return "", fmt.Errorf("%w: remove the remains of a snapshot: %w", ErrDisk, err)
+		}
+	}
+	return newest, nil
+}
+
+// listSnapshots returns the name of the newest complete snapshot in a folder, "" if there is none, and
+// the names of what else is there. A folder that does not exist has none.
+func listSnapshots(dir string) (newest string, rest []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", nil, fmt.Errorf("%w: %w", ErrDisk, err)
+	}
 	for _, entry := range entries {
 		name := entry.Name()
 		switch {
@@ -88,12 +104,7 @@ func (s *snapshots) sweep() (newest string, err error) {
 			rest = append(rest, name)
 		}
 	}
-	for _, name := range rest {
-		if err := os.RemoveAll(filepath.Join(s.dir, name)); err != nil {
-			return "", fmt.Errorf("%w: remove the remains of a snapshot: %w", ErrDisk, err)
-		}
-	}
-	return newest, nil
+	return newest, rest, nil
 }
 
 // snapshotOrder returns the term, index and time in a snapshot's name.

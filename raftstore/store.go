@@ -1,6 +1,7 @@
 package raftstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,8 @@ type Store struct {
 	batcher    *batcher
 	leadership *leadershipSignal
 	announcer  *announcer
+	// opened is when the store was opened.
+	opened time.Time
 	// calls counts the requests to raft in progress. Raft may drop them at shutdown.
 	calls gate
 	// readableTerm is the latest term in which this replica committed an entry as leader.
@@ -66,8 +69,10 @@ func Open(cfg Config) (*Store, error) {
 
 // start runs raft on an open disk and transport.
 func start(cfg Config, d *disk, t *transport, logger hclog.Logger) (*Store, error) {
+	cfg.doubtAfter = cmp.Or(cfg.doubtAfter, doubtAfter)
 	s := &Store{
 		cfg:        cfg,
+		opened:     time.Now(),
 		disk:       d,
 		log:        newLogStore(d, cfg.LogCacheBytes),
 		transport:  t,

@@ -42,10 +42,12 @@ func (d *delegate) LocalState(bool) []byte { return d.gossip.messenger.localStat
 func (d *delegate) MergeRemoteState(data []byte, _ bool) { d.gossip.messenger.mergeState(data) }
 
 // NotifyAlive implements memberlist.AliveDelegate: it rejects members whose
-// facts cannot be decoded.
+// facts cannot be decoded, and replicas that are not members of the cluster.
 func (d *delegate) NotifyAlive(node *memberlist.Node) error {
-	_, err := entryOf(node)
-	return err
+	if _, err := entryOf(node); err != nil || node.Name == string(d.gossip.self) {
+		return err
+	}
+	return d.gossip.config.Accepts(node.Name)
 }
 
 // NotifyJoin implements memberlist.EventDelegate.

@@ -47,6 +47,9 @@ type Config struct {
 	// Port and Dialer carry packets and streams.
 	Port   Port
 	Dialer Dialer
+	// Accepts returns an error for a replica that is not a member of the cluster. If nil, every
+	// process with the key is one. It is called with locks held and must not block or call the Gossip.
+	Accepts func(replica string) error
 	// Peers are host:port of the replicas to join. They may include this replica, and need not be
 	// up.
 	Peers []string
@@ -131,6 +134,9 @@ func Start(config Config) (*Gossip, error) {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
+	if config.Accepts == nil {
+		config.Accepts = func(string) error { return nil }
+	}
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("start gossip: %w", err)
 	}
@@ -151,16 +157,16 @@ func Start(config Config) (*Gossip, error) {
 		config: config,
 		self:   config.Self.ID,
 		log:    config.Logger,
-		roster: newRoster(),
 		member: config.Self,
 		met:    make(chan struct{}), noticed: make(chan struct{}, 1), rivals: make(map[netip.AddrPort]Member),
 	}
+	g.roster = newRoster(g.accepts)
 	g.delegate = &delegate{gossip: g}
 	meta, _ := encodeMember(config.Self) // No error: Validate has encoded it too.
 	g.delegate.meta.Store(&meta)
 	settings := g.settings()
-	g.messenger = newMessenger(g.self, config.Handlers, g.roster.size, settings.RetransmitMult, g.log)
-	settings.Transport = newTransport(config.Port, config.Dialer, advertise, g.log)
+	g.messenger = newMessenger(g.self, config.Handlers, g.roster.size, g.accepts, settings.RetransmitMult, g.log)
+	settings.Transport = newTransport(config.Port, config.Dialer, advertise, g.roster.bars, g.log)
 	if g.list, err = memberlist.Create(settings); err != nil {
 		return nil, fmt.Errorf("start gossip: %w", errors.Join(err, settings.Transport.Shutdown()))
 	}
@@ -198,6 +204,19 @@ func (g *Gossip) settings() *memberlist.Config {
 		g.config.tune(settings)
 	}
 	return settings
+}
+
+// accepts reports whether a replica is this one or a member.
+func (g *Gossip) accepts(id scheduling.ReplicaID) bool {
+	return id == g.self || g.config.Accepts(string(id)) == nil
+}
+
+// Review drops live members that Config.Accepts no longer accepts: nothing is sent to their address, and
+// what comes from there is dropped, until they are accepted again. Call it when members may have changed.
+func (g *Gossip) Review() {
+	for _, id := range g.roster.review() {
+		g.log.Info("replica gone", "replica", id, "reason", "not a member")
+	}
 }
 
 // Members returns the live members, this replica included, sorted by id.

@@ -2,11 +2,13 @@ package gossip_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -286,6 +288,88 @@ func TestStrangersStayOut(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRemovedReplicaHearsNothing (T6) has a replica that is live, and has the key and its certificate, cease
+// to be a member: it is in no list, hears no message, is not heard, and does not come back as another
+// process. It is again once it is a member again.
+func TestRemovedReplicaHearsNothing(t *testing.T) {
+	var removed atomic.Bool
+	accepts := func(replica string) error {
+		if replica == "r3" && removed.Load() {
+			return errors.New("removed")
+		}
+		return nil
+	}
+	issuer := identitytest.New(t, "c1")
+	var boxes [3]inbox
+	var muxes []*wire.Mux
+	var replicas []*replica
+	var last wire.Security
+	for i := range boxes {
+		id := fmt.Sprint("r", i+1)
+		credentials := issuer.Credentials(t, identity.Replica, id)
+		if id != "r3" {
+			credentials.HeedMembers(accepts)
+		}
+		last = wire.Mutual{Credentials: credentials}
+		muxes = append(muxes, open(t, last, "127.0.0.1:0"))
+		replicas = append(replicas, start(t, muxes[i], last, id, func(config *gossip.Config) {
+			joining(muxes...)(config)
+			config.Handlers["t"] = boxes[i].handler()
+			if id != "r3" {
+				config.Accepts = accepts
+			}
+		}))
+	}
+	say := func(from int, text string) {
+		t.Helper()
+		if err := replicas[from].Broadcast("t", text, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitMembers(t, "r1 r2 r3", replicas...)
+	say(0, "before")
+	waitFor(t, "r3 hears r1", func() bool { return boxes[2].has("before", "") })
+
+	removed.Store(true)
+	replicas[0].Review()
+	replicas[1].Review()
+	waitMembers(t, "r1 r2", replicas[:2]...)
+	say(2, "of the removed one")
+	say(0, "secret")
+	say(1, "secret too")
+	waitFor(t, "members hear each other", func() bool { return boxes[1].has("secret", "") && boxes[0].has("secret too", "") })
+	// It finds them dead, as no packet reaches it, and nothing it said has been heard until then.
+	waitMembers(t, "r3", replicas[2])
+	if boxes[2].has("secret", "") || boxes[2].has("secret too", "") {
+		t.Error("the removed replica hears messages")
+	}
+	if boxes[0].has("of the removed one", "") || boxes[1].has("of the removed one", "") {
+		t.Error("the removed replica is heard")
+	}
+
+	// As another process, at another address that nobody bars.
+	replicas[2].stop()
+	refused := make(chan struct{}, 1)
+	var box inbox
+	again := start(t, open(t, last, "127.0.0.1:0"), last, "r3", func(config *gossip.Config) {
+		joining(muxes[:2]...)(config)
+		config.Handlers["t"] = box.handler()
+		config.Logger = slog.New(whenLogged{slog.DiscardHandler, "peer not reached yet", refused})
+	})
+	select {
+	case <-refused:
+	case <-time.After(deadline):
+		t.Fatal("the removed replica was not refused")
+	}
+	if replicas[0].ids() != "r1 r2" || again.ids() != "r3" {
+		t.Errorf("r1 sees %q, the removed one %q", replicas[0].ids(), again.ids())
+	}
+	removed.Store(false)
+	replicas[0].Review()
+	replicas[1].Review()
+	waitMembers(t, "r1 r2 r3", replicas[0], replicas[1], again)
 }
 
 func TestCloseTwiceAndUseAfterwards(t *testing.T) {

@@ -140,6 +140,8 @@ type messenger struct {
 	log   *slog.Logger
 	queue memberlist.TransmitLimitedQueue
 	inbox chan delivery
+	// accepts reports whether a replica is a member.
+	accepts func(scheduling.ReplicaID) bool
 
 	mu       sync.Mutex
 	handlers map[string]Handler
@@ -150,11 +152,12 @@ type messenger struct {
 	dropped uint64
 }
 
-func newMessenger(self scheduling.ReplicaID, handlers map[string]Handler, members func() int, retransmit int, log *slog.Logger) *messenger {
+func newMessenger(self scheduling.ReplicaID, handlers map[string]Handler, members func() int, accepts func(scheduling.ReplicaID) bool, retransmit int, log *slog.Logger) *messenger {
 	m := &messenger{
 		self:     self,
 		log:      log,
 		inbox:    make(chan delivery, maxInbox),
+		accepts:  accepts,
 		handlers: make(map[string]Handler, len(handlers)),
 		version:  uint64(time.Now().UnixNano()),
 	}
@@ -201,7 +204,7 @@ func (m *messenger) receive(data []byte) {
 		m.log.Warn("gossip message unreadable", "cause", err)
 		return
 	}
-	if !m.isNew(in) {
+	if !m.accepts(in.origin) || !m.isNew(in) {
 		return
 	}
 	// Pass it on: sent by its origin alone, it would reach only a few of many members.

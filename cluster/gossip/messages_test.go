@@ -13,7 +13,7 @@ import (
 )
 
 func testMessenger(self scheduling.ReplicaID) *messenger {
-	return newMessenger(self, nil, func() int { return 3 }, 4, slog.New(slog.DiscardHandler))
+	return newMessenger(self, nil, func() int { return 3 }, func(id scheduling.ReplicaID) bool { return id != "removed" }, 4, slog.New(slog.DiscardHandler))
 }
 
 func TestReceive(t *testing.T) {
@@ -29,6 +29,7 @@ func TestReceive(t *testing.T) {
 		"a newer one takes the queue's place":  {in: []*message{heard("a", 1), heard("a", 2)}, wantDelivered: 2, wantQueued: 1},
 		"an older one comes too late":          {in: []*message{heard("a", 2), heard("a", 1)}, wantDelivered: 1, wantQueued: 1},
 		"keys do not touch each other":         {in: []*message{heard("a", 2), heard("b", 1)}, wantDelivered: 2, wantQueued: 2},
+		"that of a removed replica is neither": {in: []*message{{topic: "t", origin: "removed", version: 1}}},
 		"our own comes back":                   {in: []*message{{topic: "t", origin: "r1", version: 1}}},
 	} {
 		t.Run(name, func(t *testing.T) {

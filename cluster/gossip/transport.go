@@ -23,7 +23,9 @@ type transport struct {
 	port      Port
 	dialer    Dialer
 	advertise netip.AddrPort
-	log       *slog.Logger
+	// bars reports whether an address is that of a replica that is not a member.
+	bars func(netip.AddrPort) bool
+	log  *slog.Logger
 
 	packets chan *memberlist.Packet
 	streams chan net.Conn
@@ -35,12 +37,13 @@ type transport struct {
 
 var _ memberlist.Transport = (*transport)(nil)
 
-func newTransport(port Port, dialer Dialer, advertise netip.AddrPort, log *slog.Logger) *transport {
+func newTransport(port Port, dialer Dialer, advertise netip.AddrPort, bars func(netip.AddrPort) bool, log *slog.Logger) *transport {
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &transport{
 		port:      port,
 		dialer:    dialer,
 		advertise: advertise,
+		bars:      bars,
 		log:       log,
 		packets:   make(chan *memberlist.Packet),
 		streams:   make(chan net.Conn),
@@ -63,6 +66,9 @@ func (t *transport) WriteTo(packet []byte, addr string) (time.Time, error) {
 	to, err := netip.ParseAddrPort(addr)
 	if err != nil {
 		return time.Time{}, err
+	}
+	if t.bars(to) {
+		return time.Now(), nil
 	}
 	_, err = t.port.Packets().WriteTo(packet, net.UDPAddrFromAddrPort(to))
 	return time.Now(), err
@@ -116,7 +122,7 @@ func (t *transport) readPackets() {
 			}
 			continue
 		}
-		if n == 0 {
+		if sender, ok := from.(*net.UDPAddr); n == 0 || ok && t.bars(unmapped(sender)) {
 			continue
 		}
 		packet := &memberlist.Packet{Buf: append([]byte(nil), buffer[:n]...), From: from, Timestamp: time.Now()}
@@ -126,6 +132,11 @@ func (t *transport) readPackets() {
 			return
 		}
 	}
+}
+
+func unmapped(at *net.UDPAddr) netip.AddrPort {
+	endpoint := at.AddrPort()
+	return netip.AddrPortFrom(endpoint.Addr().Unmap(), endpoint.Port())
 }
 
 func (t *transport) acceptStreams() {

@@ -220,4 +220,15 @@ func TestRequestsOfMembers(t *testing.T) {
 	if closed := credentials.Review(time.Now()); len(closed) != 1 || !errors.Is(closed[0], identity.ErrNotMember) {
 		t.Errorf("closed %v once it was removed, want its connection", closed)
 	}
+	// Nor does a member ask a replica that is none, not even to become a member.
+	own := dialer(t, security).HTTPClient(deadline)
+	defer own.CloseIdleConnections()
+	other, err := wire.Listen(wire.Config{Address: "127.0.0.1:0", Security: wire.Mutual{Credentials: cluster.Credentials(t, identity.Replica, "r2")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	if _, err := own.Get(d.URL(other.Addr().String()) + "/join"); !errors.Is(err, identity.ErrNotMember) {
+		t.Errorf("a removed replica is asked: %v", err)
+	}
 }

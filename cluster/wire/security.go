@@ -113,19 +113,20 @@ func (m Mutual) server(only []identity.Role) *tls.Config {
 		config.NextProtos = []string{alpnHTTP1}
 		return config
 	}
-	config := m.membersOnly(m.Credentials.ServerConfigFor(rolesOf))
+	config := m.membersOnly(m.Credentials.ServerConfigFor(rolesOf), ofReplicas)
 	config.NextProtos = []string{alpnRaft, alpnGossip, alpnHTTP2, alpnHTTP1}
 	return config
 }
 
-// membersOnly makes raft and gossip connections need a peer that is a member of the cluster.
-func (m Mutual) membersOnly(config *tls.Config) *tls.Config {
+// membersOnly makes connections for which the function needs says so need a peer that is a member of
+// the cluster, if the peer is a replica.
+func (m Mutual) membersOnly(config *tls.Config, needs func(protocol) bool) *tls.Config {
 	verify := config.VerifyConnection
 	config.VerifyConnection = func(state tls.ConnectionState) error {
 		if err := verify(state); err != nil {
 			return err
 		}
-		if p, _ := protocolOf(state.NegotiatedProtocol); p != raftProtocol && p != gossipProtocol {
+		if p, _ := protocolOf(state.NegotiatedProtocol); !needs(p) {
 			return nil
 		}
 		peer, err := identity.PeerIdentity(state)
@@ -140,9 +141,14 @@ func (m Mutual) membersOnly(config *tls.Config) *tls.Config {
 	return config
 }
 
-// shake does the handshake of a client with a replica.
+// ofReplicas: only replicas speak the protocol. A replica that is no member may still ask over HTTP to
+// become one.
+func ofReplicas(p protocol) bool { return p == raftProtocol || p == gossipProtocol }
+
+// shake does the handshake of a client with a replica. A replica calls members only, over HTTP too: what
+// one that was removed answers would be taken for the cluster's word.
 func (m Mutual) shake(ctx context.Context, raw net.Conn, protocols ...string) (*tls.Conn, error) {
-	guarded, config := m.Credentials.Guard(raw, m.membersOnly(m.Credentials.ClientConfig(identity.Replica)))
+	guarded, config := m.Credentials.Guard(raw, m.membersOnly(m.Credentials.ClientConfig(identity.Replica), func(protocol) bool { return true }))
 	config.NextProtos = protocols
 	secured := tls.Client(guarded, config)
 	if err := secured.HandshakeContext(ctx); err != nil {

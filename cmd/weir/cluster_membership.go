@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -56,6 +58,38 @@ type membership struct {
 	turn int
 	// told is the last message that was logged, so that it is not repeated.
 	told string
+}
+
+// roll knows the members of the cluster before the replica listens: those on its disk, and once the
+// store is open, the store's.
+type roll struct {
+	onDisk []string
+	store  atomic.Pointer[raftstore.Store]
+}
+
+// readRoll reads the members from a replica's data folder. A replica that has not been part of a
+// cluster with a leader has nothing to protect, and has to hear of replicas with another list of
+// peers.
+func readRoll(data string) (*roll, error) {
+	id, err := raftstore.ReadIdentity(raftDir(data))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !id.Began {
+		return &roll{}, nil
+	} else if err != nil {
+		return nil, err
+	}
+	members, err := raftstore.MembersOnDisk(raftDir(data))
+	return &roll{onDisk: members}, err
+}
+
+// accepts returns an error for a replica that is not a member.
+func (r *roll) accepts(replica string) error {
+	if store := r.store.Load(); store != nil {
+		return store.Accepts(replica)
+	}
+	if len(r.onDisk) == 0 || slices.Contains(r.onDisk, replica) {
+		return nil
+	}
+	return raftstore.NotMember(replica)
 }
 
 func newMembership(s *server) *membership {
@@ -147,6 +181,7 @@ func (m *membership) look(ctx context.Context) error {
 	if len(members) > 0 {
 		m.directory.ObserveVoters(peersOf(members))
 	}
+	m.gossip.Review()
 	id := m.store.Identity()
 	if id.Voter && !m.doubted && time.Since(m.asked) < confirmPeriod {
 		return nil

@@ -103,6 +103,7 @@ type server struct {
 	log        *slog.Logger
 	clock      *clock.Clock
 	protection protection
+	roll       *roll
 	mux        *wire.Mux
 	dialer     *wire.Dialer
 	gossip     *gossip.Gossip
@@ -126,6 +127,11 @@ func (s *server) listen(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	// Before anyone can connect.
+	if s.roll, err = readRoll(s.flags.data); err != nil {
+		return err
+	}
+	s.protection.heedMembers(s.roll.accepts)
 	stopRenewal := s.protection.keepFresh(lookAtCertificate, s.log)
 	s.undo = append(s.undo, func() error { stopRenewal(); return nil })
 	if s.dialer, err = wire.NewDialer(s.protection.security); err != nil {
@@ -156,7 +162,7 @@ func (s *server) gossiping(context.Context) (err error) {
 			ID: scheduling.ReplicaID(s.flags.id), Address: s.flags.advertise, APIAddress: s.flags.advertise, Version: version,
 			PeerList: list, Initialized: began, Incarnation: s.incarnation,
 		},
-		Cluster: s.protection.cluster, Key: s.protection.gossipKey, Insecure: s.flags.security.insecure,
+		Cluster: s.protection.cluster, Key: s.protection.gossipKey, Insecure: s.flags.security.insecure, Accepts: s.roll.accepts,
 		Port: s.mux, Dialer: s.dialer, Peers: s.peers.Addresses(), Profile: profile, Logger: s.log,
 	})
 	if err != nil {
@@ -243,12 +249,12 @@ func (s *server) open(ctx context.Context) error {
 	if s.store, err = raftstore.Open(cfg); err != nil {
 		return err
 	}
+	s.roll.store.Store(s.store)
 	s.undo = append(s.undo, s.store.Close)
 	s.protection.heed(func(serial, role, name string, issued time.Time) (found *statepb.Revocation) {
 		s.store.View(func(st *state.State) { found = state.RightsIn(st).Revoked(serial, role, name, issued) })
 		return found
 	})
-	s.protection.heedMembers(s.store.Accepts)
 	// The membership uses the store, so it ends first.
 	return s.membership.follow()
 }

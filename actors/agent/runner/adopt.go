@@ -69,7 +69,7 @@ func (r *Runner) adoptJob(id string) error {
 		r.config.Logger.Info("job of an earlier agent process never started", "job", id)
 		return errors.Join(endJob(job.place, folder, noProxy), r.paths.removeJob(id), os.RemoveAll(r.paths.output(id)))
 	}
-	job.proxy, job.identity = adoptedProxy(identity), identity
+	job.proxy, job.identity = adoptedProxy(identity, job.keepUser), identity
 	if conn, err := job.dial(); err == nil {
 		job.conn = conn
 	}
@@ -100,9 +100,25 @@ func (j *Job) readSpec() {
 	if data, err := os.ReadFile(path); err == nil && json.Unmarshal(data, &spec) == nil {
 		j.place, j.version, j.user = spec.Cgroups, spec.Version, spec.User
 		if j.user != nil && j.user.Own {
+			// Nil while the proxy lives: see keepUser.
 			j.claim = j.runner.claims().again(j.user.UID)
 		}
 		j.socket = cmp.Or(socketIn(spec.Environment), j.socket)
+	}
+}
+
+// keepUser claims the own user of an adopted job, whose proxy held the claim and is gone: the job's
+// files, and maybe processes, remain until it is released.
+func (j *Job) keepUser() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	select {
+	case <-j.left:
+		return // The job is another agent process's.
+	default:
+	}
+	if j.claim == nil && j.user != nil && j.user.Own {
+		j.claim = j.runner.claims().again(j.user.UID)
 	}
 }
 

@@ -435,3 +435,38 @@ func TestAdoptedUsers(t *testing.T) {
 		t.Errorf("the third job is %s", got)
 	}
 }
+
+// TestUserOfADeadProxy (T2): the proxy of an adopted job is killed, and with it the claim that it held. No
+// job of another agent of the machine gets the user before the job is released.
+func TestUserOfADeadProxy(t *testing.T) {
+	needsRoot(t)
+	users := as(runner.Users{Own: runner.UIDs{First: 200_000, Last: 200_001}})
+	f := newFixture(t, backends["as a process tree"], users)
+	const say = `id -u; echo ready; while :; do sleep 0.01; done`
+	uid := func(f *fixture, job *runner.Job) string { return f.awaitOutput(t, job, 2)[0] }
+	if got := uid(f, f.start(t, runner.JobSpec{ID: "job", Shell: say})); got != "200000" {
+		t.Errorf("the first job is %s", got)
+	}
+	if err := f.Leave(); err != nil {
+		t.Fatal(err)
+	}
+	f.open(t)
+	first := f.Job("job")
+	killProxy(t, f, 0)
+	if result := finished(t, first); result.Outcome != proxyproto.OutcomeProxyFailed {
+		t.Errorf("the first job ended with %+v", result)
+	}
+	other := newFixture(t, backends["as a process tree"], users, func(c *runner.Config) { c.Claims = f.config.Claims })
+	if got := uid(other, other.start(t, runner.JobSpec{ID: "second", Shell: say})); got != "200001" {
+		t.Errorf("the second job is %s", got)
+	}
+	if _, err := other.Start(other.ctx, runner.JobSpec{ID: "third", Shell: say, Lease: patience}); !errors.Is(err, runner.ErrNoUID) {
+		t.Errorf("a third job, before the first is released: %v", err)
+	}
+	if err := first.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if got := uid(other, other.start(t, runner.JobSpec{ID: "third", Shell: say})); got != "200000" {
+		t.Errorf("the third job is %s", got)
+	}
+}

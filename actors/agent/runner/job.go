@@ -43,7 +43,7 @@ type Job struct {
 	// user is the user its processes run as; nil: the agent's.
 	user *proxyproto.User
 	// claim keeps other jobs from getting the user if that is the job's own; nil: the proxy of an
-	// adopted job keeps them.
+	// adopted job keeps them. For such a job it is guarded by mu until the proxy is gone.
 	claim *os.File
 	// socket is the path of its discovery socket as the job sees it.
 	socket string
@@ -410,8 +410,9 @@ func (j *Job) leave() {
 	j.mu.Lock()
 	j.expectNothing()
 	close(j.left)
+	claim := j.claim
 	j.mu.Unlock()
 	j.disconnect()
 	j.proxy.leave()
-	_ = drop(j.claim) // the proxy holds it too
+	_ = drop(claim) // the proxy holds it too
 }

@@ -72,8 +72,9 @@ func startedProxy(cmd *exec.Cmd) *proxyProcess {
 // watchPeriod is how often an adopted proxy is polled.
 const watchPeriod = 100 * time.Millisecond
 
-// adoptedProxy watches a proxy that is not a child. It may have ended already.
-func adoptedProxy(id proxyproto.Identity) *proxyProcess {
+// adoptedProxy watches a proxy that is not a child. It may have ended already. once is called when it
+// has, before gone is closed.
+func adoptedProxy(id proxyproto.Identity, once func()) *proxyProcess {
 	quit := make(chan struct{})
 	p := &proxyProcess{
 		gone:  make(chan struct{}),
@@ -89,6 +90,7 @@ func adoptedProxy(id proxyproto.Identity) *proxyProcess {
 			case <-time.After(watchPeriod):
 			}
 		}
+		once()
 		close(p.gone)
 	}()
 	return p

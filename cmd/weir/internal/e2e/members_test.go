@@ -184,6 +184,50 @@ func TestMembersComeAndGo(t *testing.T) {
 	witnessed(t, dir)
 }
 
+// TestAllOthersReplaced (T6) has a replica down while the two others are replaced: it does not know the
+// leader, and the leader is not among the members in its log. It is let back in without anybody's help.
+func TestAllOthersReplaced(t *testing.T) {
+	c := newCluster(t, here)
+	operator := c.operator(t)
+	for _, name := range replicaNames {
+		c.process(name).says(t, "ready")
+		c.hasBegun(t, name)
+	}
+	// Two of three are enough to add others.
+	if err := c.process("r1").stop(); err != nil {
+		t.Fatal(err)
+	}
+	settings := client.Settings{Credentials: c.certs("operator-admin")}
+	for _, name := range []string{"r4", "r5"} {
+		c.newReplica(t, name)
+		settings.Addresses = append(settings.Addresses, c.addresses[name])
+		c.add(t, operator, name)
+		c.role(t, operator, name, "voter")
+	}
+	cfg, err := settings.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Deadline = patience
+	if operator, err = client.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(operator.Close)
+	for _, name := range []string{"r2", "r3"} {
+		// r1 is down, but its vote counts: four of five, then three of four.
+		until(t, name+" is removed", func() string {
+			if err := operator.RemoveReplica(t.Context(), name, true); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+		c.process(name).exit(t)
+	}
+	again := c.startReplica("r1")
+	again.says(t, "ready")
+	c.role(t, operator, "r1", "voter")
+}
+
 // submitAlways starts operations one after the other until it is stopped.
 func submitAlways(t *testing.T, operator *client.Client) (stop func() []string) {
 	const room = 5000

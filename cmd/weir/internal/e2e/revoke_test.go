@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/api/client"
 	"weir/cluster/identity"
 	"weir/cluster/wire"
 	"weir/messages/apipb"
@@ -266,6 +267,7 @@ func TestRemovedReplicaOpensNoPort(t *testing.T) {
 	if code := again.exit(t); code != 12 {
 		t.Errorf("r4, which was down when it was removed, ended with exit code %d, want 12\n%s", code, again.printed())
 	}
+	c.removedStartsFirst(t, operator, thief)
 
 	if err := os.RemoveAll(c.data("r4")); err != nil {
 		t.Fatal(err)
@@ -275,6 +277,57 @@ func TestRemovedReplicaOpensNoPort(t *testing.T) {
 	c.add(t, operator, "r4")
 	c.role(t, operator, "r4", "voter")
 	p.says(t, "ready")
+}
+
+// removedStartsFirst stops the cluster, and starts it again after the removed r4 with its old state. The
+// first of the others, which has no leader yet, does not let r4 in. r4 never leads, is in nobody's
+// gossip, and learns that it was removed.
+func (c *cluster) removedStartsFirst(t *testing.T, operator *client.Client, thief thief) {
+	t.Helper()
+	for _, name := range replicaNames {
+		c.hasBegun(t, name)
+	}
+	c.stopReplicas(t)
+	p := c.restartNew("r4")
+	p.says(t, "store open")
+	began := time.Now()
+	c.startReplica("r1")
+	for _, dial := range []func(context.Context, string) (net.Conn, error){thief.dialer.DialRaft, thief.dialer.DialGossip} {
+		until(t, "r1 answers r4", func() string {
+			ctx, cancel := context.WithTimeout(t.Context(), answerTime)
+			defer cancel()
+			conn, err := dial(ctx, c.addresses["r1"])
+			if err == nil {
+				_ = conn.Close()
+				// After ten seconds without a leader it may.
+				if took := time.Since(began); took < 10*time.Second {
+					t.Errorf("r1 lets r4 in %s after its start", took)
+				}
+				return ""
+			}
+			if !strings.Contains(err.Error(), "bad certificate") {
+				return err.Error()
+			}
+			return ""
+		})
+	}
+	c.startReplica("r2")
+	c.startReplica("r3")
+	for _, name := range replicaNames {
+		c.process(name).says(t, "ready")
+		c.role(t, operator, name, "voter")
+	}
+	if code := p.exit(t); code != 12 {
+		t.Errorf("r4, started before the others, ended with exit code %d, want 12\n%s", code, p.printed())
+	}
+	if strings.Contains(p.printed(), "became leader") {
+		t.Errorf("r4 led:\n%s", p.printed())
+	}
+	for _, name := range replicaNames {
+		if said, joined := c.process(name).printed(), `msg="replica joined" self=`+name+" replica=r"; !strings.Contains(said, joined) || strings.Contains(said, joined+"4") {
+			t.Errorf("r4 is in the gossip of %s:\n%s", name, said)
+		}
+	}
 }
 
 // thief has the credentials of a replica.
