@@ -97,6 +97,9 @@ type Security interface {
 type Mutual struct {
 	// Credentials prove this process's identity and verify the peers'.
 	Credentials *identity.Credentials
+	// Reload has a Dialer read the credentials folder again before each connection, for processes
+	// that do not do so by themselves. If that fails, the credentials stay as they were.
+	Reload bool
 }
 
 func (m Mutual) validate() error {
@@ -142,6 +145,9 @@ func (m Mutual) membersOnly(config *tls.Config) *tls.Config {
 
 // shake does the handshake of a client with a replica.
 func (m Mutual) shake(ctx context.Context, raw net.Conn, protocols ...string) (*tls.Conn, error) {
+	if m.Reload {
+		_ = m.Credentials.Reload() // The handshake says what is wrong with the old ones, if anything.
+	}
 	guarded, config := m.Credentials.Guard(raw, m.membersOnly(m.Credentials.ClientConfig(identity.Replica)))
 	config.NextProtos = protocols
 	secured := tls.Client(guarded, config)

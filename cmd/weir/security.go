@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"syscall"
 	"time"
@@ -37,9 +38,8 @@ func (s *security) register(flags *pflag.FlagSet) {
 
 // protection is how a process protects its connections.
 type protection struct {
-	security  wire.Security
-	cluster   string
-	gossipKey []byte
+	security wire.Security
+	cluster  string
 	// vault seals secrets; nil without a key.
 	vault *vault.Vault
 	// dir is the credentials folder; empty without certificates.
@@ -71,7 +71,7 @@ func (s *security) load(role identity.Role, name string, log *slog.Logger) (prot
 	}
 	sealer, err := vault.New(credentials.VaultKey())
 	return protection{
-		security: wire.Mutual{Credentials: credentials}, cluster: credentials.Identity().Cluster, gossipKey: credentials.GossipKey(), vault: sealer, dir: s.credentials,
+		security: wire.Mutual{Credentials: credentials}, cluster: credentials.Identity().Cluster, vault: sealer, dir: s.credentials,
 	}, err
 }
 
@@ -324,6 +324,22 @@ func (p protection) heed(revoked func(serial, role, name string, issued time.Tim
 	})
 }
 
+// gossipKeys returns the keys of gossip; none without certificates.
+func (p protection) gossipKeys() [][]byte {
+	if mutual, ok := p.security.(wire.Mutual); ok {
+		return mutual.Credentials.GossipKeys()
+	}
+	return nil
+}
+
+// heedGossipKeys has the function use called whenever the keys of gossip change.
+func (p protection) heedGossipKeys(use func([][]byte) error) error {
+	if mutual, ok := p.security.(wire.Mutual); ok {
+		return mutual.Credentials.HeedGossipKeys(use)
+	}
+	return nil
+}
+
 // heedMembers makes `accepts` decide which replicas are members.
 func (p protection) heedMembers(accepts func(replica string) error) {
 	if mutual, ok := p.security.(wire.Mutual); ok {
@@ -349,12 +365,12 @@ func (r *renewal) reload(asked bool) {
 		}
 		return
 	}
-	before, failed := r.credentials.Expires(), r.failed
+	before, failed := r.credentials.Standing(), r.failed
 	err := r.credentials.Reload()
 	expires := r.credentials.Expires()
 	r.failed = err != nil
 	switch {
-	case !asked && r.failed == failed && expires.Equal(before):
+	case !asked && r.failed == failed && reflect.DeepEqual(before, r.credentials.Standing()):
 	case r.failed:
 		r.log.Warn("certificate not reloaded", "dir", r.dir, "expires", expires, "error", err)
 	default:
