@@ -80,9 +80,10 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 	var total, usage resource.Amounts
 	var ofNodes nodeTroubles
 	var stuck alike
-	var sharing []string
+	var sharing, nodes []string
 	s.cfg.Store.View(func(st *state.State) {
 		for _, n := range st.Nodes() {
+			nodes = append(nodes, n.GetId())
 			if n.GetDrain() != nil {
 				out.Draining = append(out.Draining, nodeOf(st, n))
 			}
@@ -115,7 +116,12 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 		}
 	})
 	out.Total, out.Usage = resourcesOf(total), resourcesOf(usage)
-	out.Problems = slices.Concat(problems(out, ofNodes.offline), s.troubles(time.Now()),
+	var health Health
+	if s.cfg.Health != nil {
+		health = s.cfg.Health()
+	}
+	out.Credentials = s.credentialsOf(health, nodes)
+	out.Problems = slices.Concat(problems(out, ofNodes.offline), s.troubles(time.Now(), health),
 		ofNodes.others.problem("nodes run a version other than "+s.cfg.Version), ofNodes.caveats.problem("nodes lack features"),
 		ofNodes.refused.problem("nodes are refused because they claim what no grant gives them"), sharing)
 	if stuck.count == 1 {

@@ -7,7 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	clocks "weir/cluster/clock"
+	"weir/cluster/identity"
+	"weir/messages/actorpb"
 	"weir/messages/apipb"
 	"weir/messages/statepb"
 	"weir/raftstore"
@@ -23,8 +27,10 @@ type Health struct {
 	// computed fair shares.
 	Leading     bool
 	SharesFound time.Time
-	// Expires is when the certificate of the replica expires; zero without certificates.
-	Expires time.Time
+	// Holds is what the replica holds of the cluster's certificates; zero without certificates.
+	Holds identity.Standing
+	// Agents is what agents hold, by node, as far as they have told this replica as their leader.
+	Agents map[string]*actorpb.HeldCredentials
 	// Clock is how the clock of the replica compares.
 	Clock clocks.Report
 }
@@ -47,7 +53,7 @@ const (
 
 // troubles lists the problems of this replica. Each begins with the replica's name, or with
 // "clock of" and its name, because clients merge the lists of all replicas.
-func (s *server) troubles(now time.Time) []string {
+func (s *server) troubles(now time.Time, h Health) []string {
 	var out []string
 	add := func(format string, args ...any) {
 		out = append(out, "replica "+s.cfg.Replica+" "+fmt.Sprintf(format, args...))
@@ -58,7 +64,6 @@ func (s *server) troubles(now time.Time) []string {
 	if s.cfg.Health == nil {
 		return out
 	}
-	h := s.cfg.Health()
 	if trouble := h.Clock.Trouble(s.cfg.Replica); trouble != "" {
 		out = append(out, trouble)
 	}
@@ -72,8 +77,8 @@ func (s *server) troubles(now time.Time) []string {
 	if worst := h.Store.Disk.RecentWorst; worst > slowWrite {
 		add("has a slow disk: a log write took %s within the last two minutes, and every change waits for log writes", worst.Round(time.Millisecond))
 	}
-	if left := h.Expires.Sub(now); !h.Expires.IsZero() && left < soonExpires {
-		add("has a certificate that expires in %d days, on %s: issue a new one (weir tls issue)", int(left.Hours()/24), h.Expires.UTC().Format(time.DateOnly))
+	if left := h.Holds.Expires.Sub(now); !h.Holds.Expires.IsZero() && left < soonExpires {
+		add("has a certificate that expires in %d days, on %s: renew it (weir tls renew)", int(left.Hours()/24), h.Holds.Expires.UTC().Format(time.DateOnly))
 	}
 	if n := h.Store.Tally.Breaches; n > 0 {
 		add("found %d operations with inconsistent job counters: see its log, and report it", n)
@@ -82,6 +87,28 @@ func (s *server) troubles(now time.Time) []string {
 		add("is the leader, but its scheduler has computed no fair shares for %s: see its log", age.Round(time.Second))
 	}
 	return out
+}
+
+// credentialsOf lists what this replica holds of the cluster's certificates and, if it leads, what the
+// agents of the nodes hold, those of agents that are not connected without an issuer.
+func (s *server) credentialsOf(h Health, nodes []string) []*apipb.HeldCredentials {
+	if h.Holds.Issuer == "" {
+		return nil
+	}
+	all := []*apipb.HeldCredentials{{
+		Role: identity.Replica.String(), Name: s.cfg.Replica, Issuer: h.Holds.Issuer, Roots: h.Holds.Roots, GossipKeys: h.Holds.GossipKeys,
+		ExpireTime: timestamppb.New(h.Holds.Expires),
+	}}
+	if !h.Leading {
+		return all
+	}
+	for _, node := range nodes {
+		told := h.Agents[node]
+		all = append(all, &apipb.HeldCredentials{
+			Role: identity.Agent.String(), Name: node, Issuer: told.GetIssuer(), Roots: told.GetRoots(), ExpireTime: told.GetExpireTime(),
+		})
+	}
+	return all
 }
 
 // problems lists the problems of the cluster, worst first. offline are the names of the

@@ -40,8 +40,8 @@ func TestStatusTellsWhatIsWrong(t *testing.T) {
 		"counters that do not add": {func(h *Health) { h.Store.Tally.Breaches = 2 }, "replica r1 found 2 operations with inconsistent job counters"},
 		"a scheduler that hangs":   {func(h *Health) { h.SharesFound = time.Now().Add(-time.Minute) }, "replica r1 is the leader, but its scheduler has computed no fair shares for 1m"},
 		"a follower's scheduler":   {func(h *Health) { h.Leading, h.SharesFound = false, time.Now().Add(-time.Minute) }, ""},
-		"a certificate of weeks":   {func(h *Health) { h.Expires = time.Now().Add(12*24*time.Hour + time.Minute) }, "replica r1 has a certificate that expires in 12 days, on " + time.Now().Add(12*24*time.Hour+time.Minute).UTC().Format(time.DateOnly)},
-		"a certificate of months":  {func(h *Health) { h.Expires = time.Now().Add(60 * 24 * time.Hour) }, ""},
+		"a certificate of weeks":   {func(h *Health) { h.Holds.Expires = time.Now().Add(12*24*time.Hour + time.Minute) }, "replica r1 has a certificate that expires in 12 days, on " + time.Now().Add(12*24*time.Hour+time.Minute).UTC().Format(time.DateOnly)},
+		"a certificate of months":  {func(h *Health) { h.Holds.Expires = time.Now().Add(60 * 24 * time.Hour) }, ""},
 		"a scheduler that begins":  {func(h *Health) { h.SharesFound = time.Time{} }, ""},
 	}
 	s := newSite(t)

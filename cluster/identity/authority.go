@@ -78,7 +78,7 @@ func CreateAuthority(dir, clusterID string) (*Authority, error) {
 	if !wellFormed.MatchString(clusterID) {
 		return nil, fmt.Errorf("create authority %s: %w", dir, malformed("cluster id", clusterID))
 	}
-	files, err := newAuthority(clusterID)
+	files, err := newAuthority(clusterID, time.Now())
 	if err != nil {
 		return nil, fmt.Errorf("create authority %s: %w", dir, err)
 	}
@@ -90,8 +90,7 @@ func CreateAuthority(dir, clusterID string) (*Authority, error) {
 }
 
 // newAuthority makes the key, the gossip key and the certificate of an authority, the certificate last.
-func newAuthority(clusterID string) ([]newFile, error) {
-	now := time.Now()
+func newAuthority(clusterID string, now time.Time) ([]newFile, error) {
 	template := &x509.Certificate{
 		SerialNumber:          randomSerial(),
 		Subject:               pkix.Name{CommonName: "weir cluster " + clusterID},

@@ -77,7 +77,12 @@ func StartRotation(dir string) (*Authority, error) {
 	case a.phase == Started:
 		return a, nil
 	}
-	files, err := newAuthority(a.cluster)
+	// The order in which authorities were made shows in their certificates, which count in seconds.
+	made := time.Now()
+	if after := Issued(a.cert).Add(time.Second); made.Before(after) {
+		made = after
+	}
+	files, err := newAuthority(a.cluster, made)
 	if err == nil {
 		next := filepath.Join(dir, nextDir)
 		// An interrupted start has left a part.
@@ -151,8 +156,7 @@ func FinishRotation(dir string, each func(*Authority) error) error {
 // Phase returns how far a rotation of the authority has come.
 func (a *Authority) Phase() Phase { return a.phase }
 
-// bundle returns the ca.crt of credentials folders: the authorities that processes are to trust, the
-// one that issues first.
+// bundle returns the ca.crt of credentials folders: the authorities that processes are to trust.
 func (a *Authority) bundle() []byte {
 	if a.phase == Settled {
 		return bundle(a.cert)
@@ -161,12 +165,16 @@ func (a *Authority) bundle() []byte {
 }
 
 func bundle(authorities ...*x509.Certificate) (text []byte) {
-	for _, cert := range authorities {
-		if cert != nil {
-			text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})...)
-		}
+	authorities = slices.DeleteFunc(authorities, func(cert *x509.Certificate) bool { return cert == nil })
+	for _, cert := range byAge(authorities) {
+		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})...)
 	}
 	return text
+}
+
+// byAge returns authorities in the order in which they were made.
+func byAge(authorities []*x509.Certificate) []*x509.Certificate {
+	return slices.SortedStableFunc(slices.Values(authorities), func(a, b *x509.Certificate) int { return a.NotBefore.Compare(b.NotBefore) })
 }
 
 // Update brings a credentials folder to what the authority hands out now: roots, gossip keys, and a
@@ -253,7 +261,7 @@ func digest(content []byte) string {
 type Standing struct {
 	// Issuer is the fingerprint of the authority that issued the certificate.
 	Issuer string
-	// Roots are the fingerprints of the authorities that the process trusts.
+	// Roots are the fingerprints of the authorities that the process trusts, the one made last at the end.
 	Roots []string
 	// GossipKeys are hashes of the keys of gossip, of replicas only. The first encrypts.
 	GossipKeys []string
@@ -266,7 +274,7 @@ func (c *Credentials) Standing() Standing { return c.current.Load().holds }
 
 func (m *material) standing() Standing {
 	s := Standing{Expires: m.cert.Leaf.NotAfter}
-	for _, authority := range m.authorities {
+	for _, authority := range byAge(m.authorities) {
 		s.Roots = append(s.Roots, Fingerprint(authority))
 		if s.Issuer == "" && m.cert.Leaf.CheckSignatureFrom(authority) == nil {
 			s.Issuer = Fingerprint(authority)

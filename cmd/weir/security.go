@@ -84,24 +84,7 @@ func newTLSCommand() *cobra.Command {
 Every process of a cluster has a folder with its certificate, issued by the
 cluster's own authority. The certificate says what the process is: a replica, an
 agent, a user, an operator or a gateway. Every port requires one.`,
-	}, newTLSInitCommand(), newTLSIssueCommand(), newTLSRenewCommand(), newTLSRevokeCommand(), newTLSVaultKeyCommand(), &cobra.Command{
-		Use:     "show FOLDER",
-		Short:   "Show the identity and expiry of a credentials folder",
-		Example: `  weir tls show certs/agent-n1`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			credentials, err := identity.LoadCredentials(args[0])
-			if err != nil {
-				return err
-			}
-			cert, err := identity.FolderCertificate(args[0])
-			if err != nil {
-				return err
-			}
-			due := when(identity.RenewalDue(cert, time.Now()), ": less than a third is left: see weir tls renew")
-			fmt.Fprintf(cmd.OutOrStdout(), "%s, valid until %s%s\n", credentials.Identity(), credentials.Expires().Format(time.RFC3339), due)
-			return nil
-		},
-	})
+	}, newTLSInitCommand(), newTLSIssueCommand(), newTLSRenewCommand(), newTLSRevokeCommand(), newTLSRotateCommand(), newTLSVaultKeyCommand(), newTLSShowCommand())
 }
 
 func newTLSInitCommand() *cobra.Command {
@@ -299,6 +282,14 @@ func (p protection) expires() func() time.Time {
 		return mutual.Credentials.Expires
 	}
 	return nil
+}
+
+// holds returns what the process holds of the cluster's certificates; zero without certificates.
+func (p protection) holds() identity.Standing {
+	if mutual, ok := p.security.(wire.Mutual); ok {
+		return mutual.Credentials.Standing()
+	}
+	return identity.Standing{}
 }
 
 // heed makes revocations count for new and open connections. revoked returns that of a certificate;
