@@ -51,6 +51,14 @@ const (
 	soonExpires = 30 * 24 * time.Hour
 )
 
+// health returns the health of this replica; nothing of it without Config.Health.
+func (s *server) health() Health {
+	if s.cfg.Health == nil {
+		return Health{}
+	}
+	return s.cfg.Health()
+}
+
 // troubles lists the problems of this replica. Each begins with the replica's name, or with
 // "clock of" and its name, because clients merge the lists of all replicas.
 func (s *server) troubles(now time.Time, h Health) []string {
@@ -89,26 +97,36 @@ func (s *server) troubles(now time.Time, h Health) []string {
 	return out
 }
 
-// credentialsOf lists what this replica holds of the cluster's certificates and, if it leads, what the
-// agents of the nodes hold, those of agents that are not connected without an issuer.
-func (s *server) credentialsOf(h Health, nodes []string) []*apipb.HeldCredentials {
-	if h.Holds.Issuer == "" {
+// ownCredentials lists what this replica holds of the cluster's certificates; nothing without any.
+func (s *server) ownCredentials(holds identity.Standing) []*apipb.HeldCredentials {
+	if holds.Issuer == "" {
 		return nil
 	}
-	all := []*apipb.HeldCredentials{{
-		Role: identity.Replica.String(), Name: s.cfg.Replica, Issuer: h.Holds.Issuer, Roots: h.Holds.Roots, GossipKeys: h.Holds.GossipKeys,
-		ExpireTime: timestamppb.New(h.Holds.Expires),
+	return []*apipb.HeldCredentials{{
+		Role: identity.Replica.String(), Name: s.cfg.Replica, Issuer: holds.Issuer, Roots: holds.Roots, GossipKeys: holds.GossipKeys,
+		ExpireTime: timestamppb.New(holds.Expires),
 	}}
-	if !h.Leading {
-		return all
+}
+
+// addCredentials adds to the status of a leader what the agent of a node holds of the cluster's certificates, unless
+// that is what the leader holds; only its name if it is not connected.
+func (t *nodeTroubles) addCredentials(out *apipb.StatusResponse, n *statepb.Node, h Health, now time.Time) {
+	if h.Holds.Issuer == "" || !h.Leading {
+		return
 	}
-	for _, node := range nodes {
-		told := h.Agents[node]
-		all = append(all, &apipb.HeldCredentials{
-			Role: identity.Agent.String(), Name: node, Issuer: told.GetIssuer(), Roots: told.GetRoots(), ExpireTime: told.GetExpireTime(),
-		})
+	told := h.Agents[n.GetId()]
+	if n.GetState() != statepb.NodeOnline {
+		told = nil
 	}
-	return all
+	if until := told.GetExpireTime(); until != nil && until.AsTime().Sub(now) < soonExpires {
+		t.expiring.add(n.GetId(), "on "+until.AsTime().Format(time.DateOnly)+": renew it (weir tls renew)")
+	}
+	if told.GetIssuer() == h.Holds.Issuer && slices.Equal(told.GetRoots(), h.Holds.Roots) {
+		return
+	}
+	out.Credentials = append(out.Credentials, &apipb.HeldCredentials{
+		Role: identity.Agent.String(), Name: n.GetId(), Issuer: told.GetIssuer(), Roots: told.GetRoots(), ExpireTime: told.GetExpireTime(),
+	})
 }
 
 // problems lists the problems of the cluster, worst first. offline are the names of the
@@ -210,6 +228,8 @@ type nodeTroubles struct {
 	caveats, others alike
 	// shared are the nodes whose jobs share a user, by that user.
 	shared map[string][]string
+	// expiring counts the nodes whose agent has a certificate that expires soon.
+	expiring alike
 	// refused counts the nodes that claim more than they may.
 	refused alike
 }

@@ -104,7 +104,7 @@ certificates are revoked: their folders stay as they are. --force goes on all th
 			case err != nil && force:
 				fmt.Fprintf(step.out, "going on all the same, as --force says: %v\n", err)
 			case err != nil:
-				return fmt.Errorf("rotate %s: %w; --force goes on all the same", name, err)
+				return &exitError{codeOf(err), fmt.Errorf("rotate %s: %w; --force goes on all the same", name, err)}
 			}
 		}
 		return step.take(from)
@@ -226,7 +226,7 @@ func heldUp(authority *identity.Authority, st *apipb.StatusResponse) (waits []st
 		case err != nil:
 			waits = append(waits, fmt.Sprintf("%s: %v", what, err))
 		case c.GetIssuer() == "":
-			waits = append(waits, what+" is not connected to the leader: start it, or remove its node (weir node remove)")
+			waits = append(waits, what+" has not told what it holds: start it, upgrade it, or remove its node (weir node remove)")
 		default:
 			if why := authority.Awaits(role, identity.Standing{Issuer: c.GetIssuer(), Roots: c.GetRoots(), GossipKeys: c.GetGossipKeys()}); why != "" {
 				waits = append(waits, what+" "+why)

@@ -191,7 +191,7 @@ func TestHeldUp(t *testing.T) {
 		"a replica lacks the key": {phase: started, r1: holds[1], r2: &keyless, n1: holds[1], waits: []string{"replica r2 does not have the next gossip key"}, status: "switch is next"},
 		"a replica is silent":     {phase: started, r1: holds[1], n1: holds[1], waits: []string{"replica r2 at h2:1 has not told"}, status: "switch is next"},
 		"the leader is silent":    {phase: started, r2: &holds[1], noAgent: true, waits: []string{"replica r1 at h1:1 has not told", "the leader, which knows what agents hold"}, status: "switch is next"},
-		"an agent is gone":        {phase: started, r1: holds[1], r2: &holds[1], waits: []string{"agent n1 is not connected"}, status: "switch is next"},
+		"an agent is gone":        {phase: started, r1: holds[1], r2: &holds[1], waits: []string{"agent n1 has not told what it holds"}, status: "switch is next"},
 		"all have switched":       {phase: switched, r1: holds[2], r2: &holds[2], n1: holds[2], status: "weir tls rotate finish is next"},
 		"a replica has not":       {phase: switched, r1: holds[2], r2: &holds[1], n1: holds[2], waits: []string{"replica r2 shows a certificate of the old authority"}, status: "replica r2 still with a certificate of the old one"},
 		"one has finished":        {phase: switched, r1: holds[3], r2: &holds[2], n1: holds[2], status: "replica r2, agent n1 still trusting the old one"},

@@ -9338,8 +9338,8 @@ type StatusResponse struct {
 	Draining []*Node `protobuf:"bytes,19,rep,name=draining,proto3" json:"draining,omitempty"`
 	// How many grants of nodes there are; 0: agents may claim any tags and any capacity.
 	NodeGrants int32 `protobuf:"varint,20,opt,name=node_grants,json=nodeGrants,proto3" json:"node_grants,omitempty"`
-	// What processes hold of the cluster's certificates: this replica, and the agent of each node if
-	// this replica leads. Empty without certificates.
+	// What processes hold of the cluster's certificates: this replica first and, if it leads, those
+	// agents of nodes that do not hold the same. Empty without certificates.
 	Credentials   []*HeldCredentials `protobuf:"bytes,21,rep,name=credentials,proto3" json:"credentials,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
