@@ -23,7 +23,7 @@ import (
 // of which one has a copy of its folder, as on another machine. Each step is refused until that agent has what the
 // step before has changed, and names it. All the while a client that was there before starts short operations, and
 // long jobs run: no operation fails, no job is aborted, and no replica is thought dead. In the end certificates of the
-// old authority open nothing.
+// old authority open nothing, and a replica that is restarted is one of the cluster.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, here, "n1", "n2")
@@ -90,6 +90,16 @@ func TestRotation(t *testing.T) {
 		if said := c.process(name).printed(); strings.Contains(said, "replica gone") || strings.Contains(said, "node lost") {
 			t.Errorf("%s thought another dead:\n%s", name, said)
 		}
+	}
+
+	// One that has only the next key hears the others, so these have taken it up.
+	if err := c.process("r3").stop(); err != nil {
+		t.Fatal(err)
+	}
+	again := c.startReplica("r3")
+	again.says(t, "ready")
+	for _, other := range []string{"r1", "r2"} {
+		again.says(t, `msg="replica joined" self=r3 replica=`+other)
 	}
 }
 
