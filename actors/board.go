@@ -38,6 +38,20 @@ func (b *board) node(id string) (*actorpb.NodeView, bool) {
 	return p.view, ok
 }
 
+// credentials returns what the agents of nodes hold, by node, as far as they have told this replica
+// as their leader.
+func (b *board) credentials() map[string]*actorpb.HeldCredentials {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	all := make(map[string]*actorpb.HeldCredentials, len(b.nodes))
+	for node, p := range b.nodes {
+		if held := p.view.GetCredentials(); held != nil {
+			all[node] = held
+		}
+	}
+	return all
+}
+
 // job returns the last report of a node about a job, or nil.
 func (b *board) job(node, id string) *actorpb.HeldJob {
 	b.mu.RLock()

@@ -5,6 +5,7 @@ import (
 	"weir/actors/remote"
 	"weir/actors/scheduler"
 	"weir/cluster/clock"
+	"weir/messages/actorpb"
 )
 
 // Stats is the work of a replica's actors since Start, and their current state.
@@ -23,6 +24,10 @@ type Stats struct {
 	// actor handled them.
 	HeartbeatsDropped uint64
 }
+
+// Credentials returns what the agents hold of the cluster's certificates, by node, as far as they have
+// told this replica as their leader.
+func (r *Replica) Credentials() map[string]*actorpb.HeldCredentials { return r.board.credentials() }
 
 // Stats returns a snapshot.
 func (r *Replica) Stats() Stats {

@@ -87,12 +87,15 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 	if out.Members, err = s.members(current.LeaderID); err != nil {
 		return nil, err
 	}
+	health := s.health()
+	out.Credentials = s.ownCredentials(health.Holds)
 	var total, usage resource.Amounts
 	var ofNodes nodeTroubles
 	var stuck misfits
 	var sharing []string
 	s.cfg.Store.View(func(st *state.State) {
 		for _, n := range st.Nodes() {
+			ofNodes.addCredentials(out, n, health, time.Now())
 			if n.GetDrain() != nil {
 				out.Draining = append(out.Draining, nodeOf(st, n))
 			}
@@ -126,8 +129,9 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 	stuck.trees.survey(stuck.nodes)
 	s.inProgress(func(st *state.State, op *statepb.Operation) { stuck.judge(st, op) })
 	out.Total, out.Usage = resourcesOf(total), resourcesOf(usage)
-	out.Problems = slices.Concat(problems(out, ofNodes.offline), s.troubles(time.Now()),
+	out.Problems = slices.Concat(problems(out, ofNodes.offline), s.troubles(time.Now(), health),
 		ofNodes.others.problem("nodes run a version other than "+s.cfg.Version), ofNodes.caveats.problem("nodes lack features"),
+		ofNodes.expiring.problem("nodes have agents whose certificate expires soon"),
 		ofNodes.refused.problem("nodes are refused because they claim what no grant gives them"), sharing)
 	if stuck.count == 1 {
 		out.Problems = append(out.Problems, fmt.Sprintf("operation %s waits: %s", stuck.first, stuck.why))

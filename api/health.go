@@ -7,7 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	clocks "weir/cluster/clock"
+	"weir/cluster/identity"
+	"weir/messages/actorpb"
 	"weir/messages/apipb"
 	"weir/messages/statepb"
 	"weir/raftstore"
@@ -23,8 +27,10 @@ type Health struct {
 	// computed fair shares.
 	Leading     bool
 	SharesFound time.Time
-	// Expires is when the certificate of the replica expires; zero without certificates.
-	Expires time.Time
+	// Holds is what the replica holds of the cluster's certificates; zero without certificates.
+	Holds identity.Standing
+	// Agents is what agents hold, by node, as far as they have told this replica as their leader.
+	Agents map[string]*actorpb.HeldCredentials
 	// Clock is how the clock of the replica compares.
 	Clock clocks.Report
 }
@@ -45,9 +51,17 @@ const (
 	soonExpires = 30 * 24 * time.Hour
 )
 
+// health returns the health of this replica; nothing of it without Config.Health.
+func (s *server) health() Health {
+	if s.cfg.Health == nil {
+		return Health{}
+	}
+	return s.cfg.Health()
+}
+
 // troubles lists the problems of this replica. Each begins with the replica's name, or with
 // "clock of" and its name, because clients merge the lists of all replicas.
-func (s *server) troubles(now time.Time) []string {
+func (s *server) troubles(now time.Time, h Health) []string {
 	var out []string
 	add := func(format string, args ...any) {
 		out = append(out, "replica "+s.cfg.Replica+" "+fmt.Sprintf(format, args...))
@@ -58,7 +72,6 @@ func (s *server) troubles(now time.Time) []string {
 	if s.cfg.Health == nil {
 		return out
 	}
-	h := s.cfg.Health()
 	if trouble := h.Clock.Trouble(s.cfg.Replica); trouble != "" {
 		out = append(out, trouble)
 	}
@@ -72,8 +85,8 @@ func (s *server) troubles(now time.Time) []string {
 	if worst := h.Store.Disk.RecentWorst; worst > slowWrite {
 		add("has a slow disk: a log write took %s within the last two minutes, and every change waits for log writes", worst.Round(time.Millisecond))
 	}
-	if left := h.Expires.Sub(now); !h.Expires.IsZero() && left < soonExpires {
-		add("has a certificate that expires in %d days, on %s: issue a new one (weir tls issue)", int(left.Hours()/24), h.Expires.UTC().Format(time.DateOnly))
+	if left := h.Holds.Expires.Sub(now); !h.Holds.Expires.IsZero() && left < soonExpires {
+		add("has a certificate that expires in %d days, on %s: renew it (weir tls renew)", int(left.Hours()/24), h.Holds.Expires.UTC().Format(time.DateOnly))
 	}
 	if n := h.Store.Tally.Breaches; n > 0 {
 		add("found %d operations with inconsistent job counters: see its log, and report it", n)
@@ -82,6 +95,38 @@ func (s *server) troubles(now time.Time) []string {
 		add("is the leader, but its scheduler has computed no fair shares for %s: see its log", age.Round(time.Second))
 	}
 	return out
+}
+
+// ownCredentials lists what this replica holds of the cluster's certificates; nothing without any.
+func (s *server) ownCredentials(holds identity.Standing) []*apipb.HeldCredentials {
+	if holds.Issuer == "" {
+		return nil
+	}
+	return []*apipb.HeldCredentials{{
+		Role: identity.Replica.String(), Name: s.cfg.Replica, Issuer: holds.Issuer, Roots: holds.Roots, GossipKeys: holds.GossipKeys,
+		ExpireTime: timestamppb.New(holds.Expires),
+	}}
+}
+
+// addCredentials adds to the status of a leader what the agent of a node holds of the cluster's certificates, unless
+// that is what the leader holds; only its name if it is not connected.
+func (t *nodeTroubles) addCredentials(out *apipb.StatusResponse, n *statepb.Node, h Health, now time.Time) {
+	if h.Holds.Issuer == "" || !h.Leading {
+		return
+	}
+	told := h.Agents[n.GetId()]
+	if n.GetState() != statepb.NodeOnline {
+		told = nil
+	}
+	if until := told.GetExpireTime(); until != nil && until.AsTime().Sub(now) < soonExpires {
+		t.expiring.add(n.GetId(), "on "+until.AsTime().Format(time.DateOnly)+": renew it (weir tls renew)")
+	}
+	if told.GetIssuer() == h.Holds.Issuer && slices.Equal(told.GetRoots(), h.Holds.Roots) {
+		return
+	}
+	out.Credentials = append(out.Credentials, &apipb.HeldCredentials{
+		Role: identity.Agent.String(), Name: n.GetId(), Issuer: told.GetIssuer(), Roots: told.GetRoots(), ExpireTime: told.GetExpireTime(),
+	})
 }
 
 // problems lists the problems of the cluster, worst first. offline are the names of the
@@ -183,6 +228,8 @@ type nodeTroubles struct {
 	caveats, others alike
 	// shared are the nodes whose jobs share a user, by that user.
 	shared map[string][]string
+	// expiring counts the nodes whose agent has a certificate that expires soon.
+	expiring alike
 	// refused counts the nodes that claim more than they may.
 	refused alike
 }

@@ -15,6 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/cluster/identity"
+	"weir/messages/actorpb"
 	"weir/messages/apipb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -40,8 +44,8 @@ func TestStatusTellsWhatIsWrong(t *testing.T) {
 		"counters that do not add": {func(h *Health) { h.Store.Tally.Breaches = 2 }, "replica r1 found 2 operations with inconsistent job counters"},
 		"a scheduler that hangs":   {func(h *Health) { h.SharesFound = time.Now().Add(-time.Minute) }, "replica r1 is the leader, but its scheduler has computed no fair shares for 1m"},
 		"a follower's scheduler":   {func(h *Health) { h.Leading, h.SharesFound = false, time.Now().Add(-time.Minute) }, ""},
-		"a certificate of weeks":   {func(h *Health) { h.Expires = time.Now().Add(12*24*time.Hour + time.Minute) }, "replica r1 has a certificate that expires in 12 days, on " + time.Now().Add(12*24*time.Hour+time.Minute).UTC().Format(time.DateOnly)},
-		"a certificate of months":  {func(h *Health) { h.Expires = time.Now().Add(60 * 24 * time.Hour) }, ""},
+		"a certificate of weeks":   {func(h *Health) { h.Holds.Expires = time.Now().Add(12*24*time.Hour + time.Minute) }, "replica r1 has a certificate that expires in 12 days, on " + time.Now().Add(12*24*time.Hour+time.Minute).UTC().Format(time.DateOnly)},
+		"a certificate of months":  {func(h *Health) { h.Holds.Expires = time.Now().Add(60 * 24 * time.Hour) }, ""},
 		"a scheduler that begins":  {func(h *Health) { h.SharesFound = time.Time{} }, ""},
 	}
 	s := newSite(t)
@@ -350,5 +354,46 @@ func TestProblemsOfNodes(t *testing.T) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// TestStatusTellsWhatIsHeld (T6): what the replica holds of the cluster's certificates, and what agents have told
+// it as their leader, unless they hold the same, with
+// those that are not connected; never without certificates. A certificate of an agent that expires soon is a problem.
+func TestStatusTellsWhatIsHeld(t *testing.T) {
+	s := newSite(t)
+	for _, id := range []string{"n1", "n2", "n3", "n4"} {
+		s.must(&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{
+			Id: id, Incarnation: 1, Resources: &statepb.Resources{UserSlots: 1, CpuHundredths: 100, Memory: 1},
+		}})
+	}
+	s.must(&commandpb.SetNodeOffline{Term: 1, Node: "n3", Incarnation: 1})
+	held := func(health Health) string {
+		t.Helper()
+		s.health.Store(&health)
+		shown := []string{}
+		list, _ := s.get("ClusterService/Status", "{}")["credentials"].([]any)
+		for _, c := range list {
+			one := c.(map[string]any)
+			shown = append(shown, fmt.Sprint(one["role"], " ", one["name"], " ", one["issuer"], " ", one["roots"], " ", one["gossip_keys"]))
+		}
+		return strings.Join(shown, "\n")
+	}
+	health := Health{
+		Leading: true, Holds: identity.Standing{Issuer: "a1", Roots: []string{"a1", "b2"}, GossipKeys: []string{"k1", "k2"}, Expires: time.Now().Add(time.Hour)},
+		Agents: map[string]*actorpb.HeldCredentials{"n1": {Issuer: "a1", Roots: []string{"a1"}}, "n4": {Issuer: "a1", Roots: []string{"a1", "b2"}, ExpireTime: timestamppb.New(time.Now().Add(time.Hour))}, "n3": {Issuer: "a1"}, "n9": {Issuer: "a1"}},
+	}
+	if got, want := held(health), "replica r1 a1 [a1 b2] [k1 k2]\nagent n1 a1 [a1] []\nagent n2  [] []\nagent n3  [] []"; got != want {
+		t.Errorf("a leader tells\n%s\nwant\n%s", got, want)
+	}
+	if problems := fmt.Sprint(s.get("ClusterService/Status", "{}")["problems"]); !strings.Contains(problems, "1 nodes have agents whose certificate expires soon, such as n4: on ") {
+		t.Errorf("problems %s", problems)
+	}
+	health.Leading = false
+	if got, want := held(health), "replica r1 a1 [a1 b2] [k1 k2]"; got != want {
+		t.Errorf("a follower tells\n%s\nwant\n%s", got, want)
+	}
+	if got := held(Health{Leading: true}); got != "" {
+		t.Errorf("without certificates it tells\n%s", got)
 	}
 }

@@ -61,7 +61,7 @@ func startReplica(t *testing.T, id string, p port, peers cluster.Peers) *replica
 	g, err := gossip.Start(gossip.Config{
 		Self:    gossip.Member{ID: scheduling.ReplicaID(id), Address: p.mux.Addr().String(), PeerList: peers.Fingerprint()},
 		Cluster: p.security.Credentials.Identity().Cluster,
-		Key:     p.security.Credentials.GossipKey(),
+		Keys:    p.security.Credentials.GossipKeys(),
 		Port:    p.mux,
 		Dialer:  dialer,
 		Peers:   peers.Addresses(),

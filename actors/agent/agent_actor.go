@@ -58,7 +58,10 @@ type agentActor struct {
 	renewing, remembering repeated
 	// revoking saves the revocations.
 	revoking repeated
-	reads    int
+	// holds are the credentials that this leader knows of. saying are those in the question that is
+	// not answered yet.
+	holds, saying *actorpb.HeldCredentials
+	reads         int
 	// warned is when trouble with finding a leader was last logged.
 	warned time.Time
 }
@@ -144,13 +147,14 @@ func (a *agentActor) ask(ctx actor.Context) {
 }
 
 func (a *agentActor) question(ask *Ask) proto.Message {
+	a.saying = a.credentials(ask.Register)
 	if !ask.Register {
 		files := a.files.Stats()
 		return &actorpb.Heartbeat{
 			Files: &actorpb.FileCache{Files: int64(files.Files), Bytes: files.Bytes, Limit: files.Limit},
 			Node:  a.cfg.Node, Incarnation: a.nodeLife, Session: a.process, Sequence: ask.Sequence, Term: ask.Term,
 			Resources: statepb.NewResources(a.cfg.Resources), Jobs: a.held(),
-			Revocations: a.cfg.Revocations.Version(),
+			Revocations: a.cfg.Revocations.Version(), Credentials: a.saying,
 		}
 	}
 	seen := a.fence.Seen()
@@ -158,9 +162,21 @@ func (a *agentActor) question(ask *Ask) proto.Message {
 		Node: a.cfg.Node, Incarnation: a.nodeLife, Session: a.process, Resources: statepb.NewResources(a.cfg.Resources), Tags: a.cfg.Tags,
 		Version: a.cfg.Version, Caveat: a.caveat(), Host: a.cfg.Host, Closed: a.space.Closed(),
 		Token: &actorpb.Token{Term: seen.Term, Index: seen.Index}, Jobs: a.held(),
-		SharedUser: a.cfg.SharedUser(), Revocations: a.cfg.Revocations.Version(),
+		SharedUser: a.cfg.SharedUser(), Revocations: a.cfg.Revocations.Version(), Credentials: a.saying,
 		FirstPort: int32(a.cfg.Ports.First), PortCount: int32(a.cfg.Ports.Count),
 	}
+}
+
+// credentials returns what the agent holds of the cluster's certificates if the leader has not been
+// told, as a new one has not.
+func (a *agentActor) credentials(first bool) *actorpb.HeldCredentials {
+	if a.cfg.Credentials == nil {
+		return nil
+	}
+	if now := a.cfg.Credentials(); first || !proto.Equal(now, a.holds) {
+		return now
+	}
+	return nil
 }
 
 func (a *agentActor) held() []*actorpb.HeldJob {
@@ -179,6 +195,9 @@ func (a *agentActor) answered(ctx actor.Context, sent time.Duration, number uint
 	outcome := a.session.Answer(time.Now(), number, reply, err)
 	a.shared.figures.answered(outcome)
 	a.tell(outcome)
+	if outcome.Lease > 0 && a.saying != nil {
+		a.holds = a.saying
+	}
 	if outcome.Lease > 0 && a.lease.Renew(sent, outcome.Lease) {
 		until := a.lease.Until()
 		a.shared.until.Store(int64(until))

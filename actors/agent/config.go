@@ -12,6 +12,7 @@ import (
 
 	"weir/actors/agent/runner"
 	"weir/actors/agent/runner/proxyproto"
+	"weir/messages/actorpb"
 	"weir/scheduling/resource"
 )
 
@@ -41,6 +42,9 @@ type Config struct {
 	StateDir string
 	// Revocations are those that the agent keeps, from OpenRevocations; nil: it keeps none.
 	Revocations *Revocations
+	// Credentials returns what the agent holds of the cluster's certificates, for the leader to
+	// know; nil: it has none.
+	Credentials func() *actorpb.HeldCredentials
 	// MaxOutput is how much of a job's stdout, and of its stderr, is kept, in bytes. Default 5
 	// MiB: what users of such systems are used to.
 	MaxOutput int64

@@ -2,8 +2,10 @@ package agent
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +77,47 @@ func TestKeptRevocations(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// TestAgentTellsWhatItHolds (T6) of the cluster's certificates: to the leader when it registers, and once more when
+// that has changed.
+func TestAgentTellsWhatItHolds(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.kill()
+		holds := &actorpb.HeldCredentials{Issuer: "a1", Roots: []string{"a1"}}
+		w.cfg.Credentials = func() *actorpb.HeldCredentials { return proto.CloneOf(holds) }
+		var told []string
+		beats := 0
+		w.plane.set(func() {
+			w.plane.answer = func(_ string, msg proto.Message) (proto.Message, error) {
+				if m, ok := msg.(interface {
+					GetCredentials() *actorpb.HeldCredentials
+				}); ok && m.GetCredentials() != nil {
+					told = append(told, fmt.Sprintf("%T %s", msg, strings.Join(m.GetCredentials().GetRoots(), " ")))
+				}
+				if m, ok := msg.(*actorpb.Heartbeat); ok {
+					beats++
+					return &actorpb.HeartbeatAck{Sequence: m.GetSequence(), Term: m.GetTerm()}, nil
+				}
+				return nil, nil
+			}
+		})
+		w.start()
+		expect := func(want ...string) {
+			t.Helper()
+			w.plane.set(func() {
+				if !slices.Equal(told, want) || beats < 2 {
+					t.Errorf("told %q with %d heartbeats, want %q", told, beats, want)
+				}
+				told, beats = nil, 0
+			})
+		}
+		w.advance(5 * time.Second)
+		expect("*actorpb.RegisterAgent a1")
+		w.plane.set(func() { holds.Roots = []string{"a1", "b2"} })
+		w.advance(5 * time.Second)
+		expect("*actorpb.Heartbeat a1 b2")
+	})
 }
 
 // TestAgentLearnsRevocations (T6) from the answers of its leader, and says which it keeps.

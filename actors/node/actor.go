@@ -385,7 +385,7 @@ func (a *nodeActor) publish(granted []Granted) {
 	view := &actorpb.NodeView{
 		Id: a.cfg.ID, Usage: statepb.NewResources(usage), Limits: statepb.NewResources(a.session.resources),
 		Jobs: int64(len(granted)), LeaseLeftMillis: a.session.Expires().Sub(a.cfg.Now()).Milliseconds(), MemoryUsed: memory,
-		Files: a.session.files,
+		Files: a.session.files, Credentials: a.session.credentials,
 	}
 	if !a.session.heard.IsZero() {
 		view.LastHeartbeat = timestamppb.New(a.session.heard)

@@ -41,6 +41,8 @@ type stage struct {
 	refused string
 	// revoked is what agents are told of revocations.
 	revoked []*statepb.Revocation
+	// board is what readers see of the node.
+	board *actorpb.NodeView
 	// outcomes end what has been proposed and not answered.
 	outcomes []func([]*commandpb.Result, error)
 }
@@ -114,7 +116,11 @@ func (s *stage) Send(_ string, msg proto.Message) {
 }
 
 // Publish implements Board.
-func (s *stage) Publish(string, *actorpb.NodeView, []*actorpb.HeldJob) {}
+func (s *stage) Publish(_ string, view *actorpb.NodeView, _ []*actorpb.HeldJob) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.board = view
+}
 
 // Say implements Words.
 func (s *stage) Say(node string, unheard bool) {
@@ -299,6 +305,33 @@ func TestAgentIsToldRevocations(t *testing.T) {
 		kept = ""
 		ask("registers", false)
 		ask("beats", false)
+	})
+}
+
+// TestBoardShowsWhatAgentsHold (T6) of the cluster's certificates: as told last.
+func TestBoardShowsWhatAgentsHold(t *testing.T) {
+	onStage(t, online(7), nil, func(s *stage) {
+		shows := func(want string) {
+			t.Helper()
+			synctest.Wait()
+			s.set(func() {
+				if got := strings.Join(s.board.GetCredentials().GetRoots(), " "); got != want {
+					t.Errorf("the board shows %q, want %q", got, want)
+				}
+			})
+		}
+		m := registration(7)
+		m.Credentials = &actorpb.HeldCredentials{Roots: []string{"a1"}}
+		s.system.Root.Send(s.pid, FromAgent{Message: m, Reply: func(proto.Message) {}})
+		shows("a1")
+		for sequence, roots := range [][]string{{"a1", "b2"}, nil} {
+			beat := &actorpb.Heartbeat{Node: "n1", Incarnation: 7, Session: 20, Term: 3, Sequence: uint64(sequence + 1)}
+			if roots != nil {
+				beat.Credentials = &actorpb.HeldCredentials{Roots: roots}
+			}
+			s.system.Root.Send(s.pid, FromAgent{Message: beat, Reply: func(proto.Message) {}})
+			shows("a1 b2")
+		}
 	})
 }
 

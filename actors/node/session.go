@@ -87,6 +87,8 @@ type Session struct {
 	held      map[string]*actorpb.HeldJob
 	// files is the state of the agent's file cache; nil if the agent reports none.
 	files *actorpb.FileCache
+	// credentials are what the agent holds; nil if it has not told, or works without certificates.
+	credentials *actorpb.HeldCredentials
 	// missing are the granted jobs that had ended or vanished in the agent's first report after
 	// Doubt, or after the registration; nil if there has been no report yet.
 	missing map[string]bool
@@ -184,6 +186,7 @@ func (s *Session) Open(now time.Time, m *actorpb.RegisterAgent) {
 	s.resources = m.GetResources().Amounts()
 	s.told = map[string]told{}
 	s.missing = nil
+	s.credentials = m.GetCredentials()
 	s.hear(now, m.GetJobs())
 }
 
@@ -199,6 +202,9 @@ func (s *Session) Heartbeat(now time.Time, term uint64, m *actorpb.Heartbeat) *a
 	}
 	s.sequence = m.GetSequence()
 	s.files = m.GetFiles()
+	if told := m.GetCredentials(); told != nil {
+		s.credentials = told
+	}
 	s.hear(now, m.GetJobs())
 	return nil
 }
@@ -223,7 +229,7 @@ func (s *Session) Expires() time.Time { return s.expires }
 
 // Close ends the session: the node is lost and has to register again.
 func (s *Session) Close() {
-	s.incarnation = 0
+	s.incarnation, s.credentials = 0, nil
 	clear(s.held)
 	clear(s.told)
 }

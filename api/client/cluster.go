@@ -50,7 +50,11 @@ type ReplicaStatus struct {
 
 // StatusAll asks all known replicas concurrently, each only once.
 func (c clusterCalls) StatusAll(ctx context.Context) []ReplicaStatus {
-	addresses := c.book.all()
+	return c.StatusAt(ctx, c.book.all()...)
+}
+
+// StatusAt asks the replicas at addresses concurrently, each only once.
+func (c clusterCalls) StatusAt(ctx context.Context, addresses ...string) []ReplicaStatus {
 	all := make([]ReplicaStatus, len(addresses))
 	var asking sync.WaitGroup
 	for i, address := range addresses {

@@ -55,5 +55,5 @@ func (s Settings) security() (wire.Security, error) {
 	if self.Role != identity.User && self.Role != identity.Operator {
 		return nil, fmt.Errorf("credentials in %s are for role %s: the API is for users and operators", s.Credentials, self.Role)
 	}
-	return wire.Mutual{Credentials: credentials}, nil
+	return wire.Mutual{Credentials: credentials, Reload: true}, nil
 }

@@ -33,7 +33,7 @@ func five(b *testing.B) (members []*gossip.Gossip, heard chan struct{}) {
 			first = mux.Addr().String()
 		}
 		g, err := gossip.Start(gossip.Config{
-			Self: gossip.Member{ID: scheduling.ReplicaID(fmt.Sprint("r", i)), Address: mux.Addr().String()}, Cluster: "c1", Key: []byte(strings.Repeat("k", 32)),
+			Self: gossip.Member{ID: scheduling.ReplicaID(fmt.Sprint("r", i)), Address: mux.Addr().String()}, Cluster: "c1", Keys: [][]byte{[]byte(strings.Repeat("k", 32))},
 			Port: mux, Dialer: dialer, Peers: []string{first},
 			Handlers: map[string]gossip.Handler{"t": {Receive: func([]byte) { heard <- struct{}{} }}},
 		})

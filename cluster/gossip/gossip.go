@@ -40,9 +40,10 @@ type Config struct {
 	// Cluster is the cluster's id, at most 63 bytes: packets of other
 	// clusters are dropped.
 	Cluster string
-	// Key encrypts all packets and streams: 32 bytes.
-	Key []byte
-	// Insecure allows an empty Key: gossip in plaintext.
+	// Keys have 32 bytes each. The first encrypts all packets and streams; what others send may be
+	// encrypted with any of them. UseKeys changes them.
+	Keys [][]byte
+	// Insecure allows no Keys: gossip in plaintext.
 	Insecure bool
 	// Port and Dialer carry packets and streams.
 	Port   Port
@@ -73,10 +74,8 @@ func (c Config) Validate() error {
 		return errors.New("self: has no id")
 	case c.Cluster == "" || len(c.Cluster) > 63:
 		return fmt.Errorf("cluster id %q: must be 1 to 63 bytes", c.Cluster)
-	case len(c.Key) == 0 && !c.Insecure:
+	case len(c.Keys) == 0 && !c.Insecure:
 		return errors.New("key: missing: use gossip.key of the replica's credentials, or allow insecure gossip")
-	case len(c.Key) != 0 && len(c.Key) != 32:
-		return fmt.Errorf("key: is %d bytes long, want 32", len(c.Key))
 	case c.Port == nil || c.Dialer == nil:
 		return errors.New("port and dialer are both required")
 	case c.Profile > Fast:
@@ -88,7 +87,7 @@ func (c Config) Validate() error {
 		}
 	}
 	_, err := encodeMember(c.Self)
-	return err
+	return cmp.Or(validateKeys(c.Keys), err)
 }
 
 // Gossip is this replica's membership in the cluster's gossip. It is safe for
@@ -102,6 +101,8 @@ type Gossip struct {
 	pusher    *pusher
 	delegate  *delegate
 	list      *memberlist.Memberlist
+	// keyring is nil in plaintext.
+	keyring *memberlist.Keyring
 
 	cancel  context.CancelFunc // ends the goroutines of running
 	running sync.WaitGroup
@@ -161,6 +162,11 @@ func Start(config Config) (*Gossip, error) {
 		met:    make(chan struct{}), noticed: make(chan struct{}, 1), rivals: make(map[netip.AddrPort]Member),
 	}
 	g.roster = newRoster(g.accepts)
+	if len(config.Keys) > 0 {
+		if g.keyring, err = memberlist.NewKeyring(config.Keys, config.Keys[0]); err != nil {
+			return nil, fmt.Errorf("start gossip: key: %w", err)
+		}
+	}
 	g.delegate = &delegate{gossip: g}
 	meta, _ := encodeMember(config.Self) // No error: Validate has encoded it too.
 	g.delegate.meta.Store(&meta)
@@ -187,7 +193,7 @@ func (g *Gossip) settings() *memberlist.Config {
 	g.config.Profile.apply(settings)
 	settings.Name = string(g.self)
 	settings.Label = g.config.Cluster
-	settings.SecretKey = g.config.Key
+	settings.Keyring = g.keyring
 	settings.GossipVerifyIncoming = true
 	settings.GossipVerifyOutgoing = true
 	// Compressing a packet would take thirty times as long as sending it plain.

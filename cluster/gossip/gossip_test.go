@@ -51,7 +51,7 @@ func start(t *testing.T, mux *wire.Mux, security wire.Security, id string, chang
 	config := gossip.Config{
 		Self:     gossip.Member{ID: scheduling.ReplicaID(id), Address: mux.Addr().String(), Version: "v1"},
 		Cluster:  "c1",
-		Key:      bytes.Repeat([]byte{7}, 32),
+		Keys:     [][]byte{bytes.Repeat([]byte{7}, 32)},
 		Port:     mux,
 		Dialer:   dialer,
 		Profile:  gossip.Fast,
@@ -266,8 +266,8 @@ func TestMessagesReachEverybody(t *testing.T) {
 
 func TestStrangersStayOut(t *testing.T) {
 	for name, change := range map[string]func(*gossip.Config){
-		"another key":     func(config *gossip.Config) { config.Key = bytes.Repeat([]byte{8}, 32) },
-		"no key":          func(config *gossip.Config) { config.Key, config.Insecure = nil, true },
+		"another key":     func(config *gossip.Config) { config.Keys = [][]byte{bytes.Repeat([]byte{8}, 32)} },
+		"no key":          func(config *gossip.Config) { config.Keys, config.Insecure = nil, true },
 		"another cluster": func(config *gossip.Config) { config.Cluster = "c2" },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -407,7 +407,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"has no id":              func(c *gossip.Config) { c.Self.ID = "" },
 		"1 to 63 bytes":          func(c *gossip.Config) { c.Cluster = "" },
 		"allow insecure":         func(c *gossip.Config) { c.Insecure = false },
-		"want 32":                func(c *gossip.Config) { c.Key = []byte("short") },
+		"want 32":                func(c *gossip.Config) { c.Keys = [][]byte{[]byte("short")} },
 		"are both required":      func(c *gossip.Config) { c.Port = nil },
 		"local or fast":          func(c *gossip.Config) { c.Profile = 9 },
 		"want host:port":         func(c *gossip.Config) { c.Peers = []string{"r2"} },

@@ -55,11 +55,15 @@ var ErrExists = errors.New("already exists")
 
 // Authority is a cluster's certificate authority.
 type Authority struct {
-	cluster   string
-	cert      *x509.Certificate
-	certPEM   []byte
-	key       *ecdsa.PrivateKey
-	gossipKey []byte
+	cluster string
+	// cert and key issue certificates.
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	// phase is that of a rotation, and other the authority that takes over or goes; see Rotation.
+	phase Phase
+	other *x509.Certificate
+	// gossipKeys are what replicas get: the first encrypts.
+	gossipKeys [][]byte
 	// vaultKey is nil if the cluster has none: it is of a version without secrets.
 	vaultKey []byte
 }
@@ -74,7 +78,19 @@ func CreateAuthority(dir, clusterID string) (*Authority, error) {
 	if !wellFormed.MatchString(clusterID) {
 		return nil, fmt.Errorf("create authority %s: %w", dir, malformed("cluster id", clusterID))
 	}
-	now := time.Now()
+	files, err := newAuthority(clusterID, time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("create authority %s: %w", dir, err)
+	}
+	// The certificate is written last: a folder without it does not count as an authority.
+	if err := writeFolder(dir, append([]newFile{{vaultKeyFile, vault.NewKey(), 0o600}}, files...)...); err != nil {
+		return nil, fmt.Errorf("create authority: %w", err)
+	}
+	return OpenAuthority(dir)
+}
+
+// newAuthority makes the key, the gossip key and the certificate of an authority, the certificate last.
+func newAuthority(clusterID string, now time.Time) ([]newFile, error) {
 	template := &x509.Certificate{
 		SerialNumber:          randomSerial(),
 		Subject:               pkix.Name{CommonName: "weir cluster " + clusterID},
@@ -88,17 +104,11 @@ func CreateAuthority(dir, clusterID string) (*Authority, error) {
 	}
 	certPEM, keyPEM, err := certify(template, nil, nil)
 	if err != nil {
-		return nil, fmt.Errorf("create authority %s: %w", dir, err)
+		return nil, err
 	}
 	gossipKey := make([]byte, gossipKeySize)
 	_, _ = rand.Read(gossipKey) // Never fails, by the contract of crypto/rand.
-	// The certificate is written last: a folder without it does not count as an authority.
-	err = writeFolder(dir, newFile{authorityKeyFile, keyPEM, 0o600}, newFile{gossipKeyFile, gossipKey, 0o600},
-		newFile{vaultKeyFile, vault.NewKey(), 0o600}, newFile{authorityCertFile, certPEM, 0o644})
-	if err != nil {
-		return nil, fmt.Errorf("create authority: %w", err)
-	}
-	return OpenAuthority(dir)
+	return []newFile{{authorityKeyFile, keyPEM, 0o600}, {gossipKeyFile, gossipKey, 0o600}, {authorityCertFile, certPEM, 0o644}}, nil
 }
 
 // certify makes a key and a certificate for it. The certificate is signed with signer, the key of
@@ -122,32 +132,72 @@ func certify(template, parent *x509.Certificate, signer *ecdsa.PrivateKey) (cert
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), nil
 }
 
-// OpenAuthority reads the authority that CreateAuthority made in dir.
+// OpenAuthority reads the authority that CreateAuthority made in dir. While it is being replaced, the
+// result is the one of the two that issues certificates now.
 func OpenAuthority(dir string) (*Authority, error) {
-	cert, certPEM, err := readCert(filepath.Join(dir, authorityCertFile))
+	a, err := openAuthority(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open authority: %w", err)
 	}
-	key, err := readKey(filepath.Join(dir, authorityKeyFile))
+	return a, nil
+}
+
+func openAuthority(dir string) (*Authority, error) {
+	phase, err := phaseOf(dir)
 	if err != nil {
-		return nil, fmt.Errorf("open authority: %w", err)
+		return nil, err
 	}
-	if !key.PublicKey.Equal(cert.PublicKey) {
-		return nil, fmt.Errorf("open authority %s: %s does not belong to %s: restore both from the same backup", dir, authorityKeyFile, authorityCertFile)
+	issuing, other := dir, ""
+	switch phase {
+	case Started:
+		other = filepath.Join(dir, nextDir)
+	case Switched:
+		issuing, other = filepath.Join(dir, issuingDir), dir
 	}
-	cluster, err := clusterOfAuthority(cert)
-	if err != nil {
-		return nil, fmt.Errorf("open authority %s: %w", filepath.Join(dir, authorityCertFile), err)
+	a := &Authority{phase: phase}
+	var gossipKey []byte
+	if a.cert, a.cluster, gossipKey, err = readAuthority(issuing); err != nil {
+		return nil, err
 	}
-	gossipKey, err := readGossipKey(dir)
-	if err != nil {
-		return nil, fmt.Errorf("open authority: %w", err)
+	a.gossipKeys = [][]byte{gossipKey}
+	if a.key, err = readKey(filepath.Join(issuing, authorityKeyFile)); err != nil {
+		return nil, err
 	}
-	vaultKey, err := readVaultKey(dir)
-	if err != nil {
-		return nil, fmt.Errorf("open authority: %w", err)
+	if !a.key.PublicKey.Equal(a.cert.PublicKey) {
+		return nil, fmt.Errorf("%s: %s does not belong to %s: restore both from the same backup", issuing, authorityKeyFile, authorityCertFile)
 	}
-	return &Authority{cluster: cluster, cert: cert, certPEM: certPEM, key: key, gossipKey: gossipKey, vaultKey: vaultKey}, nil
+	if a.vaultKey, err = readVaultKey(dir); err != nil || other == "" {
+		return a, err
+	}
+	var cluster string
+	if a.other, cluster, gossipKey, err = readAuthority(other); err != nil {
+		return nil, err
+	}
+	if cluster != a.cluster {
+		return nil, fmt.Errorf("%s: %w: is of cluster %q, but %s of %q: restore the whole folder from a backup", other, ErrWrongCluster, cluster, issuing, a.cluster)
+	}
+	if a.other.Equal(a.cert) { // FinishRotation was interrupted.
+		a.other = nil
+	} else {
+		a.gossipKeys = append(a.gossipKeys, gossipKey)
+	}
+	return a, nil
+}
+
+// readAuthority reads what an authority's folder has besides the key.
+func readAuthority(dir string) (cert *x509.Certificate, cluster string, gossipKey []byte, err error) {
+	path := filepath.Join(dir, authorityCertFile)
+	if cert, err = readCert(path); err != nil {
+		return nil, "", nil, err
+	}
+	if cluster, err = clusterOfAuthority(cert); err != nil {
+		return nil, "", nil, fmt.Errorf("%s: %w", path, err)
+	}
+	path = filepath.Join(dir, gossipKeyFile)
+	if gossipKey, err = readFile(path); err == nil && len(gossipKey) != gossipKeySize {
+		err = fmt.Errorf("%s: is %d bytes long, want %d: restore it from a backup, or copy it from a replica", path, len(gossipKey), gossipKeySize)
+	}
+	return cert, cluster, gossipKey, err
 }
 
 // Cluster returns the id of the cluster that the authority belongs to.
@@ -172,9 +222,9 @@ func (a *Authority) Issue(dir string, id Identity, hosts []string, validity time
 	if err != nil {
 		return fmt.Errorf("issue certificate %s: %w", id, err)
 	}
-	files := []newFile{{authorityCertFile, a.certPEM, 0o644}, {keyFile, keyPEM, 0o600}}
+	files := []newFile{{authorityCertFile, a.bundle(), 0o644}, {keyFile, keyPEM, 0o600}}
 	if id.Role == Replica {
-		files = append(files, newFile{gossipKeyFile, a.gossipKey, 0o600})
+		files = append(files, newFile{gossipKeyFile, slices.Concat(a.gossipKeys...), 0o600})
 		if a.vaultKey != nil {
 			files = append(files, newFile{vaultKeyFile, a.vaultKey, 0o600})
 		}
@@ -188,38 +238,23 @@ func (a *Authority) Issue(dir string, id Identity, hosts []string, validity time
 // Renew replaces the certificate in a credentials folder that the authority has issued by one that
 // is valid for as long as the old one was, from now on. Identity, key and alternative names stay, and so do the
 // owner and the mode of the file. The replacement is one step: a process that reads the folder meanwhile finds
-// the old certificate or the new one.
+// the old certificate or the new one. While the authority is being replaced, the folder gets what Update gives.
 func (a *Authority) Renew(dir string) error {
-	path := filepath.Join(dir, certFile)
-	if err := a.renew(path); err != nil {
-		return fmt.Errorf("renew certificate %s: %w", path, err)
+	if _, err := a.update(dir, true); err != nil {
+		return fmt.Errorf("renew certificate %s: %w", filepath.Join(dir, certFile), err)
 	}
 	return nil
 }
 
-func (a *Authority) renew(path string) error {
-	old, _, err := readCert(path)
-	if err != nil {
-		return err
-	}
-	id, err := ofCertificate(old)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrForeignAuthority, err)
-	}
-	// Only the signature counts: an expired certificate can be renewed.
-	if err := old.CheckSignatureFrom(a.cert); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrForeignAuthority, id, err)
-	}
+// reissue returns, in PEM, a certificate in place of an old one.
+func (a *Authority) reissue(old *x509.Certificate, id Identity) ([]byte, error) {
 	if err := a.checkIssue(id, 0); err != nil {
-		return err
+		return nil, err
 	}
 	template := a.leaf(id, nil, old.NotAfter.Sub(Issued(old)))
 	template.DNSNames, template.IPAddresses, template.ExtKeyUsage = old.DNSNames, old.IPAddresses, old.ExtKeyUsage
 	cert, err := x509.CreateCertificate(rand.Reader, template, a.cert, old.PublicKey, a.key)
-	if err != nil {
-		return err
-	}
-	return replaceFile(path, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), err
 }
 
 // replaceFile replaces a file's content in one step, and keeps its owner and mode.

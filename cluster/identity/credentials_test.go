@@ -76,8 +76,8 @@ func TestIssue(t *testing.T) {
 	if got := credentials.Identity(); got != id {
 		t.Errorf("identity %v, want %v", got, id)
 	}
-	if len(credentials.GossipKey()) != 32 || bytes.Equal(credentials.GossipKey(), make([]byte, 32)) {
-		t.Errorf("gossip key %x, want 32 random bytes", credentials.GossipKey())
+	if keys := credentials.GossipKeys(); len(keys) != 1 || len(keys[0]) != 32 || bytes.Equal(keys[0], make([]byte, 32)) {
+		t.Errorf("gossip keys %x, want one of 32 random bytes", keys)
 	}
 	if left := time.Until(credentials.Expires()); left > time.Hour || left < 50*time.Minute {
 		t.Errorf("expires in %v, want an hour", left)

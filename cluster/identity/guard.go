@@ -82,6 +82,8 @@ type Guarded struct {
 	guard *guard
 	peer  *x509.Certificate
 	who   Identity
+	// roots are those with which the certificate was last verified.
+	roots *x509.CertPool
 	// joined: the peer was a member when it was last looked at, or need not be one.
 	joined bool
 }
@@ -93,6 +95,7 @@ func (c *Credentials) Guard(conn net.Conn, config *tls.Config) (*Guarded, *tls.C
 	config = config.Clone()
 	verify := config.VerifyConnection
 	config.VerifyConnection = func(state tls.ConnectionState) error {
+		roots := c.current.Load().roots // If verify finds newer ones, Review verifies again.
 		if err := verify(state); err != nil {
 			return err
 		}
@@ -102,7 +105,7 @@ func (c *Credentials) Guard(conn net.Conn, config *tls.Config) (*Guarded, *tls.C
 		}
 		joined := g.guard.excludes(who) == nil
 		g.guard.mu.Lock()
-		g.peer, g.who, g.joined = state.PeerCertificates[0], who, joined
+		g.peer, g.who, g.joined, g.roots = state.PeerCertificates[0], who, joined, roots
 		if g.guard.open == nil {
 			g.guard.open = make(map[*Guarded]struct{})
 		}
@@ -122,8 +125,8 @@ func (g *Guarded) Close() error {
 	return g.Conn.Close()
 }
 
-// Review closes the connections whose peer has a certificate that has expired or is no longer
-// accepted, or was a member and no longer is one, and returns why, for each of them. It is for one
+// Review closes the connections whose peer has a certificate that has expired, is no longer
+// accepted or is of an authority that Reload has found to be gone, or was a member and no longer is one, and returns why, for each of them. It is for one
 // goroutine at a time.
 func (c *Credentials) Review(now time.Time) (closed []error) {
 	c.guard.mu.Lock()
@@ -132,8 +135,13 @@ func (c *Credentials) Review(now time.Time) (closed []error) {
 		open = append(open, g)
 	}
 	c.guard.mu.Unlock()
+	roots := c.current.Load().roots
 	for _, g := range open {
 		err := c.guard.refuses(g.peer)
+		if err == nil && g.roots != roots {
+			_, err = verifyChain([]*x509.Certificate{g.peer}, roots, x509.ExtKeyUsageAny, now)
+			g.roots = roots
+		}
 		if err == nil && now.After(g.peer.NotAfter) {
 			err = fmt.Errorf("%w: it was valid until %s", ErrExpired, stamp(g.peer.NotAfter))
 		}
@@ -171,6 +179,5 @@ func FolderCertificate(dir string) (*x509.Certificate, error) {
 
 // ReadCertificate reads the certificate in a file.
 func ReadCertificate(path string) (*x509.Certificate, error) {
-	cert, _, err := readCert(path)
-	return cert, err
+	return readCert(path)
 }

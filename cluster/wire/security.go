@@ -97,6 +97,9 @@ type Security interface {
 type Mutual struct {
 	// Credentials prove this process's identity and verify the peers'.
 	Credentials *identity.Credentials
+	// Reload has a Dialer read the credentials folder again before each connection, for processes
+	// that do not do so by themselves. If that fails, the credentials stay as they were.
+	Reload bool
 }
 
 func (m Mutual) validate() error {
@@ -148,6 +151,9 @@ func ofReplicas(p protocol) bool { return p == raftProtocol || p == gossipProtoc
 // shake does the handshake of a client with a replica. A replica calls members only, over HTTP too: what
 // one that was removed answers would be taken for the cluster's word.
 func (m Mutual) shake(ctx context.Context, raw net.Conn, protocols ...string) (*tls.Conn, error) {
+	if m.Reload {
+		_ = m.Credentials.Reload() // The handshake says what is wrong with the old ones, if anything.
+	}
 	guarded, config := m.Credentials.Guard(raw, m.membersOnly(m.Credentials.ClientConfig(identity.Replica), func(protocol) bool { return true }))
 	config.NextProtos = protocols
 	secured := tls.Client(guarded, config)

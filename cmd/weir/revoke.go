@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -104,8 +105,8 @@ func newTLSRenewCommand() *cobra.Command {
 		Long: `Renew the certificates that have less than a third of their validity left: those in the
 named credentials folders, or in all that are beside the authority. Run it daily, by cron.
 Names, roles, keys, alternative names and how long a certificate is valid stay, and so do the
-owner and the mode of its file. Only tls.crt changes: copy it to the machine of the process,
-which takes it up by itself. The cluster is asked, with operator credentials, which certificates
+owner and the mode of its file. Only tls.crt changes, unless the authority is being replaced
+(see weir tls rotate): copy it to the machine of the process, which takes it up by itself. The cluster is asked, with operator credentials, which certificates
 are revoked: those are not renewed.`,
 		Example: `  weir tls renew --dir certs --credentials certs/operator-admin --addresses host1:7701
   weir tls renew --dir certs certs/agent-n3`,
@@ -164,6 +165,17 @@ func credentialsFolders(dir string) (folders []string, err error) {
 	return folders, err
 }
 
+// revokedBy says by whom a certificate was revoked; empty: it is not.
+func revokedBy(revoked []*apipb.Revocation, cert *x509.Certificate, who identity.Identity) string {
+	for _, r := range revoked {
+		byName := r.GetRole() == who.Role.String() && r.GetName() == who.Name && identity.Issued(cert).Before(r.GetIssuedBefore().AsTime())
+		if byName || r.GetSerial() == identity.Serial(cert) {
+			return fmt.Sprintf("%s %s: revoked by %s: %s", who.Role, who.Name, r.GetUser(), cmp.Or(r.GetReason(), "no reason given"))
+		}
+	}
+	return ""
+}
+
 // renewFolder renews a certificate if that is due, and says what it did; nothing if it is not due.
 func renewFolder(authority *identity.Authority, folder string, revoked []*apipb.Revocation, now time.Time) (string, error) {
 	cert, err := identity.FolderCertificate(folder)
@@ -174,11 +186,8 @@ func renewFolder(authority *identity.Authority, folder string, revoked []*apipb.
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", folder, err)
 	}
-	for _, r := range revoked {
-		byName := r.GetRole() == who.Role.String() && r.GetName() == who.Name && identity.Issued(cert).Before(r.GetIssuedBefore().AsTime())
-		if byName || r.GetSerial() == identity.Serial(cert) {
-			return fmt.Sprintf("not renewed: %s %s: revoked by %s: %s", who.Role, who.Name, r.GetUser(), cmp.Or(r.GetReason(), "no reason given")), nil
-		}
+	if why := revokedBy(revoked, cert, who); why != "" {
+		return "not renewed: " + why, nil
 	}
 	if err := authority.Renew(folder); err != nil {
 		return "", err

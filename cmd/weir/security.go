@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"syscall"
 	"time"
@@ -37,9 +38,8 @@ func (s *security) register(flags *pflag.FlagSet) {
 
 // protection is how a process protects its connections.
 type protection struct {
-	security  wire.Security
-	cluster   string
-	gossipKey []byte
+	security wire.Security
+	cluster  string
 	// vault seals secrets; nil without a key.
 	vault *vault.Vault
 	// dir is the credentials folder; empty without certificates.
@@ -71,7 +71,7 @@ func (s *security) load(role identity.Role, name string, log *slog.Logger) (prot
 	}
 	sealer, err := vault.New(credentials.VaultKey())
 	return protection{
-		security: wire.Mutual{Credentials: credentials}, cluster: credentials.Identity().Cluster, gossipKey: credentials.GossipKey(), vault: sealer, dir: s.credentials,
+		security: wire.Mutual{Credentials: credentials}, cluster: credentials.Identity().Cluster, vault: sealer, dir: s.credentials,
 	}, err
 }
 
@@ -84,24 +84,7 @@ func newTLSCommand() *cobra.Command {
 Every process of a cluster has a folder with its certificate, issued by the
 cluster's own authority. The certificate says what the process is: a replica, an
 agent, a user, an operator or a gateway. Every port requires one.`,
-	}, newTLSInitCommand(), newTLSIssueCommand(), newTLSRenewCommand(), newTLSRevokeCommand(), newTLSVaultKeyCommand(), &cobra.Command{
-		Use:     "show FOLDER",
-		Short:   "Show the identity and expiry of a credentials folder",
-		Example: `  weir tls show certs/agent-n1`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			credentials, err := identity.LoadCredentials(args[0])
-			if err != nil {
-				return err
-			}
-			cert, err := identity.FolderCertificate(args[0])
-			if err != nil {
-				return err
-			}
-			due := when(identity.RenewalDue(cert, time.Now()), ": less than a third is left: see weir tls renew")
-			fmt.Fprintf(cmd.OutOrStdout(), "%s, valid until %s%s\n", credentials.Identity(), credentials.Expires().Format(time.RFC3339), due)
-			return nil
-		},
-	})
+	}, newTLSInitCommand(), newTLSIssueCommand(), newTLSRenewCommand(), newTLSRevokeCommand(), newTLSRotateCommand(), newTLSVaultKeyCommand(), newTLSShowCommand())
 }
 
 func newTLSInitCommand() *cobra.Command {
@@ -301,6 +284,14 @@ func (p protection) expires() func() time.Time {
 	return nil
 }
 
+// holds returns what the process holds of the cluster's certificates; zero without certificates.
+func (p protection) holds() identity.Standing {
+	if mutual, ok := p.security.(wire.Mutual); ok {
+		return mutual.Credentials.Standing()
+	}
+	return identity.Standing{}
+}
+
 // heed makes revocations count for new and open connections. revoked returns that of a certificate;
 // nil if there is none.
 func (p protection) heed(revoked func(serial, role, name string, issued time.Time) *statepb.Revocation) {
@@ -322,6 +313,22 @@ func (p protection) heed(revoked func(serial, role, name string, issued time.Tim
 		}
 		return fmt.Errorf("by %s at %s: %s", found.GetUser(), found.GetTime().AsTime().Format(time.RFC3339), cmp.Or(found.GetReason(), "no reason given"))
 	})
+}
+
+// gossipKeys returns the keys of gossip; none without certificates.
+func (p protection) gossipKeys() [][]byte {
+	if mutual, ok := p.security.(wire.Mutual); ok {
+		return mutual.Credentials.GossipKeys()
+	}
+	return nil
+}
+
+// heedGossipKeys has the function use called whenever the keys of gossip change.
+func (p protection) heedGossipKeys(use func([][]byte) error) error {
+	if mutual, ok := p.security.(wire.Mutual); ok {
+		return mutual.Credentials.HeedGossipKeys(use)
+	}
+	return nil
 }
 
 // heedMembers makes `accepts` decide which replicas are members.
@@ -349,12 +356,12 @@ func (r *renewal) reload(asked bool) {
 		}
 		return
 	}
-	before, failed := r.credentials.Expires(), r.failed
+	before, failed := r.credentials.Standing(), r.failed
 	err := r.credentials.Reload()
 	expires := r.credentials.Expires()
 	r.failed = err != nil
 	switch {
-	case !asked && r.failed == failed && expires.Equal(before):
+	case !asked && r.failed == failed && reflect.DeepEqual(before, r.credentials.Standing()):
 	case r.failed:
 		r.log.Warn("certificate not reloaded", "dir", r.dir, "expires", expires, "error", err)
 	default:

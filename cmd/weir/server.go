@@ -286,8 +286,6 @@ func (s *server) knowsLeader(context.Context) error {
 func (s *server) health() api.Health {
 	stats := s.replica.Stats()
 	health := api.Health{Store: s.store.Stats(), Leading: stats.Leading, SharesFound: stats.Scheduler.Updated, Clock: stats.Clock}
-	if expires := s.protection.expires(); expires != nil {
-		health.Expires = expires()
-	}
+	health.Holds, health.Agents = s.protection.holds(), s.replica.Credentials()
 	return health
 }

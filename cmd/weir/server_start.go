@@ -162,13 +162,16 @@ func (s *server) gossiping(context.Context) (err error) {
 			ID: scheduling.ReplicaID(s.flags.id), Address: s.flags.advertise, APIAddress: s.flags.advertise, Version: version,
 			PeerList: list, Initialized: began, Incarnation: s.incarnation,
 		},
-		Cluster: s.protection.cluster, Key: s.protection.gossipKey, Insecure: s.flags.security.insecure, Accepts: s.roll.accepts,
+		Cluster: s.protection.cluster, Keys: s.protection.gossipKeys(), Insecure: s.flags.security.insecure, Accepts: s.roll.accepts,
 		Port: s.mux, Dialer: s.dialer, Peers: s.peers.Addresses(), Profile: profile, Logger: s.log,
 	})
 	if err != nil {
 		return err
 	}
 	s.undo = append(s.undo, s.gossip.Close)
+	if err := s.protection.heedGossipKeys(s.gossip.UseKeys); err != nil {
+		return err
+	}
 	s.directory = cluster.NewDirectory(s.peers, s.gossip)
 	s.undo = append(s.undo, func() error { s.directory.Close(); return nil })
 	s.undo = append(s.undo, func() error {

@@ -104,6 +104,10 @@ func withOthers(best *apipb.StatusResponse, answers []client.ReplicaStatus) *api
 			best.Problems = append(best.Problems, fmt.Sprintf("%sis %d log entries behind %s: it is catching up, or its disk or network is too slow",
 				self, behind, best.GetReplica()))
 		}
+		best.Credentials = withCredentials(best.GetCredentials(), st.GetCredentials())
+	}
+	if problem := rotationProblem(best.GetCredentials()); problem != "" {
+		best.Problems = append(best.Problems, problem)
 	}
 	return best
 }

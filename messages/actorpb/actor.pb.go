@@ -166,7 +166,9 @@ type RegisterAgent struct {
 	// The user that jobs without a named user share; empty: each has its own.
 	SharedUser string `protobuf:"bytes,14,opt,name=shared_user,json=sharedUser,proto3" json:"shared_user,omitempty"`
 	// The version of the revocations that the agent keeps; empty: it keeps none, and is told none.
-	Revocations   string `protobuf:"bytes,15,opt,name=revocations,proto3" json:"revocations,omitempty"`
+	Revocations string `protobuf:"bytes,15,opt,name=revocations,proto3" json:"revocations,omitempty"`
+	// Not set: the agent works without certificates.
+	Credentials   *HeldCredentials `protobuf:"bytes,16,opt,name=credentials,proto3" json:"credentials,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -306,6 +308,77 @@ func (x *RegisterAgent) GetRevocations() string {
 	return ""
 }
 
+func (x *RegisterAgent) GetCredentials() *HeldCredentials {
+	if x != nil {
+		return x.Credentials
+	}
+	return nil
+}
+
+// HeldCredentials is what an agent holds of the cluster's certificates.
+type HeldCredentials struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Fingerprint of the authority that issued its certificate.
+	Issuer string `protobuf:"bytes,1,opt,name=issuer,proto3" json:"issuer,omitempty"`
+	// Fingerprints of the authorities that it trusts.
+	Roots []string `protobuf:"bytes,2,rep,name=roots,proto3" json:"roots,omitempty"`
+	// When its certificate expires.
+	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeldCredentials) Reset() {
+	*x = HeldCredentials{}
+	mi := &file_actorpb_actor_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeldCredentials) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeldCredentials) ProtoMessage() {}
+
+func (x *HeldCredentials) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeldCredentials.ProtoReflect.Descriptor instead.
+func (*HeldCredentials) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *HeldCredentials) GetIssuer() string {
+	if x != nil {
+		return x.Issuer
+	}
+	return ""
+}
+
+func (x *HeldCredentials) GetRoots() []string {
+	if x != nil {
+		return x.Roots
+	}
+	return nil
+}
+
+func (x *HeldCredentials) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
+	}
+	return nil
+}
+
 // HeldJob is a job that an agent has.
 type HeldJob struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
@@ -328,7 +401,7 @@ type HeldJob struct {
 
 func (x *HeldJob) Reset() {
 	*x = HeldJob{}
-	mi := &file_actorpb_actor_proto_msgTypes[3]
+	mi := &file_actorpb_actor_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -340,7 +413,7 @@ func (x *HeldJob) String() string {
 func (*HeldJob) ProtoMessage() {}
 
 func (x *HeldJob) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[3]
+	mi := &file_actorpb_actor_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -353,7 +426,7 @@ func (x *HeldJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldJob.ProtoReflect.Descriptor instead.
 func (*HeldJob) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{3}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *HeldJob) GetJobId() string {
@@ -436,7 +509,7 @@ type AgentRegistered struct {
 
 func (x *AgentRegistered) Reset() {
 	*x = AgentRegistered{}
-	mi := &file_actorpb_actor_proto_msgTypes[4]
+	mi := &file_actorpb_actor_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -448,7 +521,7 @@ func (x *AgentRegistered) String() string {
 func (*AgentRegistered) ProtoMessage() {}
 
 func (x *AgentRegistered) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[4]
+	mi := &file_actorpb_actor_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -461,7 +534,7 @@ func (x *AgentRegistered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentRegistered.ProtoReflect.Descriptor instead.
 func (*AgentRegistered) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{4}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *AgentRegistered) GetTerm() uint64 {
@@ -519,7 +592,7 @@ type Revocations struct {
 
 func (x *Revocations) Reset() {
 	*x = Revocations{}
-	mi := &file_actorpb_actor_proto_msgTypes[5]
+	mi := &file_actorpb_actor_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -531,7 +604,7 @@ func (x *Revocations) String() string {
 func (*Revocations) ProtoMessage() {}
 
 func (x *Revocations) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[5]
+	mi := &file_actorpb_actor_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -544,7 +617,7 @@ func (x *Revocations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocations.ProtoReflect.Descriptor instead.
 func (*Revocations) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{5}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Revocations) GetVersion() string {
@@ -573,7 +646,7 @@ type Redirect struct {
 
 func (x *Redirect) Reset() {
 	*x = Redirect{}
-	mi := &file_actorpb_actor_proto_msgTypes[6]
+	mi := &file_actorpb_actor_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -585,7 +658,7 @@ func (x *Redirect) String() string {
 func (*Redirect) ProtoMessage() {}
 
 func (x *Redirect) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[6]
+	mi := &file_actorpb_actor_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -598,7 +671,7 @@ func (x *Redirect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirect.ProtoReflect.Descriptor instead.
 func (*Redirect) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{6}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Redirect) GetLeader() *Replica {
@@ -630,7 +703,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_actorpb_actor_proto_msgTypes[7]
+	mi := &file_actorpb_actor_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -642,7 +715,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[7]
+	mi := &file_actorpb_actor_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -655,7 +728,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{7}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Refused) GetCode() string {
@@ -693,14 +766,16 @@ type Heartbeat struct {
 	Session uint64     `protobuf:"varint,7,opt,name=session,proto3" json:"session,omitempty"`
 	Files   *FileCache `protobuf:"bytes,8,opt,name=files,proto3" json:"files,omitempty"`
 	// As in the registration.
-	Revocations   string `protobuf:"bytes,9,opt,name=revocations,proto3" json:"revocations,omitempty"`
+	Revocations string `protobuf:"bytes,9,opt,name=revocations,proto3" json:"revocations,omitempty"`
+	// Not set: as told before in this session and term.
+	Credentials   *HeldCredentials `protobuf:"bytes,10,opt,name=credentials,proto3" json:"credentials,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_actorpb_actor_proto_msgTypes[8]
+	mi := &file_actorpb_actor_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -712,7 +787,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[8]
+	mi := &file_actorpb_actor_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -725,7 +800,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{8}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Heartbeat) GetNode() string {
@@ -791,6 +866,13 @@ func (x *Heartbeat) GetRevocations() string {
 	return ""
 }
 
+func (x *Heartbeat) GetCredentials() *HeldCredentials {
+	if x != nil {
+		return x.Credentials
+	}
+	return nil
+}
+
 // FileCache is what a node keeps of the files that jobs find in their workspaces.
 type FileCache struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -804,7 +886,7 @@ type FileCache struct {
 
 func (x *FileCache) Reset() {
 	*x = FileCache{}
-	mi := &file_actorpb_actor_proto_msgTypes[9]
+	mi := &file_actorpb_actor_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -816,7 +898,7 @@ func (x *FileCache) String() string {
 func (*FileCache) ProtoMessage() {}
 
 func (x *FileCache) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[9]
+	mi := &file_actorpb_actor_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -829,7 +911,7 @@ func (x *FileCache) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileCache.ProtoReflect.Descriptor instead.
 func (*FileCache) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{9}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *FileCache) GetFiles() int64 {
@@ -867,7 +949,7 @@ type HeartbeatAck struct {
 
 func (x *HeartbeatAck) Reset() {
 	*x = HeartbeatAck{}
-	mi := &file_actorpb_actor_proto_msgTypes[10]
+	mi := &file_actorpb_actor_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -879,7 +961,7 @@ func (x *HeartbeatAck) String() string {
 func (*HeartbeatAck) ProtoMessage() {}
 
 func (x *HeartbeatAck) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[10]
+	mi := &file_actorpb_actor_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -892,7 +974,7 @@ func (x *HeartbeatAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatAck.ProtoReflect.Descriptor instead.
 func (*HeartbeatAck) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{10}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *HeartbeatAck) GetSequence() uint64 {
@@ -935,7 +1017,7 @@ type NodePlan struct {
 
 func (x *NodePlan) Reset() {
 	*x = NodePlan{}
-	mi := &file_actorpb_actor_proto_msgTypes[11]
+	mi := &file_actorpb_actor_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -947,7 +1029,7 @@ func (x *NodePlan) String() string {
 func (*NodePlan) ProtoMessage() {}
 
 func (x *NodePlan) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[11]
+	mi := &file_actorpb_actor_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -960,7 +1042,7 @@ func (x *NodePlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodePlan.ProtoReflect.Descriptor instead.
 func (*NodePlan) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{11}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *NodePlan) GetToken() *Token {
@@ -1006,7 +1088,7 @@ type StartJob struct {
 
 func (x *StartJob) Reset() {
 	*x = StartJob{}
-	mi := &file_actorpb_actor_proto_msgTypes[12]
+	mi := &file_actorpb_actor_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1018,7 +1100,7 @@ func (x *StartJob) String() string {
 func (*StartJob) ProtoMessage() {}
 
 func (x *StartJob) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[12]
+	mi := &file_actorpb_actor_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1031,7 +1113,7 @@ func (x *StartJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartJob.ProtoReflect.Descriptor instead.
 func (*StartJob) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{12}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StartJob) GetJobId() string {
@@ -1125,7 +1207,7 @@ type AbortJob struct {
 
 func (x *AbortJob) Reset() {
 	*x = AbortJob{}
-	mi := &file_actorpb_actor_proto_msgTypes[13]
+	mi := &file_actorpb_actor_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1137,7 +1219,7 @@ func (x *AbortJob) String() string {
 func (*AbortJob) ProtoMessage() {}
 
 func (x *AbortJob) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[13]
+	mi := &file_actorpb_actor_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1150,7 +1232,7 @@ func (x *AbortJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortJob.ProtoReflect.Descriptor instead.
 func (*AbortJob) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{13}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AbortJob) GetJobId() string {
@@ -1216,7 +1298,7 @@ type JobSpecRequest struct {
 
 func (x *JobSpecRequest) Reset() {
 	*x = JobSpecRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[14]
+	mi := &file_actorpb_actor_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1228,7 +1310,7 @@ func (x *JobSpecRequest) String() string {
 func (*JobSpecRequest) ProtoMessage() {}
 
 func (x *JobSpecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[14]
+	mi := &file_actorpb_actor_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1241,7 +1323,7 @@ func (x *JobSpecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpecRequest.ProtoReflect.Descriptor instead.
 func (*JobSpecRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{14}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *JobSpecRequest) GetNode() string {
@@ -1319,7 +1401,7 @@ type JobSpec struct {
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_actorpb_actor_proto_msgTypes[15]
+	mi := &file_actorpb_actor_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1331,7 +1413,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[15]
+	mi := &file_actorpb_actor_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1344,7 +1426,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{15}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *JobSpec) GetJobId() string {
@@ -1571,7 +1653,7 @@ type JobFile struct {
 
 func (x *JobFile) Reset() {
 	*x = JobFile{}
-	mi := &file_actorpb_actor_proto_msgTypes[16]
+	mi := &file_actorpb_actor_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1583,7 +1665,7 @@ func (x *JobFile) String() string {
 func (*JobFile) ProtoMessage() {}
 
 func (x *JobFile) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[16]
+	mi := &file_actorpb_actor_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1596,7 +1678,7 @@ func (x *JobFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobFile.ProtoReflect.Descriptor instead.
 func (*JobFile) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{16}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *JobFile) GetSource() string {
@@ -1639,7 +1721,7 @@ type JobFeed struct {
 
 func (x *JobFeed) Reset() {
 	*x = JobFeed{}
-	mi := &file_actorpb_actor_proto_msgTypes[17]
+	mi := &file_actorpb_actor_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1651,7 +1733,7 @@ func (x *JobFeed) String() string {
 func (*JobFeed) ProtoMessage() {}
 
 func (x *JobFeed) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[17]
+	mi := &file_actorpb_actor_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1664,7 +1746,7 @@ func (x *JobFeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobFeed.ProtoReflect.Descriptor instead.
 func (*JobFeed) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{17}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *JobFeed) GetFormat() string {
@@ -1715,7 +1797,7 @@ type FeedPart struct {
 
 func (x *FeedPart) Reset() {
 	*x = FeedPart{}
-	mi := &file_actorpb_actor_proto_msgTypes[18]
+	mi := &file_actorpb_actor_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +1809,7 @@ func (x *FeedPart) String() string {
 func (*FeedPart) ProtoMessage() {}
 
 func (x *FeedPart) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[18]
+	mi := &file_actorpb_actor_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +1822,7 @@ func (x *FeedPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedPart.ProtoReflect.Descriptor instead.
 func (*FeedPart) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{18}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FeedPart) GetSlice() *statepb.Slice {
@@ -1782,7 +1864,7 @@ type JobEnded struct {
 
 func (x *JobEnded) Reset() {
 	*x = JobEnded{}
-	mi := &file_actorpb_actor_proto_msgTypes[19]
+	mi := &file_actorpb_actor_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1794,7 +1876,7 @@ func (x *JobEnded) String() string {
 func (*JobEnded) ProtoMessage() {}
 
 func (x *JobEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[19]
+	mi := &file_actorpb_actor_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1807,7 +1889,7 @@ func (x *JobEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobEnded.ProtoReflect.Descriptor instead.
 func (*JobEnded) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{19}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *JobEnded) GetNode() string {
@@ -1865,7 +1947,7 @@ type JobEndedAck struct {
 
 func (x *JobEndedAck) Reset() {
 	*x = JobEndedAck{}
-	mi := &file_actorpb_actor_proto_msgTypes[20]
+	mi := &file_actorpb_actor_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1877,7 +1959,7 @@ func (x *JobEndedAck) String() string {
 func (*JobEndedAck) ProtoMessage() {}
 
 func (x *JobEndedAck) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[20]
+	mi := &file_actorpb_actor_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1890,7 +1972,7 @@ func (x *JobEndedAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobEndedAck.ProtoReflect.Descriptor instead.
 func (*JobEndedAck) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{20}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *JobEndedAck) GetJobId() string {
@@ -1920,7 +2002,7 @@ type FindController struct {
 
 func (x *FindController) Reset() {
 	*x = FindController{}
-	mi := &file_actorpb_actor_proto_msgTypes[21]
+	mi := &file_actorpb_actor_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1932,7 +2014,7 @@ func (x *FindController) String() string {
 func (*FindController) ProtoMessage() {}
 
 func (x *FindController) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[21]
+	mi := &file_actorpb_actor_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1945,7 +2027,7 @@ func (x *FindController) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindController.ProtoReflect.Descriptor instead.
 func (*FindController) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{21}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FindController) GetOperationId() string {
@@ -1973,7 +2055,7 @@ type ControllerFound struct {
 
 func (x *ControllerFound) Reset() {
 	*x = ControllerFound{}
-	mi := &file_actorpb_actor_proto_msgTypes[22]
+	mi := &file_actorpb_actor_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1985,7 +2067,7 @@ func (x *ControllerFound) String() string {
 func (*ControllerFound) ProtoMessage() {}
 
 func (x *ControllerFound) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[22]
+	mi := &file_actorpb_actor_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1998,7 +2080,7 @@ func (x *ControllerFound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControllerFound.ProtoReflect.Descriptor instead.
 func (*ControllerFound) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{22}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ControllerFound) GetOperationId() string {
@@ -2034,7 +2116,7 @@ type InstancesRequest struct {
 
 func (x *InstancesRequest) Reset() {
 	*x = InstancesRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[23]
+	mi := &file_actorpb_actor_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2046,7 +2128,7 @@ func (x *InstancesRequest) String() string {
 func (*InstancesRequest) ProtoMessage() {}
 
 func (x *InstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[23]
+	mi := &file_actorpb_actor_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2059,7 +2141,7 @@ func (x *InstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstancesRequest.ProtoReflect.Descriptor instead.
 func (*InstancesRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{23}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *InstancesRequest) GetOperationId() string {
@@ -2116,7 +2198,7 @@ type Instances struct {
 
 func (x *Instances) Reset() {
 	*x = Instances{}
-	mi := &file_actorpb_actor_proto_msgTypes[24]
+	mi := &file_actorpb_actor_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2128,7 +2210,7 @@ func (x *Instances) String() string {
 func (*Instances) ProtoMessage() {}
 
 func (x *Instances) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[24]
+	mi := &file_actorpb_actor_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2141,7 +2223,7 @@ func (x *Instances) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instances.ProtoReflect.Descriptor instead.
 func (*Instances) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{24}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Instances) GetOperationId() string {
@@ -2211,7 +2293,7 @@ type Instance struct {
 
 func (x *Instance) Reset() {
 	*x = Instance{}
-	mi := &file_actorpb_actor_proto_msgTypes[25]
+	mi := &file_actorpb_actor_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2223,7 +2305,7 @@ func (x *Instance) String() string {
 func (*Instance) ProtoMessage() {}
 
 func (x *Instance) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[25]
+	mi := &file_actorpb_actor_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2236,7 +2318,7 @@ func (x *Instance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instance.ProtoReflect.Descriptor instead.
 func (*Instance) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{25}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Instance) GetJobId() string {
@@ -2336,7 +2418,7 @@ type TellWord struct {
 
 func (x *TellWord) Reset() {
 	*x = TellWord{}
-	mi := &file_actorpb_actor_proto_msgTypes[26]
+	mi := &file_actorpb_actor_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2348,7 +2430,7 @@ func (x *TellWord) String() string {
 func (*TellWord) ProtoMessage() {}
 
 func (x *TellWord) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[26]
+	mi := &file_actorpb_actor_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2361,7 +2443,7 @@ func (x *TellWord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellWord.ProtoReflect.Descriptor instead.
 func (*TellWord) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{26}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TellWord) GetNode() string {
@@ -2394,7 +2476,7 @@ type WordHeard struct {
 
 func (x *WordHeard) Reset() {
 	*x = WordHeard{}
-	mi := &file_actorpb_actor_proto_msgTypes[27]
+	mi := &file_actorpb_actor_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2406,7 +2488,7 @@ func (x *WordHeard) String() string {
 func (*WordHeard) ProtoMessage() {}
 
 func (x *WordHeard) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[27]
+	mi := &file_actorpb_actor_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2419,7 +2501,7 @@ func (x *WordHeard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WordHeard.ProtoReflect.Descriptor instead.
 func (*WordHeard) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{27}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *WordHeard) GetJobId() string {
@@ -2444,7 +2526,7 @@ type ReadOutput struct {
 
 func (x *ReadOutput) Reset() {
 	*x = ReadOutput{}
-	mi := &file_actorpb_actor_proto_msgTypes[28]
+	mi := &file_actorpb_actor_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2456,7 +2538,7 @@ func (x *ReadOutput) String() string {
 func (*ReadOutput) ProtoMessage() {}
 
 func (x *ReadOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[28]
+	mi := &file_actorpb_actor_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2469,7 +2551,7 @@ func (x *ReadOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadOutput.ProtoReflect.Descriptor instead.
 func (*ReadOutput) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{28}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ReadOutput) GetJobId() string {
@@ -2521,7 +2603,7 @@ type OutputPart struct {
 
 func (x *OutputPart) Reset() {
 	*x = OutputPart{}
-	mi := &file_actorpb_actor_proto_msgTypes[29]
+	mi := &file_actorpb_actor_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2533,7 +2615,7 @@ func (x *OutputPart) String() string {
 func (*OutputPart) ProtoMessage() {}
 
 func (x *OutputPart) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[29]
+	mi := &file_actorpb_actor_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2546,7 +2628,7 @@ func (x *OutputPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputPart.ProtoReflect.Descriptor instead.
 func (*OutputPart) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{29}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *OutputPart) GetData() []byte {
@@ -2587,7 +2669,7 @@ type Propose struct {
 
 func (x *Propose) Reset() {
 	*x = Propose{}
-	mi := &file_actorpb_actor_proto_msgTypes[30]
+	mi := &file_actorpb_actor_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2599,7 +2681,7 @@ func (x *Propose) String() string {
 func (*Propose) ProtoMessage() {}
 
 func (x *Propose) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[30]
+	mi := &file_actorpb_actor_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2612,7 +2694,7 @@ func (x *Propose) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Propose.ProtoReflect.Descriptor instead.
 func (*Propose) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{30}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Propose) GetCommands() []*commandpb.Command {
@@ -2631,7 +2713,7 @@ type Proposed struct {
 
 func (x *Proposed) Reset() {
 	*x = Proposed{}
-	mi := &file_actorpb_actor_proto_msgTypes[31]
+	mi := &file_actorpb_actor_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2643,7 +2725,7 @@ func (x *Proposed) String() string {
 func (*Proposed) ProtoMessage() {}
 
 func (x *Proposed) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[31]
+	mi := &file_actorpb_actor_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2656,7 +2738,7 @@ func (x *Proposed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposed.ProtoReflect.Descriptor instead.
 func (*Proposed) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{31}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Proposed) GetResults() []*commandpb.Result {
@@ -2675,7 +2757,7 @@ type ReadIndexRequest struct {
 
 func (x *ReadIndexRequest) Reset() {
 	*x = ReadIndexRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[32]
+	mi := &file_actorpb_actor_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2687,7 +2769,7 @@ func (x *ReadIndexRequest) String() string {
 func (*ReadIndexRequest) ProtoMessage() {}
 
 func (x *ReadIndexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[32]
+	mi := &file_actorpb_actor_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2700,7 +2782,7 @@ func (x *ReadIndexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadIndexRequest.ProtoReflect.Descriptor instead.
 func (*ReadIndexRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{32}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{33}
 }
 
 type ReadIndex struct {
@@ -2713,7 +2795,7 @@ type ReadIndex struct {
 
 func (x *ReadIndex) Reset() {
 	*x = ReadIndex{}
-	mi := &file_actorpb_actor_proto_msgTypes[33]
+	mi := &file_actorpb_actor_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2725,7 +2807,7 @@ func (x *ReadIndex) String() string {
 func (*ReadIndex) ProtoMessage() {}
 
 func (x *ReadIndex) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[33]
+	mi := &file_actorpb_actor_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2738,7 +2820,7 @@ func (x *ReadIndex) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadIndex.ProtoReflect.Descriptor instead.
 func (*ReadIndex) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{33}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReadIndex) GetIndex() uint64 {
@@ -2774,7 +2856,7 @@ type SchedulerViewRequest struct {
 
 func (x *SchedulerViewRequest) Reset() {
 	*x = SchedulerViewRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[34]
+	mi := &file_actorpb_actor_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2786,7 +2868,7 @@ func (x *SchedulerViewRequest) String() string {
 func (*SchedulerViewRequest) ProtoMessage() {}
 
 func (x *SchedulerViewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[34]
+	mi := &file_actorpb_actor_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2799,7 +2881,7 @@ func (x *SchedulerViewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerViewRequest.ProtoReflect.Descriptor instead.
 func (*SchedulerViewRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{34}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SchedulerViewRequest) GetTree() string {
@@ -2864,7 +2946,7 @@ type SchedulerView struct {
 
 func (x *SchedulerView) Reset() {
 	*x = SchedulerView{}
-	mi := &file_actorpb_actor_proto_msgTypes[35]
+	mi := &file_actorpb_actor_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2876,7 +2958,7 @@ func (x *SchedulerView) String() string {
 func (*SchedulerView) ProtoMessage() {}
 
 func (x *SchedulerView) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[35]
+	mi := &file_actorpb_actor_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2889,7 +2971,7 @@ func (x *SchedulerView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerView.ProtoReflect.Descriptor instead.
 func (*SchedulerView) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{35}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SchedulerView) GetTime() *timestamppb.Timestamp {
@@ -2987,7 +3069,7 @@ type ElementView struct {
 
 func (x *ElementView) Reset() {
 	*x = ElementView{}
-	mi := &file_actorpb_actor_proto_msgTypes[36]
+	mi := &file_actorpb_actor_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2999,7 +3081,7 @@ func (x *ElementView) String() string {
 func (*ElementView) ProtoMessage() {}
 
 func (x *ElementView) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[36]
+	mi := &file_actorpb_actor_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3012,7 +3094,7 @@ func (x *ElementView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ElementView.ProtoReflect.Descriptor instead.
 func (*ElementView) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{36}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ElementView) GetTree() string {
@@ -3187,13 +3269,15 @@ type NodeView struct {
 	LeaseLeftMillis int64                  `protobuf:"varint,6,opt,name=lease_left_millis,json=leaseLeftMillis,proto3" json:"lease_left_millis,omitempty"`
 	MemoryUsed      int64                  `protobuf:"varint,7,opt,name=memory_used,json=memoryUsed,proto3" json:"memory_used,omitempty"`
 	Files           *FileCache             `protobuf:"bytes,8,opt,name=files,proto3" json:"files,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// On the leader's board only.
+	Credentials   *HeldCredentials `protobuf:"bytes,9,opt,name=credentials,proto3" json:"credentials,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeView) Reset() {
 	*x = NodeView{}
-	mi := &file_actorpb_actor_proto_msgTypes[37]
+	mi := &file_actorpb_actor_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3205,7 +3289,7 @@ func (x *NodeView) String() string {
 func (*NodeView) ProtoMessage() {}
 
 func (x *NodeView) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[37]
+	mi := &file_actorpb_actor_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3218,7 +3302,7 @@ func (x *NodeView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeView.ProtoReflect.Descriptor instead.
 func (*NodeView) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{37}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *NodeView) GetId() string {
@@ -3277,6 +3361,13 @@ func (x *NodeView) GetFiles() *FileCache {
 	return nil
 }
 
+func (x *NodeView) GetCredentials() *HeldCredentials {
+	if x != nil {
+		return x.Credentials
+	}
+	return nil
+}
+
 // PoolHistoryRequest asks the leader for what it has recorded of pools.
 type PoolHistoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3294,7 +3385,7 @@ type PoolHistoryRequest struct {
 
 func (x *PoolHistoryRequest) Reset() {
 	*x = PoolHistoryRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[38]
+	mi := &file_actorpb_actor_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3306,7 +3397,7 @@ func (x *PoolHistoryRequest) String() string {
 func (*PoolHistoryRequest) ProtoMessage() {}
 
 func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[38]
+	mi := &file_actorpb_actor_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3319,7 +3410,7 @@ func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistoryRequest.ProtoReflect.Descriptor instead.
 func (*PoolHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{38}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PoolHistoryRequest) GetTree() string {
@@ -3373,7 +3464,7 @@ type PoolHistory struct {
 
 func (x *PoolHistory) Reset() {
 	*x = PoolHistory{}
-	mi := &file_actorpb_actor_proto_msgTypes[39]
+	mi := &file_actorpb_actor_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3385,7 +3476,7 @@ func (x *PoolHistory) String() string {
 func (*PoolHistory) ProtoMessage() {}
 
 func (x *PoolHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[39]
+	mi := &file_actorpb_actor_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3398,7 +3489,7 @@ func (x *PoolHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistory.ProtoReflect.Descriptor instead.
 func (*PoolHistory) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{39}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PoolHistory) GetSecondsUntil() int64 {
@@ -3449,7 +3540,7 @@ type PoolPoints struct {
 
 func (x *PoolPoints) Reset() {
 	*x = PoolPoints{}
-	mi := &file_actorpb_actor_proto_msgTypes[40]
+	mi := &file_actorpb_actor_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3461,7 +3552,7 @@ func (x *PoolPoints) String() string {
 func (*PoolPoints) ProtoMessage() {}
 
 func (x *PoolPoints) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[40]
+	mi := &file_actorpb_actor_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3474,7 +3565,7 @@ func (x *PoolPoints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolPoints.ProtoReflect.Descriptor instead.
 func (*PoolPoints) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{40}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PoolPoints) GetPool() string {
@@ -3520,7 +3611,7 @@ type Points struct {
 
 func (x *Points) Reset() {
 	*x = Points{}
-	mi := &file_actorpb_actor_proto_msgTypes[41]
+	mi := &file_actorpb_actor_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3532,7 +3623,7 @@ func (x *Points) String() string {
 func (*Points) ProtoMessage() {}
 
 func (x *Points) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[41]
+	mi := &file_actorpb_actor_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3545,7 +3636,7 @@ func (x *Points) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Points.ProtoReflect.Descriptor instead.
 func (*Points) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{41}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Points) GetAt() []int64 {
@@ -3593,7 +3684,7 @@ type JobLiveRequest struct {
 
 func (x *JobLiveRequest) Reset() {
 	*x = JobLiveRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[42]
+	mi := &file_actorpb_actor_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3605,7 +3696,7 @@ func (x *JobLiveRequest) String() string {
 func (*JobLiveRequest) ProtoMessage() {}
 
 func (x *JobLiveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[42]
+	mi := &file_actorpb_actor_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3618,7 +3709,7 @@ func (x *JobLiveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobLiveRequest.ProtoReflect.Descriptor instead.
 func (*JobLiveRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{42}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *JobLiveRequest) GetJobIds() []string {
@@ -3637,7 +3728,7 @@ type JobLive struct {
 
 func (x *JobLive) Reset() {
 	*x = JobLive{}
-	mi := &file_actorpb_actor_proto_msgTypes[43]
+	mi := &file_actorpb_actor_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3649,7 +3740,7 @@ func (x *JobLive) String() string {
 func (*JobLive) ProtoMessage() {}
 
 func (x *JobLive) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[43]
+	mi := &file_actorpb_actor_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3662,7 +3753,7 @@ func (x *JobLive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobLive.ProtoReflect.Descriptor instead.
 func (*JobLive) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{43}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *JobLive) GetJobs() []*HeldJob {
@@ -3702,7 +3793,7 @@ type InterruptionSignal struct {
 
 func (x *InterruptionSignal) Reset() {
 	*x = InterruptionSignal{}
-	mi := &file_actorpb_actor_proto_msgTypes[44]
+	mi := &file_actorpb_actor_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3714,7 +3805,7 @@ func (x *InterruptionSignal) String() string {
 func (*InterruptionSignal) ProtoMessage() {}
 
 func (x *InterruptionSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[44]
+	mi := &file_actorpb_actor_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3727,7 +3818,7 @@ func (x *InterruptionSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptionSignal.ProtoReflect.Descriptor instead.
 func (*InterruptionSignal) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{44}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *InterruptionSignal) GetOperationId() string {
@@ -3851,7 +3942,7 @@ type InterruptionSignals struct {
 
 func (x *InterruptionSignals) Reset() {
 	*x = InterruptionSignals{}
-	mi := &file_actorpb_actor_proto_msgTypes[45]
+	mi := &file_actorpb_actor_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3863,7 +3954,7 @@ func (x *InterruptionSignals) String() string {
 func (*InterruptionSignals) ProtoMessage() {}
 
 func (x *InterruptionSignals) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[45]
+	mi := &file_actorpb_actor_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3876,7 +3967,7 @@ func (x *InterruptionSignals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptionSignals.ProtoReflect.Descriptor instead.
 func (*InterruptionSignals) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{45}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *InterruptionSignals) GetSignals() []*InterruptionSignal {
@@ -3910,7 +4001,7 @@ type InstanceWord struct {
 
 func (x *InstanceWord) Reset() {
 	*x = InstanceWord{}
-	mi := &file_actorpb_actor_proto_msgTypes[46]
+	mi := &file_actorpb_actor_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3922,7 +4013,7 @@ func (x *InstanceWord) String() string {
 func (*InstanceWord) ProtoMessage() {}
 
 func (x *InstanceWord) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[46]
+	mi := &file_actorpb_actor_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3935,7 +4026,7 @@ func (x *InstanceWord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceWord.ProtoReflect.Descriptor instead.
 func (*InstanceWord) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{46}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *InstanceWord) GetOperationId() string {
@@ -4010,7 +4101,7 @@ type InstanceWords struct {
 
 func (x *InstanceWords) Reset() {
 	*x = InstanceWords{}
-	mi := &file_actorpb_actor_proto_msgTypes[47]
+	mi := &file_actorpb_actor_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4022,7 +4113,7 @@ func (x *InstanceWords) String() string {
 func (*InstanceWords) ProtoMessage() {}
 
 func (x *InstanceWords) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[47]
+	mi := &file_actorpb_actor_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4035,7 +4126,7 @@ func (x *InstanceWords) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceWords.ProtoReflect.Descriptor instead.
 func (*InstanceWords) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{47}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *InstanceWords) GetWords() []*InstanceWord {
@@ -4066,7 +4157,7 @@ type NodeWord struct {
 
 func (x *NodeWord) Reset() {
 	*x = NodeWord{}
-	mi := &file_actorpb_actor_proto_msgTypes[48]
+	mi := &file_actorpb_actor_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4078,7 +4169,7 @@ func (x *NodeWord) String() string {
 func (*NodeWord) ProtoMessage() {}
 
 func (x *NodeWord) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[48]
+	mi := &file_actorpb_actor_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4091,7 +4182,7 @@ func (x *NodeWord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeWord.ProtoReflect.Descriptor instead.
 func (*NodeWord) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{48}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *NodeWord) GetNode() string {
@@ -4152,7 +4243,7 @@ type NodeWords struct {
 
 func (x *NodeWords) Reset() {
 	*x = NodeWords{}
-	mi := &file_actorpb_actor_proto_msgTypes[49]
+	mi := &file_actorpb_actor_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4164,7 +4255,7 @@ func (x *NodeWords) String() string {
 func (*NodeWords) ProtoMessage() {}
 
 func (x *NodeWords) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[49]
+	mi := &file_actorpb_actor_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4177,7 +4268,7 @@ func (x *NodeWords) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeWords.ProtoReflect.Descriptor instead.
 func (*NodeWords) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{49}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *NodeWords) GetWords() []*NodeWord {
@@ -4197,7 +4288,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\"3\n" +
 	"\aReplica\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
-	"\aaddress\x18\x02 \x01(\tR\aaddress\"\xe2\x03\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\"\xa4\x04\n" +
 	"\rRegisterAgent\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x126\n" +
@@ -4217,7 +4308,13 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"port_count\x18\r \x01(\x05R\tportCount\x12\x1f\n" +
 	"\vshared_user\x18\x0e \x01(\tR\n" +
 	"sharedUser\x12 \n" +
-	"\vrevocations\x18\x0f \x01(\tR\vrevocations\"\xb8\x02\n" +
+	"\vrevocations\x18\x0f \x01(\tR\vrevocations\x12@\n" +
+	"\vcredentials\x18\x10 \x01(\v2\x1e.weir.actor.v1.HeldCredentialsR\vcredentials\"|\n" +
+	"\x0fHeldCredentials\x12\x16\n" +
+	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12\x14\n" +
+	"\x05roots\x18\x02 \x03(\tR\x05roots\x12;\n" +
+	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\"\xb8\x02\n" +
 	"\aHeldJob\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x14\n" +
@@ -4246,7 +4343,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\aRefused\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12!\n" +
-	"\fretry_millis\x18\x03 \x01(\x03R\vretryMillis\"\xc1\x02\n" +
+	"\fretry_millis\x18\x03 \x01(\x03R\vretryMillis\"\x83\x03\n" +
 	"\tHeartbeat\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x1a\n" +
@@ -4256,7 +4353,9 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x04jobs\x18\x06 \x03(\v2\x16.weir.actor.v1.HeldJobR\x04jobs\x12\x18\n" +
 	"\asession\x18\a \x01(\x04R\asession\x12.\n" +
 	"\x05files\x18\b \x01(\v2\x18.weir.actor.v1.FileCacheR\x05files\x12 \n" +
-	"\vrevocations\x18\t \x01(\tR\vrevocations\"M\n" +
+	"\vrevocations\x18\t \x01(\tR\vrevocations\x12@\n" +
+	"\vcredentials\x18\n" +
+	" \x01(\v2\x1e.weir.actor.v1.HeldCredentialsR\vcredentials\"M\n" +
 	"\tFileCache\x12\x14\n" +
 	"\x05files\x18\x01 \x01(\x03R\x05files\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x14\n" +
@@ -4482,7 +4581,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x15volume_capacity_ratio\x18\x14 \x01(\x01R\x13volumeCapacityRatio\x12\x16\n" +
 	"\x06alerts\x18\x15 \x03(\tR\x06alerts\x12#\n" +
 	"\rclaimed_share\x18\x16 \x01(\x01R\fclaimedShare\x122\n" +
-	"\aclaimed\x18\x17 \x01(\v2\x18.weir.state.v1.ResourcesR\aclaimed\"\xd0\x02\n" +
+	"\aclaimed\x18\x17 \x01(\v2\x18.weir.state.v1.ResourcesR\aclaimed\"\x92\x03\n" +
 	"\bNodeView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12.\n" +
 	"\x05usage\x18\x02 \x01(\v2\x18.weir.state.v1.ResourcesR\x05usage\x120\n" +
@@ -4492,7 +4591,8 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x11lease_left_millis\x18\x06 \x01(\x03R\x0fleaseLeftMillis\x12\x1f\n" +
 	"\vmemory_used\x18\a \x01(\x03R\n" +
 	"memoryUsed\x12.\n" +
-	"\x05files\x18\b \x01(\v2\x18.weir.actor.v1.FileCacheR\x05files\"\xa7\x01\n" +
+	"\x05files\x18\b \x01(\v2\x18.weir.actor.v1.FileCacheR\x05files\x12@\n" +
+	"\vcredentials\x18\t \x01(\v2\x1e.weir.actor.v1.HeldCredentialsR\vcredentials\"\xa7\x01\n" +
 	"\x12PoolHistoryRequest\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12#\n" +
@@ -4580,148 +4680,153 @@ func file_actorpb_actor_proto_rawDescGZIP() []byte {
 	return file_actorpb_actor_proto_rawDescData
 }
 
-var file_actorpb_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_actorpb_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
 var file_actorpb_actor_proto_goTypes = []any{
 	(*Token)(nil),                 // 0: weir.actor.v1.Token
 	(*Replica)(nil),               // 1: weir.actor.v1.Replica
 	(*RegisterAgent)(nil),         // 2: weir.actor.v1.RegisterAgent
-	(*HeldJob)(nil),               // 3: weir.actor.v1.HeldJob
-	(*AgentRegistered)(nil),       // 4: weir.actor.v1.AgentRegistered
-	(*Revocations)(nil),           // 5: weir.actor.v1.Revocations
-	(*Redirect)(nil),              // 6: weir.actor.v1.Redirect
-	(*Refused)(nil),               // 7: weir.actor.v1.Refused
-	(*Heartbeat)(nil),             // 8: weir.actor.v1.Heartbeat
-	(*FileCache)(nil),             // 9: weir.actor.v1.FileCache
-	(*HeartbeatAck)(nil),          // 10: weir.actor.v1.HeartbeatAck
-	(*NodePlan)(nil),              // 11: weir.actor.v1.NodePlan
-	(*StartJob)(nil),              // 12: weir.actor.v1.StartJob
-	(*AbortJob)(nil),              // 13: weir.actor.v1.AbortJob
-	(*JobSpecRequest)(nil),        // 14: weir.actor.v1.JobSpecRequest
-	(*JobSpec)(nil),               // 15: weir.actor.v1.JobSpec
-	(*JobFile)(nil),               // 16: weir.actor.v1.JobFile
-	(*JobFeed)(nil),               // 17: weir.actor.v1.JobFeed
-	(*FeedPart)(nil),              // 18: weir.actor.v1.FeedPart
-	(*JobEnded)(nil),              // 19: weir.actor.v1.JobEnded
-	(*JobEndedAck)(nil),           // 20: weir.actor.v1.JobEndedAck
-	(*FindController)(nil),        // 21: weir.actor.v1.FindController
-	(*ControllerFound)(nil),       // 22: weir.actor.v1.ControllerFound
-	(*InstancesRequest)(nil),      // 23: weir.actor.v1.InstancesRequest
-	(*Instances)(nil),             // 24: weir.actor.v1.Instances
-	(*Instance)(nil),              // 25: weir.actor.v1.Instance
-	(*TellWord)(nil),              // 26: weir.actor.v1.TellWord
-	(*WordHeard)(nil),             // 27: weir.actor.v1.WordHeard
-	(*ReadOutput)(nil),            // 28: weir.actor.v1.ReadOutput
-	(*OutputPart)(nil),            // 29: weir.actor.v1.OutputPart
-	(*Propose)(nil),               // 30: weir.actor.v1.Propose
-	(*Proposed)(nil),              // 31: weir.actor.v1.Proposed
-	(*ReadIndexRequest)(nil),      // 32: weir.actor.v1.ReadIndexRequest
-	(*ReadIndex)(nil),             // 33: weir.actor.v1.ReadIndex
-	(*SchedulerViewRequest)(nil),  // 34: weir.actor.v1.SchedulerViewRequest
-	(*SchedulerView)(nil),         // 35: weir.actor.v1.SchedulerView
-	(*ElementView)(nil),           // 36: weir.actor.v1.ElementView
-	(*NodeView)(nil),              // 37: weir.actor.v1.NodeView
-	(*PoolHistoryRequest)(nil),    // 38: weir.actor.v1.PoolHistoryRequest
-	(*PoolHistory)(nil),           // 39: weir.actor.v1.PoolHistory
-	(*PoolPoints)(nil),            // 40: weir.actor.v1.PoolPoints
-	(*Points)(nil),                // 41: weir.actor.v1.Points
-	(*JobLiveRequest)(nil),        // 42: weir.actor.v1.JobLiveRequest
-	(*JobLive)(nil),               // 43: weir.actor.v1.JobLive
-	(*InterruptionSignal)(nil),    // 44: weir.actor.v1.InterruptionSignal
-	(*InterruptionSignals)(nil),   // 45: weir.actor.v1.InterruptionSignals
-	(*InstanceWord)(nil),          // 46: weir.actor.v1.InstanceWord
-	(*InstanceWords)(nil),         // 47: weir.actor.v1.InstanceWords
-	(*NodeWord)(nil),              // 48: weir.actor.v1.NodeWord
-	(*NodeWords)(nil),             // 49: weir.actor.v1.NodeWords
-	nil,                           // 50: weir.actor.v1.JobSpec.EnvironmentEntry
-	nil,                           // 51: weir.actor.v1.JobSpec.SecretsEntry
-	(*statepb.Resources)(nil),     // 52: weir.state.v1.Resources
-	(*timestamppb.Timestamp)(nil), // 53: google.protobuf.Timestamp
-	(*statepb.Revocation)(nil),    // 54: weir.state.v1.Revocation
-	(*statepb.Beneficiary)(nil),   // 55: weir.state.v1.Beneficiary
-	(*statepb.Tmpfs)(nil),         // 56: weir.state.v1.Tmpfs
-	(*statepb.KeptFile)(nil),      // 57: weir.state.v1.KeptFile
-	(*statepb.Readiness)(nil),     // 58: weir.state.v1.Readiness
-	(*statepb.Slice)(nil),         // 59: weir.state.v1.Slice
-	(*statepb.InputFile)(nil),     // 60: weir.state.v1.InputFile
-	(*statepb.FinishedJob)(nil),   // 61: weir.state.v1.FinishedJob
-	(*commandpb.Command)(nil),     // 62: weir.command.v1.Command
-	(*commandpb.Result)(nil),      // 63: weir.command.v1.Result
-	(*explainpb.Explanation)(nil), // 64: weir.explain.v1.Explanation
-	(*structpb.Struct)(nil),       // 65: google.protobuf.Struct
-	(*statepb.PoolVolume)(nil),    // 66: weir.state.v1.PoolVolume
+	(*HeldCredentials)(nil),       // 3: weir.actor.v1.HeldCredentials
+	(*HeldJob)(nil),               // 4: weir.actor.v1.HeldJob
+	(*AgentRegistered)(nil),       // 5: weir.actor.v1.AgentRegistered
+	(*Revocations)(nil),           // 6: weir.actor.v1.Revocations
+	(*Redirect)(nil),              // 7: weir.actor.v1.Redirect
+	(*Refused)(nil),               // 8: weir.actor.v1.Refused
+	(*Heartbeat)(nil),             // 9: weir.actor.v1.Heartbeat
+	(*FileCache)(nil),             // 10: weir.actor.v1.FileCache
+	(*HeartbeatAck)(nil),          // 11: weir.actor.v1.HeartbeatAck
+	(*NodePlan)(nil),              // 12: weir.actor.v1.NodePlan
+	(*StartJob)(nil),              // 13: weir.actor.v1.StartJob
+	(*AbortJob)(nil),              // 14: weir.actor.v1.AbortJob
+	(*JobSpecRequest)(nil),        // 15: weir.actor.v1.JobSpecRequest
+	(*JobSpec)(nil),               // 16: weir.actor.v1.JobSpec
+	(*JobFile)(nil),               // 17: weir.actor.v1.JobFile
+	(*JobFeed)(nil),               // 18: weir.actor.v1.JobFeed
+	(*FeedPart)(nil),              // 19: weir.actor.v1.FeedPart
+	(*JobEnded)(nil),              // 20: weir.actor.v1.JobEnded
+	(*JobEndedAck)(nil),           // 21: weir.actor.v1.JobEndedAck
+	(*FindController)(nil),        // 22: weir.actor.v1.FindController
+	(*ControllerFound)(nil),       // 23: weir.actor.v1.ControllerFound
+	(*InstancesRequest)(nil),      // 24: weir.actor.v1.InstancesRequest
+	(*Instances)(nil),             // 25: weir.actor.v1.Instances
+	(*Instance)(nil),              // 26: weir.actor.v1.Instance
+	(*TellWord)(nil),              // 27: weir.actor.v1.TellWord
+	(*WordHeard)(nil),             // 28: weir.actor.v1.WordHeard
+	(*ReadOutput)(nil),            // 29: weir.actor.v1.ReadOutput
+	(*OutputPart)(nil),            // 30: weir.actor.v1.OutputPart
+	(*Propose)(nil),               // 31: weir.actor.v1.Propose
+	(*Proposed)(nil),              // 32: weir.actor.v1.Proposed
+	(*ReadIndexRequest)(nil),      // 33: weir.actor.v1.ReadIndexRequest
+	(*ReadIndex)(nil),             // 34: weir.actor.v1.ReadIndex
+	(*SchedulerViewRequest)(nil),  // 35: weir.actor.v1.SchedulerViewRequest
+	(*SchedulerView)(nil),         // 36: weir.actor.v1.SchedulerView
+	(*ElementView)(nil),           // 37: weir.actor.v1.ElementView
+	(*NodeView)(nil),              // 38: weir.actor.v1.NodeView
+	(*PoolHistoryRequest)(nil),    // 39: weir.actor.v1.PoolHistoryRequest
+	(*PoolHistory)(nil),           // 40: weir.actor.v1.PoolHistory
+	(*PoolPoints)(nil),            // 41: weir.actor.v1.PoolPoints
+	(*Points)(nil),                // 42: weir.actor.v1.Points
+	(*JobLiveRequest)(nil),        // 43: weir.actor.v1.JobLiveRequest
+	(*JobLive)(nil),               // 44: weir.actor.v1.JobLive
+	(*InterruptionSignal)(nil),    // 45: weir.actor.v1.InterruptionSignal
+	(*InterruptionSignals)(nil),   // 46: weir.actor.v1.InterruptionSignals
+	(*InstanceWord)(nil),          // 47: weir.actor.v1.InstanceWord
+	(*InstanceWords)(nil),         // 48: weir.actor.v1.InstanceWords
+	(*NodeWord)(nil),              // 49: weir.actor.v1.NodeWord
+	(*NodeWords)(nil),             // 50: weir.actor.v1.NodeWords
+	nil,                           // 51: weir.actor.v1.JobSpec.EnvironmentEntry
+	nil,                           // 52: weir.actor.v1.JobSpec.SecretsEntry
+	(*statepb.Resources)(nil),     // 53: weir.state.v1.Resources
+	(*timestamppb.Timestamp)(nil), // 54: google.protobuf.Timestamp
+	(*statepb.Revocation)(nil),    // 55: weir.state.v1.Revocation
+	(*statepb.Beneficiary)(nil),   // 56: weir.state.v1.Beneficiary
+	(*statepb.Tmpfs)(nil),         // 57: weir.state.v1.Tmpfs
+	(*statepb.KeptFile)(nil),      // 58: weir.state.v1.KeptFile
+	(*statepb.Readiness)(nil),     // 59: weir.state.v1.Readiness
+	(*statepb.Slice)(nil),         // 60: weir.state.v1.Slice
+	(*statepb.InputFile)(nil),     // 61: weir.state.v1.InputFile
+	(*statepb.FinishedJob)(nil),   // 62: weir.state.v1.FinishedJob
+	(*commandpb.Command)(nil),     // 63: weir.command.v1.Command
+	(*commandpb.Result)(nil),      // 64: weir.command.v1.Result
+	(*explainpb.Explanation)(nil), // 65: weir.explain.v1.Explanation
+	(*structpb.Struct)(nil),       // 66: google.protobuf.Struct
+	(*statepb.PoolVolume)(nil),    // 67: weir.state.v1.PoolVolume
 }
 var file_actorpb_actor_proto_depIdxs = []int32{
-	52, // 0: weir.actor.v1.RegisterAgent.resources:type_name -> weir.state.v1.Resources
+	53, // 0: weir.actor.v1.RegisterAgent.resources:type_name -> weir.state.v1.Resources
 	0,  // 1: weir.actor.v1.RegisterAgent.token:type_name -> weir.actor.v1.Token
-	3,  // 2: weir.actor.v1.RegisterAgent.jobs:type_name -> weir.actor.v1.HeldJob
-	53, // 3: weir.actor.v1.HeldJob.start_time:type_name -> google.protobuf.Timestamp
-	53, // 4: weir.actor.v1.HeldJob.deadline:type_name -> google.protobuf.Timestamp
-	1,  // 5: weir.actor.v1.AgentRegistered.replicas:type_name -> weir.actor.v1.Replica
-	5,  // 6: weir.actor.v1.AgentRegistered.revocations:type_name -> weir.actor.v1.Revocations
-	54, // 7: weir.actor.v1.Revocations.list:type_name -> weir.state.v1.Revocation
-	1,  // 8: weir.actor.v1.Redirect.leader:type_name -> weir.actor.v1.Replica
-	1,  // 9: weir.actor.v1.Redirect.replicas:type_name -> weir.actor.v1.Replica
-	52, // 10: weir.actor.v1.Heartbeat.resources:type_name -> weir.state.v1.Resources
-	3,  // 11: weir.actor.v1.Heartbeat.jobs:type_name -> weir.actor.v1.HeldJob
-	9,  // 12: weir.actor.v1.Heartbeat.files:type_name -> weir.actor.v1.FileCache
-	1,  // 13: weir.actor.v1.HeartbeatAck.replicas:type_name -> weir.actor.v1.Replica
-	5,  // 14: weir.actor.v1.HeartbeatAck.revocations:type_name -> weir.actor.v1.Revocations
-	0,  // 15: weir.actor.v1.NodePlan.token:type_name -> weir.actor.v1.Token
-	12, // 16: weir.actor.v1.NodePlan.start:type_name -> weir.actor.v1.StartJob
-	13, // 17: weir.actor.v1.NodePlan.abort:type_name -> weir.actor.v1.AbortJob
-	0,  // 18: weir.actor.v1.StartJob.token:type_name -> weir.actor.v1.Token
-	52, // 19: weir.actor.v1.StartJob.resources:type_name -> weir.state.v1.Resources
-	1,  // 20: weir.actor.v1.StartJob.controller:type_name -> weir.actor.v1.Replica
-	55, // 21: weir.actor.v1.AbortJob.preempted_for:type_name -> weir.state.v1.Beneficiary
-	50, // 22: weir.actor.v1.JobSpec.environment:type_name -> weir.actor.v1.JobSpec.EnvironmentEntry
-	56, // 23: weir.actor.v1.JobSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
-	16, // 24: weir.actor.v1.JobSpec.files:type_name -> weir.actor.v1.JobFile
-	57, // 25: weir.actor.v1.JobSpec.outputs:type_name -> weir.state.v1.KeptFile
-	17, // 26: weir.actor.v1.JobSpec.feed:type_name -> weir.actor.v1.JobFeed
-	58, // 27: weir.actor.v1.JobSpec.readiness:type_name -> weir.state.v1.Readiness
-	51, // 28: weir.actor.v1.JobSpec.secrets:type_name -> weir.actor.v1.JobSpec.SecretsEntry
-	18, // 29: weir.actor.v1.JobFeed.parts:type_name -> weir.actor.v1.FeedPart
-	59, // 30: weir.actor.v1.FeedPart.slice:type_name -> weir.state.v1.Slice
-	60, // 31: weir.actor.v1.FeedPart.file:type_name -> weir.state.v1.InputFile
-	61, // 32: weir.actor.v1.JobEnded.job:type_name -> weir.state.v1.FinishedJob
-	1,  // 33: weir.actor.v1.ControllerFound.controller:type_name -> weir.actor.v1.Replica
-	25, // 34: weir.actor.v1.Instances.instances:type_name -> weir.actor.v1.Instance
-	53, // 35: weir.actor.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	53, // 36: weir.actor.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
-	46, // 37: weir.actor.v1.TellWord.word:type_name -> weir.actor.v1.InstanceWord
-	62, // 38: weir.actor.v1.Propose.commands:type_name -> weir.command.v1.Command
-	63, // 39: weir.actor.v1.Proposed.results:type_name -> weir.command.v1.Result
-	53, // 40: weir.actor.v1.SchedulerView.time:type_name -> google.protobuf.Timestamp
-	36, // 41: weir.actor.v1.SchedulerView.elements:type_name -> weir.actor.v1.ElementView
-	37, // 42: weir.actor.v1.SchedulerView.nodes:type_name -> weir.actor.v1.NodeView
-	52, // 43: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
-	53, // 44: weir.actor.v1.SchedulerView.updated:type_name -> google.protobuf.Timestamp
-	64, // 45: weir.actor.v1.SchedulerView.explanations:type_name -> weir.explain.v1.Explanation
-	52, // 46: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
-	52, // 47: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
-	65, // 48: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
-	66, // 49: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
-	52, // 50: weir.actor.v1.ElementView.claimed:type_name -> weir.state.v1.Resources
-	52, // 51: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
-	52, // 52: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
-	53, // 53: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
-	9,  // 54: weir.actor.v1.NodeView.files:type_name -> weir.actor.v1.FileCache
-	40, // 55: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
-	41, // 56: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
-	41, // 57: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
-	3,  // 58: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
-	53, // 59: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
-	53, // 60: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
-	53, // 61: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
-	44, // 62: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
-	46, // 63: weir.actor.v1.InstanceWords.words:type_name -> weir.actor.v1.InstanceWord
-	53, // 64: weir.actor.v1.NodeWord.time:type_name -> google.protobuf.Timestamp
-	48, // 65: weir.actor.v1.NodeWords.words:type_name -> weir.actor.v1.NodeWord
-	66, // [66:66] is the sub-list for method output_type
-	66, // [66:66] is the sub-list for method input_type
-	66, // [66:66] is the sub-list for extension type_name
-	66, // [66:66] is the sub-list for extension extendee
-	0,  // [0:66] is the sub-list for field type_name
+	4,  // 2: weir.actor.v1.RegisterAgent.jobs:type_name -> weir.actor.v1.HeldJob
+	3,  // 3: weir.actor.v1.RegisterAgent.credentials:type_name -> weir.actor.v1.HeldCredentials
+	54, // 4: weir.actor.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
+	54, // 5: weir.actor.v1.HeldJob.start_time:type_name -> google.protobuf.Timestamp
+	54, // 6: weir.actor.v1.HeldJob.deadline:type_name -> google.protobuf.Timestamp
+	1,  // 7: weir.actor.v1.AgentRegistered.replicas:type_name -> weir.actor.v1.Replica
+	6,  // 8: weir.actor.v1.AgentRegistered.revocations:type_name -> weir.actor.v1.Revocations
+	55, // 9: weir.actor.v1.Revocations.list:type_name -> weir.state.v1.Revocation
+	1,  // 10: weir.actor.v1.Redirect.leader:type_name -> weir.actor.v1.Replica
+	1,  // 11: weir.actor.v1.Redirect.replicas:type_name -> weir.actor.v1.Replica
+	53, // 12: weir.actor.v1.Heartbeat.resources:type_name -> weir.state.v1.Resources
+	4,  // 13: weir.actor.v1.Heartbeat.jobs:type_name -> weir.actor.v1.HeldJob
+	10, // 14: weir.actor.v1.Heartbeat.files:type_name -> weir.actor.v1.FileCache
+	3,  // 15: weir.actor.v1.Heartbeat.credentials:type_name -> weir.actor.v1.HeldCredentials
+	1,  // 16: weir.actor.v1.HeartbeatAck.replicas:type_name -> weir.actor.v1.Replica
+	6,  // 17: weir.actor.v1.HeartbeatAck.revocations:type_name -> weir.actor.v1.Revocations
+	0,  // 18: weir.actor.v1.NodePlan.token:type_name -> weir.actor.v1.Token
+	13, // 19: weir.actor.v1.NodePlan.start:type_name -> weir.actor.v1.StartJob
+	14, // 20: weir.actor.v1.NodePlan.abort:type_name -> weir.actor.v1.AbortJob
+	0,  // 21: weir.actor.v1.StartJob.token:type_name -> weir.actor.v1.Token
+	53, // 22: weir.actor.v1.StartJob.resources:type_name -> weir.state.v1.Resources
+	1,  // 23: weir.actor.v1.StartJob.controller:type_name -> weir.actor.v1.Replica
+	56, // 24: weir.actor.v1.AbortJob.preempted_for:type_name -> weir.state.v1.Beneficiary
+	51, // 25: weir.actor.v1.JobSpec.environment:type_name -> weir.actor.v1.JobSpec.EnvironmentEntry
+	57, // 26: weir.actor.v1.JobSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
+	17, // 27: weir.actor.v1.JobSpec.files:type_name -> weir.actor.v1.JobFile
+	58, // 28: weir.actor.v1.JobSpec.outputs:type_name -> weir.state.v1.KeptFile
+	18, // 29: weir.actor.v1.JobSpec.feed:type_name -> weir.actor.v1.JobFeed
+	59, // 30: weir.actor.v1.JobSpec.readiness:type_name -> weir.state.v1.Readiness
+	52, // 31: weir.actor.v1.JobSpec.secrets:type_name -> weir.actor.v1.JobSpec.SecretsEntry
+	19, // 32: weir.actor.v1.JobFeed.parts:type_name -> weir.actor.v1.FeedPart
+	60, // 33: weir.actor.v1.FeedPart.slice:type_name -> weir.state.v1.Slice
+	61, // 34: weir.actor.v1.FeedPart.file:type_name -> weir.state.v1.InputFile
+	62, // 35: weir.actor.v1.JobEnded.job:type_name -> weir.state.v1.FinishedJob
+	1,  // 36: weir.actor.v1.ControllerFound.controller:type_name -> weir.actor.v1.Replica
+	26, // 37: weir.actor.v1.Instances.instances:type_name -> weir.actor.v1.Instance
+	54, // 38: weir.actor.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	54, // 39: weir.actor.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	47, // 40: weir.actor.v1.TellWord.word:type_name -> weir.actor.v1.InstanceWord
+	63, // 41: weir.actor.v1.Propose.commands:type_name -> weir.command.v1.Command
+	64, // 42: weir.actor.v1.Proposed.results:type_name -> weir.command.v1.Result
+	54, // 43: weir.actor.v1.SchedulerView.time:type_name -> google.protobuf.Timestamp
+	37, // 44: weir.actor.v1.SchedulerView.elements:type_name -> weir.actor.v1.ElementView
+	38, // 45: weir.actor.v1.SchedulerView.nodes:type_name -> weir.actor.v1.NodeView
+	53, // 46: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
+	54, // 47: weir.actor.v1.SchedulerView.updated:type_name -> google.protobuf.Timestamp
+	65, // 48: weir.actor.v1.SchedulerView.explanations:type_name -> weir.explain.v1.Explanation
+	53, // 49: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
+	53, // 50: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
+	66, // 51: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
+	67, // 52: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
+	53, // 53: weir.actor.v1.ElementView.claimed:type_name -> weir.state.v1.Resources
+	53, // 54: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
+	53, // 55: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
+	54, // 56: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
+	10, // 57: weir.actor.v1.NodeView.files:type_name -> weir.actor.v1.FileCache
+	3,  // 58: weir.actor.v1.NodeView.credentials:type_name -> weir.actor.v1.HeldCredentials
+	41, // 59: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
+	42, // 60: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
+	42, // 61: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
+	4,  // 62: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
+	54, // 63: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
+	54, // 64: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
+	54, // 65: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
+	45, // 66: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
+	47, // 67: weir.actor.v1.InstanceWords.words:type_name -> weir.actor.v1.InstanceWord
+	54, // 68: weir.actor.v1.NodeWord.time:type_name -> google.protobuf.Timestamp
+	49, // 69: weir.actor.v1.NodeWords.words:type_name -> weir.actor.v1.NodeWord
+	70, // [70:70] is the sub-list for method output_type
+	70, // [70:70] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_actorpb_actor_proto_init() }
@@ -4729,14 +4834,14 @@ func file_actorpb_actor_proto_init() {
 	if File_actorpb_actor_proto != nil {
 		return
 	}
-	file_actorpb_actor_proto_msgTypes[15].OneofWrappers = []any{}
+	file_actorpb_actor_proto_msgTypes[16].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actorpb_actor_proto_rawDesc), len(file_actorpb_actor_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   52,
+			NumMessages:   53,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -35,6 +35,9 @@ func New(t testing.TB, cluster string) *Cluster {
 	return &Cluster{Authority: authority, dir: dir}
 }
 
+// Dir returns the authority's folder.
+func (c *Cluster) Dir() string { return c.dir }
+
 // Credentials issues and loads credentials.
 func (c *Cluster) Credentials(t testing.TB, role identity.Role, name string) *identity.Credentials {
 	t.Helper()
