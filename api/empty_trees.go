@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"slices"
 
 	"weir/messages/statepb"
@@ -26,20 +27,31 @@ type emptyTree struct {
 }
 
 // misfits finds the running operations with jobs that can never start, and says why in the words
-// of an explanation. The state of any replica is enough for that.
+// of an explanation, for everyone: without names of tasks. The state of any replica is enough for that.
 func misfits(st *state.State, ops ...*statepb.Operation) (found alike) {
+	trees := emptyTreesOf(st, ops)
+	for _, op := range ops {
+		if why := trees.misfit(op, st.Demand(scheduling.OperationID(op.GetId())), true); why != "" {
+			found.add(op.GetId(), why)
+		}
+	}
+	return found
+}
+
+// misfitOf says the same of one operation. If `hidden` is set, it leaves out what only those may see who may
+// read the operation.
+func misfitOf(st *state.State, op *statepb.Operation, hidden bool) string {
+	return emptyTreesOf(st, []*statepb.Operation{op}).misfit(op, st.Demand(scheduling.OperationID(op.GetId())), hidden)
+}
+
+func emptyTreesOf(st *state.State, ops []*statepb.Operation) emptyTrees {
 	trees := emptyTrees{}
 	for _, t := range st.Trees() {
 		pools, _, _ := st.Pools(scheduling.TreeName(t.GetName()))
 		trees[t.GetName()] = &emptyTree{pools: pools}
 	}
 	trees.survey(st.Nodes(), ops)
-	for _, op := range ops {
-		if why := trees.misfit(op, st.Demand(scheduling.OperationID(op.GetId()))); why != "" {
-			found.add(op.GetId(), why)
-		}
-	}
-	return found
+	return trees
 }
 
 // survey notes the nodes that accept jobs, and which filters of the operations each node matches.
@@ -83,13 +95,18 @@ func (t *emptyTree) gates(in *statepb.OperationTree) (all []explain.Gate) {
 
 // misfit says why jobs of a running operation can never start in any of its trees that have nodes
 // for jobs. It is empty if all jobs could start, or no tree has such nodes. demand is the demand of
-// the operation.
-func (trees emptyTrees) misfit(op *statepb.Operation, demand []state.DemandChanged) string {
+// the operation. If `hidden` is set, tasks have numbers in place of names.
+func (trees emptyTrees) misfit(op *statepb.Operation, demand []state.DemandChanged, hidden bool) string {
 	if op.GetState() != lifecycle.Running.String() {
 		return ""
 	}
-	for _, task := range op.GetTasks() {
+	for i, task := range op.GetTasks() {
 		jobs := groupsOf(task, demand)
+		for j := range jobs {
+			if hidden {
+				jobs[j].Name = scheduling.TaskName(fmt.Sprint(i + 1))
+			}
+		}
 		var facts []explain.Fact
 		for _, in := range op.GetTrees() {
 			if t := trees[in.GetTree()]; t != nil && t.nodes > 0 {
@@ -100,7 +117,7 @@ func (trees emptyTrees) misfit(op *statepb.Operation, demand []state.DemandChang
 			continue
 		}
 		why := facts[0]
-		if r := reserveFacts(op)[task.GetName()]; r != nil && why.Resource == r.GetResource() && why.Value == float64(task.GetJobResources().GetMemory()) {
+		if r := reserveFacts(op)[task.GetName()]; !hidden && r != nil && why.Resource == r.GetResource() && why.Value == float64(task.GetJobResources().GetMemory()) {
 			return why.Text + "; " + r.GetText()
 		}
 		return why.Text

@@ -225,9 +225,10 @@ func (s operations) get(ctx context.Context, name string, full bool) (out *apipb
 		if op, err = find(st, name); err == nil {
 			out, err = operationOf(op, full)
 		}
+		hidden := false
 		if err == nil {
-			if hidden := askerOf(ctx).read(st, op, "see all of"); hidden != nil {
-				out, full = cut(out, hidden), false
+			if why := askerOf(ctx).read(st, op, "see all of"); why != nil {
+				out, full, hidden = cut(out, why), false, true
 			}
 		}
 		if full && err == nil {
@@ -238,7 +239,7 @@ func (s operations) get(ctx context.Context, name string, full bool) (out *apipb
 			described = op.GetSpec()
 		}
 		if err == nil && out.GetPendingReason() == "" {
-			out.PendingReason = misfits(st, op).why
+			out.PendingReason = misfitOf(st, op, hidden)
 		}
 	})
 	completed := map[string]bool{}
