@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -246,6 +247,18 @@ func goneOf(e state.AllocationsEnded) (gone []*actorpb.InterruptionSignal) {
 		})
 	}
 	return gone
+}
+
+// MayFollow implements gateway.Replica.
+func (r *Replica) MayFollow(node, operation string) (may bool) {
+	r.store.View(func(s *state.State) {
+		op, ok := s.Operation(scheduling.OperationID(operation))
+		now, err := lifecycle.ParseState(op.GetState())
+		may = !ok || err != nil || now.Terminal() || slices.ContainsFunc(s.AllocationsOfNode(scheduling.NodeID(node)), func(a *statepb.Allocation) bool {
+			return a.GetOperationId() == operation
+		})
+	})
+	return may
 }
 
 // Instances returns the instances of an operation, as this replica sees them: once they differ

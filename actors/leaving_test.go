@@ -160,6 +160,11 @@ func TestInstancesAtAnyReplica(t *testing.T) {
 	other.interruptible(t, "op", 2)
 	eventually(t, "both jobs run", func() bool { return len(a.running()) == 2 })
 	job := a.running()[0]
+	for node, may := range map[string]bool{"n1": true, "n2": false} {
+		if other.MayFollow(node, "op") != may || !other.MayFollow(node, "of another time") {
+			t.Errorf("the agent of %s may not follow what it may, or the other way round", node)
+		}
+	}
 
 	// Waits begun before must end with the news.
 	seen := make(chan *actorpb.Instances, len(c.replicas)+1)

@@ -64,7 +64,7 @@ func (r *records) Operation(id string) (op *statepb.Operation, allocations int) 
 // spec, the trees and gangs are shared; they never change.
 func head(op *statepb.Operation) *statepb.Operation {
 	h := &statepb.Operation{
-		Id: op.GetId(), Spec: op.GetSpec(), State: op.GetState(), Suspended: op.GetSuspended(), Trees: op.GetTrees(),
+		Id: op.GetId(), User: op.GetUser(), Spec: op.GetSpec(), State: op.GetState(), Suspended: op.GetSuspended(), Trees: op.GetTrees(),
 		StartTime: op.GetStartTime(), Assignment: proto.CloneOf(op.GetAssignment()), PendingReason: op.GetPendingReason(),
 		AbortJobsUntilIndex: op.GetAbortJobsUntilIndex(), Stop: op.GetStop(), Output: op.GetOutput(),
 	}

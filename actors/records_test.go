@@ -6,6 +6,20 @@ import (
 	"weir/messages/statepb"
 )
 
+// TestHeadsTellWhoseOperationsAre: controllers learn how much memory a user's jobs need from the jobs of that
+// user alone.
+func TestHeadsTellWhoseOperationsAre(t *testing.T) {
+	task := &statepb.TaskSpec{Name: "t", Argv: []string{"sort"}}
+	keys := map[string]bool{}
+	for _, user := range []string{"ann", "bob"} {
+		h := head(&statepb.Operation{Id: "op", User: user, Spec: &statepb.OperationSpec{Type: "vanilla", Tasks: []*statepb.TaskSpec{task}}})
+		keys[h.GetSpec().MemoryProfileKey(h.GetUser(), task)] = true
+	}
+	if len(keys) != 2 {
+		t.Errorf("jobs of two users learn as %v", keys)
+	}
+}
+
 func TestHeadsTellOfGangsAndNotOfThePast(t *testing.T) {
 	gang := &statepb.Gang{Incarnation: 3, Size: 2, Completed: []*statepb.Interval{{Begin: 0, End: 1}}}
 	h := head(&statepb.Operation{

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"slices"
 
 	"weir/messages/statepb"
@@ -30,6 +31,8 @@ type emptyTree struct {
 // through the nodes once (survey), and then judges the operations.
 type misfits struct {
 	alike
+	// names says that all who see the texts may read the operations. Otherwise tasks have numbers in them.
+	names bool
 	trees emptyTrees
 	nodes []*statepb.Node
 }
@@ -58,7 +61,7 @@ func (m *misfits) judge(st *state.State, ops ...*statepb.Operation) {
 		if !hasJobsToStart(op) {
 			continue
 		}
-		if why := m.trees.misfit(op, st.Demand(scheduling.OperationID(op.GetId()))); why != "" {
+		if why := m.trees.misfit(op, st.Demand(scheduling.OperationID(op.GetId())), !m.names); why != "" {
 			m.add(op.GetId(), why)
 		}
 	}
@@ -119,13 +122,18 @@ func (t *emptyTree) gates(in *statepb.OperationTree, note bool) (all []explain.G
 
 // misfit says why jobs of a running operation can never start in any of its trees that have nodes
 // for jobs. It is empty if all jobs could start, or no tree has such nodes. demand is the demand of
-// the operation.
-func (trees emptyTrees) misfit(op *statepb.Operation, demand []state.DemandChanged) string {
+// the operation. If `hidden` is set, tasks have numbers in place of names.
+func (trees emptyTrees) misfit(op *statepb.Operation, demand []state.DemandChanged, hidden bool) string {
 	if !hasJobsToStart(op) {
 		return ""
 	}
-	for _, task := range op.GetTasks() {
+	for i, task := range op.GetTasks() {
 		jobs := groupsOf(task, demand)
+		for j := range jobs {
+			if hidden {
+				jobs[j].Name = scheduling.TaskName(fmt.Sprint(i + 1))
+			}
+		}
 		var facts []explain.Fact
 		for _, in := range op.GetTrees() {
 			t := trees[in.GetTree()]
@@ -142,7 +150,7 @@ func (trees emptyTrees) misfit(op *statepb.Operation, demand []state.DemandChang
 			continue
 		}
 		why := facts[0]
-		if r := reserveFacts(op)[task.GetName()]; r != nil && why.Resource == r.GetResource() && why.Value == float64(task.GetJobResources().GetMemory()) {
+		if r := reserveFacts(op)[task.GetName()]; !hidden && r != nil && why.Resource == r.GetResource() && why.Value == float64(task.GetJobResources().GetMemory()) {
 			return why.Text + "; " + r.GetText()
 		}
 		return why.Text

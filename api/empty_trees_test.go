@@ -27,7 +27,7 @@ func misfitAmong(nodes []*statepb.Node, pools pooltree.Tree, op *statepb.Operati
 	trees := emptyTrees{"default": {pools: pools}, "gpu": {}}
 	trees.note(op)
 	trees.survey(nodes)
-	return trees.misfit(op, demand)
+	return trees.misfit(op, demand, false)
 }
 
 func TestMisfit(t *testing.T) {
@@ -229,7 +229,7 @@ func TestMisfitIsShown(t *testing.T) {
 	}})
 	why := "no node is big enough: a job of task t needs 1 slot, 1 cpu, 1 MiB memory, but 1 node has less cpu even when empty: the largest, n1, has 0.5 cpu" + noDemand
 	want(t, s.get("OperationService/Get", named), why, "operation", "pending_reason")
-	if problems := fmt.Sprint(at(t, s.get("ClusterService/Status", "{}"), "problems")); !strings.Contains(problems, "operation "+id+" waits: "+why) {
+	if problems := fmt.Sprint(at(t, s.get("ClusterService/Status", "{}"), "problems")); !strings.Contains(problems, "operation "+id+" waits: "+strings.Replace(why, "task t ", "task 1 ", 1)) {
 		t.Errorf("the status says %s", problems)
 	}
 }

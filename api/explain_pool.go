@@ -57,6 +57,7 @@ func (s explanations) pool(ctx context.Context, m *apipb.ExplainRequest) ([]*exp
 	for _, f := range missing {
 		tell(x, f)
 	}
+	s.cfg.Store.View(func(st *state.State) { askerOf(ctx).sight(st).cutWaits(x.GetWaits()) })
 	slices.SortStableFunc(x.GetWaits(), func(a, b *explainpb.Wait) int { return cmp.Compare(b.GetOperations(), a.GetOperations()) })
 	return all, nil
 }

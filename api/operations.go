@@ -225,9 +225,10 @@ func (s operations) get(ctx context.Context, name string, full bool) (out *apipb
 		if op, err = find(st, name); err == nil {
 			out, err = operationOf(op, full)
 		}
+		hidden := false
 		if err == nil {
-			if hidden := askerOf(ctx).read(st, op, "see all of"); hidden != nil {
-				out, full = cut(out, hidden), false
+			if why := askerOf(ctx).read(st, op, "see all of"); why != nil {
+				out, full, hidden = cut(out, why), false, true
 			}
 		}
 		if full && err == nil {
@@ -241,7 +242,7 @@ func (s operations) get(ctx context.Context, name string, full bool) (out *apipb
 			out.PendingReason = deniedText(st, op)
 		}
 		if err == nil && out.GetPendingReason() == "" {
-			var stuck misfits
+			stuck := misfits{names: !hidden}
 			stuck.note(st, op)
 			stuck.trees.survey(stuck.nodes)
 			stuck.judge(st, op)

@@ -225,7 +225,8 @@ func (r *replicaFake) SchedulerView(ctx context.Context, _ *actorpb.SchedulerVie
 		return nil, fmt.Errorf("%w: too many ask", raftstore.ErrOverloaded)
 	}
 	if view := r.view.Load(); view != nil {
-		return view, nil
+		// As over the network, the answer belongs to whoever asked.
+		return proto.CloneOf(view), nil
 	}
 	return nil, errors.New("no leader is known")
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"connectrpc.com/connect"
@@ -132,6 +133,26 @@ func (s sight) cutExplanation(x *explainpb.Explanation, hidden bool) {
 	for i, task := range x.GetTasks() {
 		if hidden {
 			task.Name = fmt.Sprint(i + 1)
+		}
+	}
+}
+
+// cutWaits removes from what operations wait for the names of tasks of operations that the caller may not
+// read.
+func (s sight) cutWaits(waits []*explainpb.Wait) {
+	for _, w := range waits {
+		if s.readsID(w.GetFirst()) {
+			continue
+		}
+		op, ok := s.State.Operation(scheduling.OperationID(w.GetFirst()))
+		names := mapped(op.GetTasks(), (*statepb.Task).GetName)
+		// A name may begin with another one.
+		slices.SortFunc(names, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+		for _, name := range names {
+			w.Text = strings.ReplaceAll(w.GetText(), "task "+name, "a task")
+		}
+		if !ok {
+			w.Text = ""
 		}
 	}
 }

@@ -71,6 +71,37 @@ func TestExplanationsOfOthers(t *testing.T) {
 	}
 }
 
+// TestWhatOthersWaitFor (T1): everyone sees why an operation waits, but not the names of its tasks, nor what its
+// memory_limit is.
+func TestWhatOthersWaitFor(t *testing.T) {
+	s, id := rightsSite(t)
+	s.must(&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{
+		Id: "n1", Incarnation: 2, Version: "v2", Resources: &statepb.Resources{UserSlots: 10, CpuHundredths: 1000, Memory: 1 << 19},
+	}})
+	s.view.Store(&actorpb.SchedulerView{Explanations: []*explainpb.Explanation{{
+		Tree: "default", Subject: "pool", Id: "ads", Waits: []*explainpb.Wait{{Verdict: "no_node", Operations: 1, First: id, Text: "a job of task t waits"}},
+	}}})
+	named := `{"operation": "` + id + `"}`
+	for subject, shows := range map[string]bool{"user/ann": true, "user/reader": true, "user/manager": false, "user/stranger": false, "operator/oda": true} {
+		of := at(t, s.get("OperationService/Get", named, roleHeader, subject), "operation", "pending_reason").(string)
+		if !strings.Contains(of, "no node is big enough") || strings.Contains(of, "task t ") != shows || strings.Contains(of, "memory_limit") && !shows {
+			t.Errorf("%s is told of the operation: %s", subject, of)
+		}
+		wanted := "a job of a task waits"
+		if shows {
+			wanted = "a job of task t waits"
+		}
+		of = fmt.Sprint(at(t, s.get("ExplainService/Explain", `{"pool": "ads"}`, roleHeader, subject), "explanations", 0, "waits"))
+		if !strings.Contains(of, wanted) {
+			t.Errorf("%s is told of the pool: %s, want %s", subject, of, wanted)
+		}
+		of = fmt.Sprint(at(t, s.get("ClusterService/Status", "{}", roleHeader, subject), "problems"))
+		if !strings.Contains(of, "no node is big enough") || strings.Contains(of, "task t ") {
+			t.Errorf("%s is told of the cluster: %s", subject, of)
+		}
+	}
+}
+
 // TestEventsOfWhatIsGone (T1): an operation and its tree may be gone, and its events are still those of
 // an operation that one may not read.
 func TestEventsOfWhatIsGone(t *testing.T) {

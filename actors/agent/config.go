@@ -76,7 +76,8 @@ type Config struct {
 	// file system for its output hangs, and how long its start may wait for the disk of
 	// StateDir. Default 5 min: longer than the retries of an object store that does not answer.
 	JobEndTimeout time.Duration
-	// MaxPids is how many processes and threads a job may have. Default 32768: no
+	// MaxPids is how many processes and threads a job may have; the runner allows fewer on machines that can
+	// have few. Default 32768: no
 	// sane job has more, and a fork bomb ends there.
 	MaxPids int
 	// Timing holds timeouts and pauses. Default: DefaultTiming.

@@ -34,6 +34,9 @@ type Replica interface {
 	Redirect() *actorpb.Redirect
 	// WaitApplied returns when this replica has applied the log up to index.
 	WaitApplied(ctx context.Context, index uint64) error
+	// MayFollow reports whether the agent of a node may know the instances of an operation: jobs of it are
+	// granted to the node, or it has ended.
+	MayFollow(node, operation string) bool
 	// Instances returns the instances of an operation once they differ from those of the given
 	// version, or as they are when ctx is done.
 	Instances(ctx context.Context, operation, version string) *actorpb.Instances
@@ -189,6 +192,9 @@ func (a *gatewayActor) instances(m *remote.Inbound, msg *actorpb.InstancesReques
 	wait := max(min(time.Duration(msg.GetWaitMillis())*time.Millisecond, a.patience(m)-answerReserve), 0)
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
+	if !a.cfg.Replica.MayFollow(m.From.Name, msg.GetOperationId()) {
+		return &actorpb.Refused{Code: actorpb.CodeNotFound, Reason: fmt.Sprintf("instances of operation %s: none of its jobs is granted to node %q", msg.GetOperationId(), m.From.Name)}
+	}
 	// Without a version, what has changed is everything, in parts if it is large.
 	if msg.GetChanges() || msg.GetVersion() == "" {
 		return a.cfg.Replica.InstanceChanges(ctx, msg.GetOperationId(), msg.GetVersion())

@@ -81,6 +81,9 @@ func (h *hall) take(here bool, reply func(proto.Message)) bool {
 // ControllerOf implements Replica.
 func (h *hall) ControllerOf(string) *actorpb.Replica { return &actorpb.Replica{Id: "r2"} }
 
+// MayFollow implements Replica.
+func (h *hall) MayFollow(_, operation string) bool { return operation != "of others" }
+
 // Instances implements Replica: those of the first version, which stay.
 func (h *hall) Instances(ctx context.Context, operation, version string) *actorpb.Instances {
 	if version == "1" {
@@ -294,6 +297,7 @@ func TestInstancesAreWaitedFor(t *testing.T) {
 		}
 		ahead := &actorpb.InstancesRequest{OperationId: "op", Index: 9}
 		wantRefused(t, h.answer(h.ask(h.agent("n1"), ahead, time.Time{})), actorpb.CodeUnavailable)
+		wantRefused(t, h.answer(h.ask(h.agent("n1"), &actorpb.InstancesRequest{OperationId: "of others"}, time.Time{})), actorpb.CodeNotFound)
 	})
 }
 

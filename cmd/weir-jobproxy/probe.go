@@ -25,6 +25,9 @@ const (
 	// probeProgramDescriptor is the descriptor of the program file with which the probe is
 	// started: within the job its path may not be visible.
 	probeProgramDescriptor = 3
+	// probeVariable stands before each variable of the job's environment in the environment of this
+	// program: its loader and its runtime must not heed what is meant for the probe's command.
+	probeVariable = "WEIR_PROBE_"
 	// probeTail is how much of a probe's output goes into its error, in bytes.
 	probeTail = 200
 	// probeReapTime is how long a killed probe may take to disappear.
@@ -146,11 +149,33 @@ func (p *prober) fork(root child, argv []string, output *os.File) (pid, handle i
 		}
 		var err error
 		pid, _, err = syscall.StartProcess(fmt.Sprintf("/proc/self/fd/%d", probeProgramDescriptor), append([]string{"weir-jobproxy", probeArgument, string(confinement)}, argv...), &syscall.ProcAttr{
-			Dir: "/", Env: p.spec.Environment, Files: []uintptr{null.Fd(), output.Fd(), output.Fd(), program.Fd()}, Sys: attributes,
+			Dir: "/", Env: covered(p.spec.Environment), Files: []uintptr{null.Fd(), output.Fd(), output.Fd(), program.Fd()}, Sys: attributes,
 		})
 		return err
 	})
 	return pid, handle, err
+}
+
+// covered returns an environment that means nothing to this program, and holds another for uncovered.
+// What marks processes of the job stays.
+func covered(environment []string) (all []string) {
+	for _, variable := range environment {
+		if strings.HasPrefix(variable, proxyproto.TreeVariable+"=") {
+			all = append(all, variable)
+		}
+		all = append(all, probeVariable+variable)
+	}
+	return all
+}
+
+// uncovered returns the environment that covered was given.
+func uncovered(environment []string) (all []string) {
+	for _, variable := range environment {
+		if own, is := strings.CutPrefix(variable, probeVariable); is {
+			all = append(all, own)
+		}
+	}
+	return all
 }
 
 // joinNamespaces moves this thread, and the processes that it starts, to the namespaces of a
@@ -206,7 +231,7 @@ func runProbe(confinement string, argv []string) (code int, err error) {
 	if err := json.Unmarshal([]byte(confinement), spec); err != nil {
 		return 0, err
 	}
-	spec.Environment = os.Environ()
+	spec.Environment = uncovered(os.Environ())
 	switch {
 	case spec.HasInit():
 		err = dropRights(spec)

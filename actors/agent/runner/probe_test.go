@@ -45,6 +45,20 @@ func TestProbeIsOfTheJob(t *testing.T) {
 	}
 }
 
+// TestProbeTakesNoOrdersFromTheJob gives a job variables that are orders to programs of Go, and to the
+// loader of programs: the proxy, which starts a probe with rights of its own, must not heed them. A
+// program that is loaded so says what it does at its start, which would be the end of the probe's output.
+func TestProbeTakesNoOrdersFromTheJob(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, f *fixture) {
+		job := f.start(t, runner.JobSpec{Shell: "echo ready; sleep 1000", Environment: map[string]string{"GODEBUG": "inittrace=1", "EMPTY": "", "AND": "a=b"}})
+		f.awaitOutput(t, job, 1)
+		err := job.Probe(t.Context(), []string{"sh", "-c", `test "$GODEBUG,${EMPTY-unset},$AND" = inittrace=1,,a=b && exit 7`}, patient)
+		if err == nil || err.Error() != "exits with 7" {
+			t.Errorf("got %v, want only that it exits with 7", err)
+		}
+	})
+}
+
 // TestProbes runs probes of a job one after the other, which goes on.
 func TestProbes(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, f *fixture) {

@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"weir/actors/agent/runner"
+	"weir/actors/agent/runner/cgroup"
 	"weir/actors/agent/runner/output"
 	"weir/actors/agent/runner/proctree"
 	"weir/actors/agent/runner/proxyproto"
@@ -100,6 +102,34 @@ func TestLimitsReachTheKernel(t *testing.T) {
 		if got := read(path); want != "" && got != want {
 			t.Errorf("%s is %q, want %s", path, got, want)
 		}
+	}
+}
+
+// TestForkBombsLeaveRoom has a job that asks for more processes than the machine can have: it gets a quarter,
+// and all jobs together get half, so that the agent, its other jobs and whoever else is there can start some.
+func TestForkBombsLeaveRoom(t *testing.T) {
+	f := newFixture(t, backends["with cgroups"])
+	most, err := cgroup.MostProcesses("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := cmp.Or(f.config.Cgroups.Node.Pids, f.config.Cgroups.Node.Unified)
+	limit := func(path string) int64 {
+		text, err := os.ReadFile(filepath.Join(path, "pids.max"))
+		number, parseErr := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+		if err != nil || parseErr != nil {
+			t.Fatalf("%s: %v, %v", path, err, parseErr)
+		}
+		return number
+	}
+	if got := limit(folder); got > most/2 {
+		t.Errorf("all jobs may have %d processes, of %d of the machine", got, most)
+	}
+	for id, asked := range map[string]int{"many": 4194304, "any": 0} {
+		job := f.start(t, runner.JobSpec{ID: id, Shell: "echo ready; sleep 1000", PidsLimit: asked})
+		f.awaitOutput(t, job, 1)
+		// Who puts the job into its group is in it for a moment, and has a place of its own.
+		eventually(t, "the job has its limit", func() bool { return limit(filepath.Join(folder, id)) == most/4 })
 	}
 }
 

@@ -45,6 +45,8 @@ type Runner struct {
 	// groups.
 	lock        *os.File
 	confinement confinement
+	// mostPids bounds the processes and threads of each job.
+	mostPids int
 
 	mu       sync.Mutex
 	jobs     map[string]*Job
@@ -83,6 +85,9 @@ func (r *Runner) open() error {
 	if err := cgroup.Prepare(r.config.Cgroups.Node); err != nil {
 		return err
 	}
+	if err := r.limitProcesses(); err != nil {
+		return err
+	}
 	r.removeOrphans()
 	if err := r.adopt(); err != nil {
 		return err
@@ -93,6 +98,22 @@ func (r *Runner) open() error {
 		return err
 	}
 	return r.drop(r.retained.excess(r.config.Retain))
+}
+
+// The processes of all jobs together, and those of one job, are at most one of these parts of what the
+// machine can have, so that a fork bomb leaves some to others.
+const (
+	partOfJobs = 2
+	partOfAJob = 4
+)
+
+func (r *Runner) limitProcesses() error {
+	most, err := cgroup.MostProcesses("/")
+	if err != nil {
+		return err
+	}
+	r.mostPids = int(max(1, most/partOfAJob))
+	return cgroup.LimitNode(r.config.Cgroups.Node, max(1, most/partOfJobs))
 }
 
 // takeLock keeps other agents away from the root, and so from the node's groups, whose name

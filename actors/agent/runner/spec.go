@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -46,7 +47,8 @@ type JobSpec struct {
 	CPULimit       float64
 	CPUEnforcement string
 	CPUWeight      int
-	// MemoryLimit is in bytes. PidsLimit is in processes and threads. 0 is no limit.
+	// MemoryLimit is in bytes; 0 is no limit. PidsLimit is in processes and threads; 0, or more than a
+	// job may have on this machine: see partOfAJob.
 	MemoryLimit int64
 	PidsLimit   int
 	// MemoryReserve is the memory reserved for the job's processes, and ProxyMemoryReserve is that
@@ -94,7 +96,7 @@ func (r *Runner) forProxy(s *JobSpec, user *proxyproto.User) (*proxyproto.Spec, 
 		CPUEnforcement:     s.CPUEnforcement,
 		CPUWeight:          s.CPUWeight,
 		MemoryLimit:        s.MemoryLimit,
-		PidsLimit:          s.PidsLimit,
+		PidsLimit:          min(cmp.Or(s.PidsLimit, r.mostPids), r.mostPids),
 		MemoryReserve:      s.MemoryReserve,
 		ProxyMemoryReserve: s.ProxyMemoryReserve,
 		DiskLimit:          s.DiskLimit,

@@ -123,6 +123,32 @@ func checkDetect(t *testing.T, cases map[string]detectCase) {
 	}
 }
 
+// TestMostProcesses has machines whose processes are bounded by the kernel, or by a group.
+func TestMostProcesses(t *testing.T) {
+	for name, test := range map[string]struct {
+		pids, threads, group string
+		want                 int64
+	}{
+		"numbers of processes": {"32768", "192729", "max", 32768},
+		"memory":               {"4194304", "192729", "max", 192729},
+		"the group":            {"4194304", "192729", "4915", 4915},
+	} {
+		root := fakeTree(t, map[string]string{
+			"proc/self/cgroup":               "0::/service\n",
+			"proc/self/mountinfo":            "30 20 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+			"proc/sys/kernel/pid_max":        test.pids + "\n",
+			"proc/sys/kernel/threads-max":    test.threads + "\n",
+			"sys/fs/cgroup/service/pids.max": test.group + "\n",
+		})
+		if got, err := MostProcesses(root); err != nil || got != test.want {
+			t.Errorf("bounded by %s: %d, %v, want %d", name, got, err, test.want)
+		}
+	}
+	if got, err := MostProcesses(t.TempDir()); err == nil {
+		t.Errorf("a machine that tells nothing: %d", got)
+	}
+}
+
 // TestDetect has machines with control groups of all kinds.
 func TestDetect(t *testing.T) {
 	checkDetect(t, map[string]detectCase{

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -245,6 +246,16 @@ func (l level) memoryLimit() int64 {
 	return limit
 }
 
+// pidsLimit is the limit of a group in processes and threads; 0: it has none.
+func (l level) pidsLimit() int64 {
+	// The topmost group has no such file. Of a group without a limit it says max.
+	limit, err := readInt(l.folder, "pids.max")
+	if err != nil {
+		return 0
+	}
+	return limit
+}
+
 // cpuLimit is the limit of a group in cores; 0: it has none.
 func (l level) cpuLimit() float64 {
 	files := []string{"cpu.max"}
@@ -271,6 +282,33 @@ func MemoryLimit(root string) (int64, error) { return lowest(root, "memory", lev
 // CPULimit is the number of cores that the group of this process may use. It respects the limits of
 // groups above; 0: there is no limit.
 func CPULimit(root string) (float64, error) { return lowest(root, "cpu", level.cpuLimit) }
+
+// MostProcesses is how many processes and threads the machine may have at a time, or the group of this
+// process. It respects the limits of groups above.
+func MostProcesses(root string) (int64, error) {
+	least, err := lowest(root, "pids", level.pidsLimit)
+	for _, name := range []string{"pid_max", "threads-max"} {
+		n, readErr := readInt(filepath.Join(root, "proc/sys/kernel"), name)
+		if err = errors.Join(err, readErr); err == nil && (least == 0 || n < least) {
+			least = n
+		}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("find the greatest number of processes: %w", err)
+	}
+	return least, nil
+}
+
+// LimitNode limits the processes and threads of all jobs of a node together.
+func LimitNode(place proxyproto.Placement, pids int64) error {
+	if place.None() {
+		return nil
+	}
+	if err := writeFile(Open(place).pidsFolder(), "pids.max", strconv.FormatInt(pids, 10)); err != nil {
+		return fmt.Errorf("limit cgroup of the node: %w", err)
+	}
+	return nil
+}
 
 // lowest is the least limit of all levels; 0: no level has a limit.
 func lowest[T int64 | float64](root, controller string, limitOf func(level) T) (T, error) {
