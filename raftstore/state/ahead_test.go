@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -22,6 +23,14 @@ func leavingIn(s *State) map[string]*statepb.StopOrder {
 		}
 	}
 	return orders
+}
+
+// appliedAt returns the time at which a command is applied.
+func appliedAt(s *State, msg proto.Message) time.Time {
+	if m, ok := msg.(timed); ok && m.GetTime().AsTime().After(s.lastTime) {
+		return m.GetTime().AsTime()
+	}
+	return s.lastTime
 }
 
 // checkAhead compares what was told ahead of a command with what it has led to: who was told of

@@ -31,7 +31,7 @@ func TestAnyLog(t *testing.T) {
 		for i := range steps {
 			msg := drawCommand(t, state, i)
 			log = append(log, proto.CloneOf(msg))
-			known, ahead := leavingIn(state), state.Ahead(state.lastTime, msg)
+			known, ahead := leavingIn(state), state.Ahead(appliedAt(state, msg), msg)
 			result, events := state.Apply(uint64(i+1), msg)
 			if err := state.Verify(); err != nil {
 				t.Fatalf("after %T %v: %v", msg, msg, err)
