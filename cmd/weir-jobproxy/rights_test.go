@@ -244,3 +244,68 @@ func TestOutputIsTheUsers(t *testing.T) {
 		})
 	}
 }
+
+// TestKeptFilesOutliveTheirUser (T2) has a job with a user of its own keep files, in folders that are there and
+// in new ones: they belong to the proxy's user then, nobody else may write them, and others read what the
+// job let them read. Those of a user with a name stay that user's.
+func TestKeptFilesOutliveTheirUser(t *testing.T) {
+	t.Setenv("TMPDIR", disktest.Reachable(t))
+	usual := syscall.Umask(0)
+	t.Cleanup(func() { syscall.Umask(usual) })
+	own := &proxyproto.User{UID: 200_123, GID: 200_123, Own: true}
+	for name, test := range map[string]struct {
+		user *proxyproto.User
+		want uint32
+	}{
+		"a user of its own": {own, uint32(os.Geteuid())},
+		"a named user":      {nobody, nobody.UID},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			passable(t, folder)
+			must(t, os.Chmod(folder, 0o777|os.ModeSticky))
+			other := filepath.Join(folder, "other")
+			write(t, other, "")
+			must(t, os.Chown(other, 7, 7))
+			const shell = "umask 0; mkdir -p d/e; echo 1 > d/one; echo 2 > d/e/two; ln -s /etc/passwd d/link; echo secret > private; chmod 600 private"
+			result := runJob(t, shell, as(t, test.user), func(spec *proxyproto.Spec) {
+				spec.Outputs = []proxyproto.KeptFile{
+					{Path: "d", Destination: filepath.Join(folder, "new", "deep", "kept")}, {Path: "private", Destination: filepath.Join(folder, "private")},
+				}
+			})
+			if result.Outcome != proxyproto.OutcomeExited {
+				t.Fatalf("result %+v", result)
+			}
+			modes := map[string]os.FileMode{}
+			must(t, filepath.WalkDir(folder, func(path string, _ os.DirEntry, err error) error {
+				if err != nil || path == folder || path == other {
+					return err
+				}
+				info, err := os.Lstat(path)
+				if err != nil {
+					return err
+				}
+				if is := info.Sys().(*syscall.Stat_t); is.Uid != test.want {
+					t.Errorf("%s belongs to user %d, want %d", path, is.Uid, test.want)
+				}
+				modes[strings.TrimPrefix(path, folder+"/")] = info.Mode().Perm()
+				return nil
+			}))
+			if test.user.Own {
+				for path, want := range map[string]os.FileMode{"new": 0o755, "new/deep": 0o755, "new/deep/kept": 0o755, "new/deep/kept/e": 0o755, "new/deep/kept/one": 0o644, "new/deep/kept/e/two": 0o644, "private": 0o600} {
+					if modes[path] != want {
+						t.Errorf("%s has the mode %v, want %v", path, modes[path], want)
+					}
+				}
+			}
+			if len(modes) != 8 {
+				t.Errorf("kept %v, want 8 entries", modes)
+			}
+			for path, want := range map[string]uint32{other: 7, "/etc/passwd": 0} {
+				if info, err := os.Stat(path); err != nil || info.Sys().(*syscall.Stat_t).Uid != want {
+					t.Errorf("%s, which is not the job's: %v, %v, want user %d", path, info, err, want)
+				}
+			}
+		})
+	}
+}

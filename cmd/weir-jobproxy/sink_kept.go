@@ -37,7 +37,7 @@ func inTheName(user *proxyproto.User, err error) error {
 }
 
 // keepFiles copies files that a completed job leaves in its workspace to their destinations,
-// with the rights of its user.
+// with the rights of its user. Those of a user that is the job's own then belong to the proxy's user.
 func keepFiles(ctx context.Context, spec *proxyproto.Spec, ending *progress) error {
 	if len(spec.Outputs) == 0 {
 		return nil
@@ -47,24 +47,24 @@ func keepFiles(ctx context.Context, spec *proxyproto.Spec, ending *progress) err
 	if err != nil {
 		return fmt.Errorf("keep files: %w", err)
 	}
-	err = withRights(spec.User, func() error { return keepAll(ctx, root, spec, ending) })
-	return errors.Join(inTheName(spec.User, err), root.Close())
+	to := destinations{at: make([]string, len(spec.Outputs))}
+	err = inTheName(spec.User, withRights(spec.User, func() error { return keepAll(ctx, root, spec, &to, ending) }))
+	if spec.User != nil && spec.User.Own {
+		// After an error too: folders were made, and maybe not all could be taken back.
+		err = errors.Join(err, to.handOver(spec.User.UID, ending.move))
+	}
+	return errors.Join(err, to.close(), root.Close())
 }
 
 // keepAll first copies all files under temporary names and uploads those for stores, then moves
 // the copies to their destinations, so that nobody sees a partial file. If a move fails, the
 // earlier moves are undone.
-func keepAll(ctx context.Context, root *os.Root, spec *proxyproto.Spec, ending *progress) error {
-	outputs := spec.Outputs
+func keepAll(ctx context.Context, root *os.Root, spec *proxyproto.Spec, to *destinations, ending *progress) error {
+	outputs, at := spec.Outputs, to.at
 	p := placing{aside: make([]string, len(outputs))}
-	// at are the destinations, below folders that are held open: their names are followed once.
-	at, folders := make([]string, len(outputs)), []*os.File{}
 	defer func() {
 		for _, path := range p.aside {
 			complain(os.RemoveAll(path))
-		}
-		for _, folder := range folders {
-			complain(folder.Close())
 		}
 	}()
 	for _, phase := range []struct {
@@ -72,11 +72,11 @@ func keepAll(ctx context.Context, root *os.Root, spec *proxyproto.Spec, ending *
 		do     func(i int, kept proxyproto.KeptFile) error
 	}{
 		{false, func(i int, kept proxyproto.KeptFile) error {
-			folder, err := openFolder(filepath.Dir(kept.Destination))
+			folder, err := to.open(filepath.Dir(kept.Destination))
 			if err != nil {
 				return explainSpace(kept.Destination, bare(err))
 			}
-			folders = append(folders, folder)
+			to.folders = append(to.folders, folder)
 			at[i] = filepath.Join("/proc/self/fd", strconv.Itoa(int(folder.Fd())), filepath.Base(kept.Destination))
 			// Another job may keep a file with the same destination.
 			p.aside[i] = partial(at[i] + "." + spec.JobID)
@@ -147,27 +147,6 @@ func copyAside(ctx context.Context, root *os.Root, from, aside string, move func
 		}
 	}
 	return err
-}
-
-// openFolder opens a folder. It creates the folder, and missing folders above it, so that they survive
-// a power failure. It follows links, but no magic ones: see rights.Open.
-func openFolder(path string) (*os.File, error) {
-	folder, err := rights.Open(path, unix.O_PATH|unix.O_DIRECTORY, 0)
-	if !errors.Is(err, fs.ErrNotExist) || path == filepath.Dir(path) {
-		return folder, err
-	}
-	above, err := openFolder(filepath.Dir(path))
-	if err != nil {
-		return nil, err
-	}
-	err = unix.Mkdirat(int(above.Fd()), filepath.Base(path), 0o755)
-	if err == nil {
-		err = syncFolder(filepath.Join("/proc/self/fd", strconv.Itoa(int(above.Fd()))))
-	}
-	if err = errors.Join(err, above.Close()); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
-	}
-	return rights.Open(path, unix.O_PATH|unix.O_DIRECTORY, 0)
 }
 
 // missing explains an error for a file that does not exist.

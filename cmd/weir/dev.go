@@ -134,6 +134,9 @@ func (f *devFlags) config() (devcluster.Config, error) {
 		if c.DataRoots[i], err = filepath.Abs(root); err != nil {
 			return devcluster.Config{}, usage(fmt.Errorf("--data-root %q: %w", root, err))
 		}
+		if err := checkDataRoot(c.DataRoots[i], os.Geteuid() == 0, c.Dir); err != nil {
+			return devcluster.Config{}, usage(err)
+		}
 	}
 	c.Program, c.JobProxy = program, proxy
 	c.Share = devcluster.ShareOut(machine.CPU, machine.Memory, c.Agents)

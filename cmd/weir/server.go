@@ -93,7 +93,7 @@ or a newer version, or another process already runs as this replica.`,
 	flags.StringSliceVar(&f.join, "join", nil, "instead of --peers, for a new replica of a running cluster: id=host:port of some of its replicas")
 	flags.BoolVar(&f.nonVoter, "non-voter", false, "stay a non-voter: keep a copy of the state and answer clients")
 	flags.StringVar(&f.data, "data", "", "folder of this replica's log, snapshots, events and audit log")
-	flags.StringSliceVar(&f.dataRoots, "data-root", nil, "folder whose files operations may read and write, with the rights of this process and of nodes; can be repeated, / for all (default: object stores only)")
+	flags.StringSliceVar(&f.dataRoots, "data-root", nil, "folder whose files operations may read and write, with the rights of this process and of nodes; can be repeated; a replica that is root takes no folder of the system, of homes or of its own (default: object stores only)")
 	flags.StringVar(&f.timing, "timing", "default", "default, or fast: a dead leader is replaced within a second, for machines where replicas always get a core")
 	flags.DurationVar(&f.heartbeat, "heartbeat", time.Second, "period of agents' heartbeats")
 	flags.DurationVar(&f.lease, "lease", 5*time.Second, "how long an agent keeps running without contact with a leader, at least twice --heartbeat")
@@ -144,8 +144,8 @@ func (f *serverFlags) validate() error {
 		return fmt.Errorf("--peers names %d replicas: a cluster starts with 1, 3 or 5", len(f.peers))
 	}
 	for _, root := range f.dataRoots {
-		if !filepath.IsAbs(root) {
-			return fmt.Errorf("--data-root %q: must be an absolute path", root)
+		if err := checkDataRoot(root, os.Geteuid() == 0, f.data, f.security.credentials); err != nil {
+			return err
 		}
 	}
 	if _, err := f.eventLog(nil); err != nil {
@@ -288,4 +288,65 @@ func (s *server) health() api.Health {
 	health := api.Health{Store: s.store.Stats(), Leading: stats.Leading, SharesFound: stats.Scheduler.Updated, Clock: stats.Clock}
 	health.Holds, health.Agents = s.protection.holds(), s.replica.Credentials()
 	return health
+}
+
+// systemFolders are not for files of operations, nor is anything in them or above them. Of sharedFolders
+// only what is in them can be.
+var (
+	systemFolders = []string{"/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/root", "/run", "/sbin", "/sys", "/usr", "/var/lib/weir"}
+	sharedFolders = []string{"/home", "/opt", "/tmp", "/var/tmp"}
+)
+
+// checkDataRoot returns an error for a folder in which users' operations must not read and write. A
+// replica that is root writes there with all rights: it needs a folder that is for nothing else, with
+// neither files of the system nor folders of its own in it, above it or below it.
+func checkDataRoot(root string, isRoot bool, own ...string) error {
+	if !filepath.IsAbs(root) {
+		return fmt.Errorf("--data-root %q: must be an absolute path", root)
+	}
+	if !isRoot {
+		return nil
+	}
+	refuse := func(why string, folder string) error {
+		return fmt.Errorf("--data-root %s: %s %s: this replica is root, and would write files of users there: name a folder that is for nothing else, such as /data, or run replicas as another user",
+			root, why, folder)
+	}
+	at := realPath(root)
+	for _, folder := range slices.Concat(systemFolders, own) {
+		if folder == "" {
+			continue
+		}
+		switch folder = realPath(folder); {
+		case lies(folder, at):
+			return refuse("contains", folder)
+		case lies(at, folder):
+			return refuse("lies within", folder)
+		}
+	}
+	for _, folder := range sharedFolders {
+		if folder = realPath(folder); lies(folder, at) {
+			return refuse("contains", folder)
+		}
+	}
+	return nil
+}
+
+// lies reports whether a path is a folder or lies within it.
+func lies(path, folder string) bool {
+	below, err := filepath.Rel(folder, path)
+	return err == nil && filepath.IsLocal(below)
+}
+
+// realPath returns the absolute path, with the links in the part that exists followed.
+func realPath(path string) string {
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	if found, err := filepath.EvalSymlinks(path); err == nil {
+		return found
+	}
+	if parent := filepath.Dir(path); parent != path {
+		return filepath.Join(realPath(parent), filepath.Base(path))
+	}
+	return path
 }

@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,5 +59,35 @@ func TestStepsOfTheStart(t *testing.T) {
 				t.Errorf("took %v: %v, want %v: %v", taken, err, test.wantTaken, test.want)
 			}
 		})
+	}
+}
+
+// TestDataRoots (T2) has a replica that is root refuse folders in which users must not write with its
+// rights, under any name.
+func TestDataRoots(t *testing.T) {
+	dir := t.TempDir()
+	data, credentials, files := filepath.Join(dir, "r1", "data"), filepath.Join(dir, "certs"), filepath.Join(dir, "files")
+	link := filepath.Join(dir, "link")
+	if err := errors.Join(os.MkdirAll(data, 0o700), os.Mkdir(files, 0o700), os.Symlink("/etc", link)); err != nil {
+		t.Fatal(err)
+	}
+	for root, want := range map[string]string{
+		files: "", files + "/new/folder": "", "/data": "", "/srv/weir": "", "/home/weir-files": "",
+		"files": "must be an absolute path",
+		"/":     "contains ", "/etc": "contains /etc", "/etc/weir": "lies within /etc", "/usr/local/share": "lies within /usr", "/var": "contains /var/lib/weir",
+		"/var/lib/weir/r1": "lies within /var/lib/weir", "/proc/1/root/data": "lies within /proc", "/root/x": "lies within /root", "/dev/shm": "lies within /dev",
+		"/home": "contains /home", "/tmp": "contains ", "/data/../etc": "contains /etc", link: "contains /etc", link + "/new": "lies within /etc",
+		dir: "contains " + data, data: "contains " + data, data + "/x": "lies within " + data, credentials: "contains " + credentials, credentials + "/x": "lies within " + credentials,
+	} {
+		err := checkDataRoot(root, true, data, credentials)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("--data-root %s as root: %v, want %q", root, err, want)
+		}
+		if err != nil && filepath.IsAbs(root) && !strings.Contains(err.Error(), "name a folder that is for nothing else") {
+			t.Errorf("--data-root %s does not say what to do: %v", root, err)
+		}
+		if err := checkDataRoot(root, false, data, credentials); (err == nil) != filepath.IsAbs(root) {
+			t.Errorf("--data-root %s as another user: %v", root, err)
+		}
 	}
 }

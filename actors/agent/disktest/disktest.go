@@ -17,7 +17,13 @@ import (
 // example without root and in most containers.
 func Small(t testing.TB, bytes int64) string {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "disk")
+	return SmallIn(t, t.TempDir(), bytes)
+}
+
+// SmallIn is Small for a disk within a folder.
+func SmallIn(t testing.TB, folder string, bytes int64) string {
+	t.Helper()
+	dir := filepath.Join(folder, "disk")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -31,6 +33,31 @@ type cluster struct {
 	end     context.CancelFunc
 }
 
+// dataRoot is the folder whose files operations may use.
+var dataRoot = filepath.Join(os.TempDir(), fmt.Sprintf("weir-bench-%d", os.Getpid()))
+
+// files returns a new folder for files of operations. It is removed with the benchmark.
+func files(b *testing.B) string {
+	b.Helper()
+	err := os.MkdirAll(dataRoot, 0o755)
+	dir := ""
+	if err == nil {
+		dir, err = os.MkdirTemp(dataRoot, "")
+	}
+	if err == nil {
+		// Jobs are other users.
+		err = os.Chmod(dir, 0o755)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_ = os.RemoveAll(dir)
+		_ = os.Remove(dataRoot) // Unless another benchmark uses it.
+	})
+	return dir
+}
+
 // startCluster starts a cluster of three replicas with a profile of raft's times. It
 // ends with the benchmark.
 func startCluster(b *testing.B, timing string) *cluster {
@@ -44,7 +71,7 @@ func startClusterOf(b *testing.B, timing string, replicas, agents int) *cluster 
 	config := devcluster.Default()
 	config.Dir, config.Timing, config.Replicas, config.Agents, config.LogLevel = b.TempDir(), timing, replicas, agents, "warn"
 	// It logs where they are.
-	config.DataRoots = []string{"/"}
+	config.DataRoots = []string{dataRoot}
 	config.AgentArguments = []string{"--metrics-listen", "127.0.0.1:0", "--metrics-insecure", "--log-level", "info"}
 	config.NodePrefix = fmt.Sprintf("bench-%d-", time.Now().UnixNano())
 	config.Program, config.JobProxy = program("weir"), program("weir-jobproxy")

@@ -31,7 +31,7 @@ func BenchmarkMapOfText(b *testing.B) {
 	for _, command := range [][]string{{"grep", "-c", "func"}, {"tr", "a-z", "A-Z"}, {"gzip", "-1"}} {
 		b.Run(command[0], func(b *testing.B) {
 			for b.Loop() {
-				output := filepath.Join(b.TempDir(), "output")
+				output := filepath.Join(files(b), "output")
 				began := time.Now()
 				c.complete(b, c.submitMap(b, text, output, command), textJobs)
 				ours := time.Since(began)
@@ -112,7 +112,7 @@ func realText(b *testing.B) string {
 	if err != nil || once.Len() == 0 {
 		b.Fatal(fmt.Errorf("text of %d bytes: %w", once.Len(), err))
 	}
-	path := filepath.Join(b.TempDir(), "text")
+	path := filepath.Join(files(b), "text")
 	file, err := os.Create(path)
 	if err != nil {
 		b.Fatal(err)

@@ -59,7 +59,7 @@ func prepareCluster(t *testing.T, host string, agents ...string) *cluster {
 	t.Cleanup(c.close)
 	// Jobs, which are other users than this, write what they witness below it. A replica would make the
 	// folder of all data for itself alone.
-	if err := errors.Join(os.Chmod(filepath.Dir(c.dir), 0o711), os.Chmod(c.dir, 0o711), os.Mkdir(filepath.Dir(c.data("n1")), 0o711)); err != nil {
+	if err := errors.Join(os.Chmod(filepath.Dir(c.dir), 0o711), os.Chmod(c.dir, 0o711), os.Mkdir(filepath.Dir(c.data("n1")), 0o711), os.Mkdir(c.files(), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	for i, port := range freePorts(t, host, len(replicaNames)) {
@@ -88,6 +88,9 @@ func (c *cluster) certs(parts ...string) string {
 
 func (c *cluster) data(name string) string { return filepath.Join(c.dir, "data", name) }
 
+// files is the folder whose files operations may use.
+func (c *cluster) files() string { return filepath.Join(c.dir, "files") }
+
 // peers is the list of replicas as flags take it.
 func (c *cluster) peers() string {
 	var list []string
@@ -111,7 +114,7 @@ func unhurried() []string {
 // replicaFlags are those of weir server.
 func (c *cluster) replicaFlags(name string) []string {
 	return slices.Concat([]string{
-		"server", "--id", name, "--data-root", "/", "--listen", c.addresses[name], "--peers", c.peers(), "--data", c.data(name), "--credentials", c.certs("replica-" + name),
+		"server", "--id", name, "--data-root", c.files(), "--listen", c.addresses[name], "--peers", c.peers(), "--data", c.data(name), "--credentials", c.certs("replica-" + name),
 	}, unhurried(), c.more)
 }
 
@@ -241,7 +244,7 @@ func (c *cluster) showLogs() {
 // folder makes a folder for what jobs witness. Whatever user they are, they may write there.
 func (c *cluster) folder(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp(c.dir, "witness-")
+	dir, err := os.MkdirTemp(c.files(), "witness-")
 	if err == nil {
 		err = os.Chmod(dir, 0o777)
 	}

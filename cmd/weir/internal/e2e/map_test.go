@@ -234,7 +234,7 @@ func leavesOutAGreedyRecord(t *testing.T, c *cluster) {
 
 // failsOfAFullDisk has no room for the output.
 func failsOfAFullDisk(t *testing.T, c *cluster) {
-	disk := disktest.Small(t, 1<<20)
+	disk := disktest.SmallIn(t, c.folder(t), 1<<20)
 	in := write(t, c.folder(t)+"/in", numbered(0, 300000))
 	op := c.ends(t, c.start(t, reading(disk+"/out", "cat", in).with("max_failed_job_count", 2)), "failed")
 	wantIn(t, "the operation's error", protojson.Format(op.GetResult()), []string{"no space left on device"})

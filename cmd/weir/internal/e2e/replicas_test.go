@@ -76,11 +76,12 @@ func startedTwice(t *testing.T, c *cluster) {
 	}
 	defer busy.Close()
 	free := net.JoinHostPort(c.host, strconv.Itoa(freePorts(t, c.host, 1)[0]))
-	for name, test := range map[string]struct {
+	type attempt struct {
 		arguments []string
 		wantCode  int
 		want      []string
-	}{
+	}
+	tests := map[string]attempt{
 		"port in use":           {append(c.replicaFlags("r1"), "--data", c.data("other")), 1, []string{c.addresses["r1"], "address already in use"}},
 		"UDP port in use":       {append(c.replicaFlags("r1"), "--data", c.data("other"), "--listen", elsewhere), 1, []string{elsewhere, "address already in use"}},
 		"data folder in use":    {append(c.replicaFlags("r1"), "--listen", free), 10, []string{c.data("r1"), "in use by another process"}},
@@ -91,7 +92,12 @@ func startedTwice(t *testing.T, c *cluster) {
 		"peers that are none":   {append(c.replicaFlags("r1"), "--peers", "r1"), 2, []string{"--peers"}},
 		"unknown timing":        {append(c.replicaFlags("r1"), "--listen", free, "--timing", "slow"), 2, []string{"--timing", "slow"}},
 		"short lease":           {append(c.replicaFlags("r1"), "--listen", free, "--data", c.data("other"), "--lease", "1s"), 2, []string{"lease"}},
-	} {
+	}
+	if os.Geteuid() == 0 {
+		tests["users write anywhere"] = attempt{append(c.replicaFlags("r1"), "--data-root", "/"), 2, []string{"--data-root /: contains", "name a folder that is for nothing else"}}
+		tests["users write the replica's files"] = attempt{append(c.replicaFlags("r1"), "--data-root", c.data("r1")), 2, []string{"contains " + c.data("r1")}}
+	}
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			printed, code := weir(t, test.arguments...)
 			if code != test.wantCode {

@@ -42,7 +42,7 @@ func TestWhatJobsFind(t *testing.T) {
 // given makes a file for jobs, which all may read.
 func (c *cluster) given(t *testing.T, name string, data []byte) string {
 	t.Helper()
-	dir, err := os.MkdirTemp(filepath.Dir(c.dir), "given-")
+	dir, err := os.MkdirTemp(c.files(), "given-")
 	if err == nil {
 		err = os.Chmod(dir, 0o755)
 	}
@@ -81,9 +81,9 @@ func filesThatCannotBeHad(t *testing.T, c *cluster) {
 		file any
 		want []string
 	}{
-		"missing":               {"/no/such/file", []string{"/no/such/file", "no such file or directory"}},
+		"missing":               {c.files() + "/no/such/file", []string{"/no/such/file", "no such file or directory"}},
 		"larger than the cache": {c.given(t, "large", make([]byte, 1<<20+1)), []string{"has 1048577 bytes", "holds 1048576", "--file-cache-size"}},
-		"a folder":              {"/usr", []string{"/usr", "is not a regular file"}},
+		"a folder":              {c.files(), []string{c.files(), "is not a regular file"}},
 	}
 	if os.Geteuid() == 0 {
 		secret := c.given(t, "secret", nil)
