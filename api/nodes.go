@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"weir/messages/actorpb"
 	"weir/messages/apipb"
@@ -17,7 +18,8 @@ import (
 // nodes implements NodeService.
 type nodes struct{ *server }
 
-// List shows nodes by name.
+// List shows nodes by name, all of them or those after one. Nodes beyond answerBytes are left out; the
+// answer says how many, and after which one they are.
 func (s nodes) List(ctx context.Context, req *connect.Request[apipb.ListNodesRequest]) (*connect.Response[apipb.ListNodesResponse], error) {
 	wanted := req.Msg.GetState()
 	if wanted != "" && wanted != statepb.NodeOnline && wanted != statepb.NodeOffline {
@@ -25,10 +27,21 @@ func (s nodes) List(ctx context.Context, req *connect.Request[apipb.ListNodesReq
 	}
 	out := &apipb.ListNodesResponse{}
 	err := s.read(ctx, "list nodes", func(st *state.State) error {
+		left := s.cfg.Limits.AnswerBytes
 		for _, n := range st.Nodes() {
-			if wanted == "" || n.GetState() == wanted {
-				out.Nodes = append(out.Nodes, nodeOf(st, n))
+			if wanted != "" && n.GetState() != wanted || n.GetId() <= req.Msg.GetAfter() {
+				continue
 			}
+			if out.GetNext() != "" {
+				out.LeftOut++
+				continue
+			}
+			shown := nodeOf(st, n)
+			if left -= proto.Size(shown) + nodeLiveBytes; left < 0 && len(out.GetNodes()) > 0 {
+				out.Next, out.LeftOut = out.GetNodes()[len(out.GetNodes())-1].GetId(), 1
+				continue
+			}
+			out.Nodes = append(out.Nodes, shown)
 		}
 		return nil
 	})
@@ -37,6 +50,9 @@ func (s nodes) List(ctx context.Context, req *connect.Request[apipb.ListNodesReq
 	}
 	return answer(out, err)
 }
+
+// nodeLiveBytes is about what addLive adds to a node.
+const nodeLiveBytes = 50
 
 // Get shows one node, and those of its jobs whose operations the caller may read.
 func (s nodes) Get(ctx context.Context, req *connect.Request[apipb.GetNodeRequest]) (*connect.Response[apipb.GetNodeResponse], error) {
