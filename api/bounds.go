@@ -9,6 +9,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"weir/messages/apipb"
 	limits "weir/messages/bounds"
 )
 
@@ -57,6 +58,9 @@ func (b bounds) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		default:
 			return nil, err
 		}
+		if err := b.server.readable(req.Spec().Procedure, answer.Any()); err != nil {
+			return nil, err
+		}
 		b.server.hint(answer.Header().Set)
 		return answer, nil
 	}
@@ -77,7 +81,7 @@ func (b bounds) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.
 		defer context.AfterFunc(b.server.closing, cancel)()
 		b.server.hint(conn.ResponseHeader().Set)
 		restIfSlow(ctx, conn.Spec().Procedure)
-		return next(ctx, boundedConn{conn, ctx})
+		return next(ctx, boundedConn{conn, ctx, b.server})
 	}
 }
 
@@ -92,11 +96,15 @@ func restIfSlow(ctx context.Context, procedure string) {
 // boundedConn is a stream whose request is within its bounds, and whose answers are made in turns.
 type boundedConn struct {
 	connect.StreamingHandlerConn
-	ctx context.Context
+	ctx    context.Context
+	server *server
 }
 
 // Send implements connect.StreamingHandlerConn.
 func (c boundedConn) Send(message any) error {
+	if err := c.server.readable(c.Spec().Procedure, message); err != nil {
+		return err
+	}
 	mine := askerOf(c.ctx).turn
 	mine.take()
 	err := c.StreamingHandlerConn.Send(message) // At rest when the first byte is sent.
@@ -112,6 +120,20 @@ func (c boundedConn) Receive(request any) error {
 		return err
 	}
 	return withinBounds(c.Spec().Procedure, request)
+}
+
+// readable returns an error if an answer has more bytes than clients read: a third more than
+// Limits.AnswerBytes. Lists come in parts, so that none has; what has no parts is refused.
+func (s *server) readable(procedure string, message any) error {
+	msg, ok := message.(proto.Message)
+	if !ok {
+		return nil
+	}
+	if size, limit := proto.Size(msg), s.cfg.Limits.AnswerBytes/3*4; size > limit {
+		return fail(connect.CodeResourceExhausted, apipb.CodeAnswerTooLarge, "%s: the answer has %s, and clients read %s at most: ask for a part of it",
+			strings.TrimPrefix(procedure, servicePrefix), limits.Text(int64(size)), limits.Text(int64(limit)))
+	}
+	return nil
 }
 
 // withinBounds returns an error if a text of a request has more bytes than package bounds allows.

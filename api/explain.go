@@ -81,6 +81,9 @@ func (s explanations) Explain(ctx context.Context, req *connect.Request[apipb.Ex
 	default:
 		all, err = s.pool(ctx, m)
 	}
+	for _, x := range all {
+		explainpb.Bound(x)
+	}
 	return answer(&apipb.ExplainResponse{Explanations: all}, err)
 }
 
@@ -105,6 +108,7 @@ func under(x, said *explainpb.Explanation) {
 	x.EstimatedEarliest, x.EstimatedLatest, x.EstimatedBy = said.GetEstimatedEarliest(), said.GetEstimatedLatest(), said.GetEstimatedBy()
 	x.LikelyVictims, x.Share = said.GetLikelyVictims(), said.GetShare()
 	x.Waits = append(x.Waits, said.GetWaits()...)
+	x.TasksLeftOut, x.FactsLeftOut = said.GetTasksLeftOut(), said.GetFactsLeftOut()
 }
 
 // operation explains an operation in each of its trees, or in one.

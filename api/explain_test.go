@@ -376,3 +376,28 @@ func TestExplainMemoryThatIsReserved(t *testing.T) {
 		}
 	}
 }
+
+// TestExplanationsAreCut (T4): of an operation with very many tasks and facts an explanation has those
+// that fit, with the verdict, and counts the rest.
+func TestExplanationsAreCut(t *testing.T) {
+	s := newSite(t)
+	id := s.run(3, "j1")
+	said := &explainpb.Explanation{Tree: "default", Subject: "operation", Id: id}
+	const many = 20_000
+	for i := range many {
+		said.Facts = append(said.Facts, &explainpb.Fact{Code: fmt.Sprint("code", i), Text: strings.Repeat("f", 90)})
+		said.Tasks = append(said.Tasks, &explainpb.Task{Name: fmt.Sprint("task", i), Verdict: "no_room", Pending: 1, JobResources: &explainpb.Resources{UserSlots: 1, Memory: 1 << 30}})
+	}
+	s.view.Store(&actorpb.SchedulerView{Explanations: []*explainpb.Explanation{said}})
+	x := s.explain(&apipb.ExplainRequest{Operation: id})
+	if facts, tasks := len(x.GetFacts()), len(x.GetTasks()); facts < 1000 || tasks < 1000 || tasks+int(x.GetTasksLeftOut()) != many || facts+int(x.GetFactsLeftOut()) < many {
+		t.Errorf("%d facts and %d more, %d tasks and %d more", facts, x.GetFactsLeftOut(), tasks, x.GetTasksLeftOut())
+	}
+	if size := proto.Size(x); size > 1<<20+4096 || x.GetVerdict() == "" || x.GetFacts()[0].GetCode() != x.GetVerdict() {
+		t.Errorf("the answer has %d bytes, its verdict is %q", size, x.GetVerdict())
+	}
+	huge := &explainpb.Explanation{Facts: []*explainpb.Fact{{Text: strings.Repeat("x", 2<<20)}, {}}}
+	if explainpb.Bound(huge); len(huge.GetFacts()) != 1 || huge.GetFactsLeftOut() != 1 {
+		t.Errorf("%d facts and %d more", len(huge.GetFacts()), huge.GetFactsLeftOut())
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"weir/messages/actorpb"
 	"weir/messages/apipb"
@@ -18,7 +19,8 @@ import (
 // nodes implements NodeService.
 type nodes struct{ *server }
 
-// List shows nodes by name.
+// List shows nodes by name, all of them or those after one. Nodes beyond answerBytes are left out; the
+// answer says how many, and after which one they are.
 func (s nodes) List(ctx context.Context, req *connect.Request[apipb.ListNodesRequest]) (*connect.Response[apipb.ListNodesResponse], error) {
 	wanted := req.Msg.GetState()
 	if wanted != "" && wanted != statepb.NodeOnline && wanted != statepb.NodeOffline {
@@ -30,11 +32,22 @@ func (s nodes) List(ctx context.Context, req *connect.Request[apipb.ListNodesReq
 		ids = mapped(st.Nodes(), (*statepb.Node).GetId)
 		return nil
 	})
+	left := s.cfg.Limits.AnswerBytes
 	for some := range slices.Chunk(ids, nodesShown) {
 		s.cfg.Store.View(func(st *state.State) {
 			for _, id := range some {
-				if n, ok := st.Node(scheduling.NodeID(id)); ok && (wanted == "" || n.GetState() == wanted) {
-					out.Nodes = append(out.Nodes, nodeOf(st, n))
+				n, ok := st.Node(scheduling.NodeID(id))
+				switch {
+				case !ok || wanted != "" && n.GetState() != wanted || id <= req.Msg.GetAfter():
+				case out.GetNext() != "":
+					out.LeftOut++
+				default:
+					shown := nodeOf(st, n)
+					if left -= proto.Size(shown) + nodeLiveBytes; left < 0 && len(out.GetNodes()) > 0 {
+						out.Next, out.LeftOut = out.GetNodes()[len(out.GetNodes())-1].GetId(), 1
+						continue
+					}
+					out.Nodes = append(out.Nodes, shown)
 				}
 			}
 		})
@@ -45,8 +58,12 @@ func (s nodes) List(ctx context.Context, req *connect.Request[apipb.ListNodesReq
 	return answer(out, err)
 }
 
-// nodesShown is how many nodes one View shows.
-const nodesShown = 512
+const (
+	// nodesShown is how many nodes one View shows.
+	nodesShown = 512
+	// nodeLiveBytes is about what addLive adds to a node.
+	nodeLiveBytes = 50
+)
 
 // Get shows one node, and those of its jobs whose operations the caller may read.
 func (s nodes) Get(ctx context.Context, req *connect.Request[apipb.GetNodeRequest]) (*connect.Response[apipb.GetNodeResponse], error) {

@@ -1,10 +1,16 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/apipb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 )
@@ -61,5 +67,61 @@ func TestGrantsOfNodes(t *testing.T) {
 		if got := s.post("NodeService/EditGrant", body); got.status == http.StatusOK || !strings.Contains(got.raw, problem) {
 			t.Errorf("%s: %d %s, want %q", body, got.status, got.raw, problem)
 		}
+	}
+}
+
+// TestNodesAreListedInParts (T4) has more nodes, with long tags, than an answer may have bytes: each
+// answer says how many it leaves out, and each node is in one of them, also when a node is removed after
+// which a list goes on.
+func TestNodesAreListedInParts(t *testing.T) {
+	s := newSite(t, func(l *Limits) { l.AnswerBytes = 50_000 })
+	const made = 30
+	for i := range made {
+		s.must(&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{
+			Id: fmt.Sprintf("m%02d", i), Incarnation: 1, Tags: []string{strings.Repeat("t", 5000)}, Resources: &statepb.Resources{UserSlots: 1, CpuHundredths: 100, Memory: 1 << 30},
+		}})
+	}
+	var names []string
+	for after, parts := "", 0; ; parts++ {
+		answer := &apipb.ListNodesResponse{}
+		if err := protojson.Unmarshal([]byte(s.post("NodeService/List", fmt.Sprintf(`{"state": "online", "after": %q}`, after)).raw), answer); err != nil {
+			t.Fatal(err)
+		}
+		if size := proto.Size(answer); size > 50_000 || len(answer.GetNodes()) == 0 {
+			t.Fatalf("an answer of %d nodes has %d bytes", len(answer.GetNodes()), size)
+		}
+		for _, n := range answer.GetNodes() {
+			names = append(names, n.GetId())
+		}
+		if left := made - len(names); int(answer.GetLeftOut()) != left || (answer.GetNext() == "") != (left == 0) {
+			t.Fatalf("%d nodes are left out, next %q; want %d", answer.GetLeftOut(), answer.GetNext(), left)
+		}
+		if after = answer.GetNext(); after == "" {
+			if parts < 2 {
+				t.Errorf("%d parts", parts+1)
+			}
+			break
+		}
+		if parts == 0 {
+			s.must(&commandpb.SetNodeOffline{Term: 1, Node: after, Incarnation: 1, Reason: "lost"}, &commandpb.RemoveNode{Node: after})
+		}
+	}
+	if !slices.IsSorted(names) || len(slices.Compact(slices.Clone(names))) != made {
+		t.Errorf("listed are %v", names)
+	}
+}
+
+// TestLargeAnswersAreRefused (T4): what cannot be sent in parts is refused, by name, when it has more
+// bytes than clients read.
+func TestLargeAnswersAreRefused(t *testing.T) {
+	s := newSite(t, func(l *Limits) { l.AnswerBytes = 30_000 })
+	for i := range 10 {
+		s.must(&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{
+			Id: fmt.Sprint("m", i), Incarnation: 1, Tags: []string{strings.Repeat("t", 5000)}, Resources: &statepb.Resources{UserSlots: 1, CpuHundredths: 100, Memory: 1 << 30},
+		}})
+	}
+	got := s.post("TreeService/Snapshot", `{}`)
+	if got.header.Get(apipb.HeaderCode) != apipb.CodeAnswerTooLarge || !strings.Contains(got.raw, "TreeService/Snapshot: the answer has 4") || !strings.Contains(got.raw, "clients read 39.1 KiB at most") {
+		t.Errorf("%d %s", got.status, got.raw)
 	}
 }

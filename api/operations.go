@@ -387,62 +387,6 @@ func (s operations) pause(ctx context.Context, happened <-chan struct{}, longest
 	return nil
 }
 
-// resolve returns the id of an operation named by id or alias.
-func (s operations) resolve(ctx context.Context, what, name string) (id string, err error) {
-	err = s.read(ctx, what, func(st *state.State) error {
-		op, err := reads(ctx, st, name, what)
-		id = op.GetId()
-		return err
-	})
-	return id, err
-}
-
-// steer proposes a command for an operation named by id or alias.
-func (s operations) steer(ctx context.Context, what, name string, command func(id string) proto.Message) error {
-	id, err := s.resolve(ctx, what, name)
-	if err != nil {
-		return err
-	}
-	_, err = s.propose(ctx, what, command(id))
-	return err
-}
-
-// Abort ends an operation with its jobs, at once or by interruption.
-func (s operations) Abort(ctx context.Context, req *connect.Request[apipb.AbortOperationRequest]) (*connect.Response[apipb.AbortOperationResponse], error) {
-	if err := interruptTimeout("abort operation", req.Msg.GetInterruptTimeoutMillis()); err != nil {
-		return nil, err
-	}
-	return answer(&apipb.AbortOperationResponse{}, s.steer(ctx, "abort operation", req.Msg.GetOperation(), func(id string) proto.Message {
-		return &commandpb.AbortOperation{
-			OperationId: id, User: userOf(ctx), Reason: req.Msg.GetReason(),
-			InterruptMillis: req.Msg.GetInterruptTimeoutMillis(),
-		}
-	}))
-}
-
-// Suspend stops the start of further jobs of an operation.
-func (s operations) Suspend(ctx context.Context, req *connect.Request[apipb.SuspendOperationRequest]) (*connect.Response[apipb.SuspendOperationResponse], error) {
-	return answer(&apipb.SuspendOperationResponse{}, s.steer(ctx, "suspend operation", req.Msg.GetOperation(), func(id string) proto.Message {
-		return &commandpb.SuspendOperation{
-			OperationId: id, User: userOf(ctx), AbortRunningJobs: req.Msg.GetAbortRunningJobs(),
-		}
-	}))
-}
-
-// Resume lets a suspended operation start jobs again.
-func (s operations) Resume(ctx context.Context, req *connect.Request[apipb.ResumeOperationRequest]) (*connect.Response[apipb.ResumeOperationResponse], error) {
-	return answer(&apipb.ResumeOperationResponse{}, s.steer(ctx, "resume operation", req.Msg.GetOperation(), func(id string) proto.Message {
-		return &commandpb.ResumeOperation{OperationId: id, User: userOf(ctx)}
-	}))
-}
-
-// Complete ends an operation as completed, although some of its jobs have not completed.
-func (s operations) Complete(ctx context.Context, req *connect.Request[apipb.CompleteOperationRequest]) (*connect.Response[apipb.CompleteOperationResponse], error) {
-	return answer(&apipb.CompleteOperationResponse{}, s.steer(ctx, "complete operation", req.Msg.GetOperation(), func(id string) proto.Message {
-		return &commandpb.CompleteOperation{OperationId: id, User: userOf(ctx)}
-	}))
-}
-
 // Events shows the events on an operation's record.
 func (s operations) Events(ctx context.Context, req *connect.Request[apipb.OperationEventsRequest]) (*connect.Response[apipb.OperationEventsResponse], error) {
 	out := &apipb.OperationEventsResponse{}

@@ -48,6 +48,7 @@ func explanation(cfg Config, of *actorpb.SchedulerViewRequest, found explain.Exp
 		out.Subject, out.Id = "job", of.GetJob()
 	}
 	explained(out, found)
+	explainpb.Bound(out)
 	return &actorpb.SchedulerView{Time: timestamppb.New(now), Term: cfg.Term, Explanations: []*explainpb.Explanation{out}}
 }
 

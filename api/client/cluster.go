@@ -11,10 +11,20 @@ import (
 	"weir/messages/apipb/apipbconnect"
 )
 
-// ListNodes returns the nodes in a state; an empty state means all nodes.
+// ListNodes returns the nodes in a state by name, however many answers that takes; an empty state means
+// all nodes.
 func (c clusterCalls) ListNodes(ctx context.Context, state string) ([]*apipb.Node, error) {
-	res, err := call(ctx, c.task("list nodes"), apipbconnect.NodeServiceClient.List, &apipb.ListNodesRequest{State: state})
-	return res.GetNodes(), err
+	var all []*apipb.Node
+	for after := ""; ; {
+		part, err := call(ctx, c.task("list nodes"), apipbconnect.NodeServiceClient.List, &apipb.ListNodesRequest{State: state, After: after})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, part.GetNodes()...)
+		if after = part.GetNext(); after == "" {
+			return all, nil
+		}
+	}
 }
 
 // GetNode returns a node and its jobs.

@@ -43,6 +43,7 @@ type fakeReplica struct {
 	pools     func() error
 	listPools func(*apipb.ListPoolsRequest) (*apipb.ListPoolsResponse, error)
 	memory    fakeMemory
+	listNodes func(*apipb.ListNodesRequest) (*apipb.ListNodesResponse, error)
 	// leader is what answers say of who leads.
 	leader func() string
 
@@ -65,6 +66,7 @@ func serve(t *testing.T, r *fakeReplica) *fakeReplica {
 	routes.Handle(apipbconnect.NewClusterServiceHandler(fakeCluster{fakeReplica: r}))
 	routes.Handle(apipbconnect.NewPoolServiceHandler(fakePools{edit: func() error { return r.pools() }, list: r.listPools}))
 	routes.Handle(apipbconnect.NewMemoryServiceHandler(r.memory))
+	routes.Handle(apipbconnect.NewNodeServiceHandler(fakeNodes{fakeReplica: r}))
 	server := &http.Server{Handler: routes}
 	mux.ConfigureServer(server)
 	var serving sync.WaitGroup
@@ -124,6 +126,15 @@ type fakeJobs struct {
 
 func (r fakeJobs) Output(_ context.Context, req *connect.Request[apipb.JobOutputRequest]) (*connect.Response[apipb.JobOutputResponse], error) {
 	return reply(r.fakeReplica, r.output, req.Msg)
+}
+
+type fakeNodes struct {
+	apipbconnect.UnimplementedNodeServiceHandler
+	*fakeReplica
+}
+
+func (r fakeNodes) List(_ context.Context, req *connect.Request[apipb.ListNodesRequest]) (*connect.Response[apipb.ListNodesResponse], error) {
+	return reply(r.fakeReplica, r.listNodes, req.Msg)
 }
 
 type fakeCluster struct {

@@ -112,3 +112,27 @@ func TestListPoolsInParts(t *testing.T) {
 		})
 	}
 }
+
+// TestListNodesInParts (T4) has nodes come in three answers: the client asks for the rest, in the state that is
+// wanted.
+func TestListNodesInParts(t *testing.T) {
+	c := open(t, nil, serve(t, &fakeReplica{listNodes: func(m *apipb.ListNodesRequest) (*apipb.ListNodesResponse, error) {
+		if m.GetState() != "online" {
+			return nil, refuse(connect.CodeInvalidArgument, "invalid_argument", "the state is forgotten")
+		}
+		parts := map[string]*apipb.ListNodesResponse{
+			"":   {Nodes: []*apipb.Node{{Id: "n1"}, {Id: "n2"}}, Next: "n2", LeftOut: 2},
+			"n2": {Nodes: []*apipb.Node{{Id: "n3"}}, Next: "n3", LeftOut: 1},
+			"n3": {Nodes: []*apipb.Node{{Id: "n4"}}},
+		}
+		return parts[m.GetAfter()], nil
+	}}).address)
+	all, err := c.ListNodes(t.Context(), "online")
+	var names []string
+	for _, n := range all {
+		names = append(names, n.GetId())
+	}
+	if got := strings.Join(names, " "); err != nil || got != "n1 n2 n3 n4" {
+		t.Errorf("got %s, %v", got, err)
+	}
+}

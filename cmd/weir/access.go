@@ -3,22 +3,15 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
-	"weir/api/client"
 	"weir/messages/apipb"
 	"weir/scheduling/access"
-	"weir/scheduling/audit"
 )
 
 func newWhoamiCommand(f *clientFlags) *cobra.Command {
@@ -151,260 +144,99 @@ func groupsText(groups []*apipb.Group) string {
 	return g.String()
 }
 
-func newAuditCommand(f *clientFlags) *cobra.Command {
-	var follow bool
-	var since string
-	var filter auditFilter
-	cmd := &cobra.Command{
-		Use:   "audit",
-		Short: "Show who changed something or was refused, from all replicas",
-		Long: `Show who changed something, read output of jobs or was refused, when, and why, from
-the audit logs of all replicas. Each replica records the calls that it answers. Equal
-calls within a second are one line with a count. It needs operator credentials.
-
-With --follow it goes on with new lines, and with those of a replica that comes back.
-With -o json each line is as in the audit log.`,
-		Example: "  weir audit --since 1d --user ann --outcome denied\n  weir audit --object 'pool ads'\n  weir audit --follow -o json >>audit.jsonl",
-		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
-			ago, err := longAgo(since)
-			if err = cmp.Or(err, filter.check()); err != nil {
-				return &exitError{exitUsage, err}
-			}
-			a := &auditReading{session: s, from: &apipb.ReadAuditRequest{Follow: follow}, filter: filter}
-			if ago > 0 || follow {
-				a.from.After = uint64(time.Now().Add(-ago).UnixMicro())
-			}
-			if follow {
-				return a.follow(ctx)
-			}
-			return a.all(ctx)
+func newAccountCommand(f *clientFlags) *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "account",
+		Short: "Show and change who may have jobs run as which account of the machines",
+		Long: `Show and change who may have jobs run as which account of the machines (user and group in
+a specification), and who may say isolation: none there. Without a grant both are
+refused. Operators need none. Changes need operator credentials.`,
+		Example: "  weir account allow user:ann --as ann --group ads\n  weir account list\n  weir account disallow user:ann",
+	}, &cobra.Command{
+		Use:     "list",
+		Short:   "List who may have jobs run as which account",
+		Example: "  weir account list\n  weir account list -o json",
+		RunE: f.shows(func(ctx context.Context, s *session, _ []string) (view, error) {
+			all, err := s.Accounts(ctx)
+			return view{message: all, rows: true, text: func(now time.Time) string { return accountsText(all, now) }}, err
 		}),
-	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow new lines; without --since, begin with the next one")
-	cmd.Flags().StringVar(&since, "since", "", "how long ago to start, such as 5m or 1d (default: the oldest line)")
-	cmd.Flags().StringVar(&filter.user, "user", "", "only lines about the user, operator or gateway of this name")
-	cmd.Flags().StringVar(&filter.outcome, "outcome", "", "only lines with this outcome: allowed, denied, failed or lost")
-	cmd.Flags().StringVar(&filter.object, "object", "", "only lines whose object or change has this text, such as 'pool ads'")
-	must(cmd.RegisterFlagCompletionFunc("outcome", fixed(auditOutcomes...)))
+	}, editsAccounts(f, &cobra.Command{
+		Use:   "allow SUBJECT",
+		Short: "Allow a subject to have jobs run as accounts of the machines",
+		Long: `Allow a subject (user:NAME, group:NAME or * for everyone) to have jobs run as accounts
+and with groups of the machines, by name or by number, as specifications write them. It
+adds to what the subject may already. Jobs of root also need --allow-root-jobs on the
+agents.`,
+		Example: "  weir account allow user:ann --as ann --group ads\n  weir account allow group:build --as build --isolation-none",
+	}, false), editsAccounts(f, &cobra.Command{
+		Use:        "disallow SUBJECT",
+		SuggestFor: suggestRemove,
+		Short:      "Take such grants away; all of a subject, if none is named",
+		Long: `Take such grants away; all of a subject, if none is named. Jobs that run go on. Of
+operations that need the grant, each job that would start from then on fails.`,
+		Example: "  weir account disallow user:ann --as ann\n  weir account disallow group:build",
+	}, true))
+}
+
+// editsAccounts makes cmd change the grants of a subject.
+func editsAccounts(f *clientFlags, cmd *cobra.Command, disallow bool) *cobra.Command {
+	request := apipb.EditAccountsRequest{Disallow: disallow}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&request.Accounts, "as", nil, "account of the machines, by name or number; may be given several times")
+	flags.StringSliceVar(&request.Groups, "group", nil, "group of the machines, by name or number; may be given several times")
+	flags.BoolVar(&request.IsolationNone, "isolation-none", false, "isolation: none in specifications")
+	cmd.ValidArgsFunction = f.suggest(true, subjectNames)
+	checked(cmd, func(args []string) error {
+		if len(request.GetAccounts()) == 0 && len(request.GetGroups()) == 0 && !request.GetIsolationNone() && !disallow {
+			return errors.New("give at least one of --as, --group and --isolation-none")
+		}
+		for flag, names := range map[string][]string{"--as": request.GetAccounts(), "--group": request.GetGroups()} {
+			for _, name := range names {
+				if !access.IsAccount(name) {
+					return fmt.Errorf("%s %q: must be the name or the number of a %s of the machines", flag, name, map[string]string{"--as": "user", "--group": "group"}[flag])
+				}
+			}
+		}
+		_, err := access.ParseSubject(args[0])
+		return err
+	})
+	cmd.RunE = f.verb(func(ctx context.Context, s *session, args []string) error {
+		request.Subject = args[0]
+		done := "%s may have jobs run %s"
+		if disallow {
+			done = "%s may no longer have jobs run %s"
+		}
+		what := identityText(request.GetAccounts(), request.GetGroups(), request.GetIsolationNone())
+		return s.said(s.EditAccounts(ctx, &request), &apipb.EditAccountsResponse{}, done, args[0], cmp.Or(what, "as any account"))
+	})
 	return cmd
 }
 
-var auditOutcomes = []string{string(audit.Allowed), string(audit.Denied), string(audit.Failed), string(audit.Lost)}
-
-// auditFilter selects lines; an empty field matches all.
-type auditFilter struct{ user, outcome, object string }
-
-func (f auditFilter) check() error {
-	if f.outcome != "" && !slices.Contains(auditOutcomes, f.outcome) {
-		return fmt.Errorf("--outcome %q: must be one of %s", f.outcome, strings.Join(auditOutcomes, ", "))
-	}
-	return nil
+// identityText says as whom jobs run.
+func identityText(accounts, groups []string, isolationNone bool) string {
+	return joined(", ", when(len(accounts) > 0, "as "+strings.Join(accounts, ", ")), when(len(groups) > 0, "in group "+strings.Join(groups, ", ")),
+		when(isolationNone, "with isolation: none"))
 }
 
-func (f auditFilter) takes(line audit.Line) bool {
-	return (f.user == "" || f.user == line.User || f.user == line.Gateway) && (f.outcome == "" || f.outcome == string(line.Outcome)) &&
-		(f.object == "" || strings.Contains(line.Object, f.object) || strings.Contains(line.Change, f.object))
+func accountsText(all *apipb.AccountsResponse, now time.Time) string {
+	g := newGrid("subject", "accounts", "groups", "isolation: none", "changed")
+	for _, a := range all.GetAccounts() {
+		g.row(a.GetSubject(), cmp.Or(strings.Join(a.GetAccounts(), ", "), none), cmp.Or(strings.Join(a.GetGroups(), ", "), none),
+			cmp.Or(when(a.GetIsolationNone(), "yes"), none), moment(a.GetModifiedTime(), now))
+	}
+	return g.String()
 }
 
-// longAgo reads how long ago something was: a duration, or a number of days such as 1d.
-func longAgo(text string) (time.Duration, error) {
-	if text == "" {
-		return 0, nil
+// subjectNames suggests subjects: users with operations, groups, and everyone.
+func subjectNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
+	out := []cobra.Completion{string(access.Everyone)}
+	groups, err := groupNames(ctx, s)
+	for _, name := range groups {
+		out = append(out, string(access.GroupSubject(name)))
 	}
-	ago, err := time.ParseDuration(text)
-	if days, is := strings.CutSuffix(text, "d"); is {
-		var n int
-		if n, err = strconv.Atoi(days); n > 36500 {
-			err = strconv.ErrRange
-		}
-		ago = time.Duration(n) * 24 * time.Hour
+	users, more := userNames(ctx, s)
+	for _, name := range users {
+		out = append(out, "user:"+name)
 	}
-	if err != nil || ago < 0 {
-		return 0, fmt.Errorf("--since %q: must be a duration such as 90s, 5m, 12h or 7d", text)
-	}
-	return ago, nil
-}
-
-// auditReading reads the audit logs of all replicas.
-type auditReading struct {
-	*session
-	from   *apipb.ReadAuditRequest
-	filter auditFilter
-	// mu guards the output.
-	mu sync.Mutex
-}
-
-// request returns a request of its own for a replica.
-func (a *auditReading) request() *apipb.ReadAuditRequest {
-	return &apipb.ReadAuditRequest{After: a.from.GetAfter(), Follow: a.from.GetFollow()}
-}
-
-// auditFound is a line, and its text.
-type auditFound struct {
-	audit.Line
-	raw string
-}
-
-// byTime orders lines of several replicas by when they were decided: seq is when they were written.
-func byTime(a, b auditFound) int {
-	return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Replica, b.Replica), cmp.Compare(a.Seq, b.Seq))
-}
-
-// all prints the lines that there are, in order of time.
-func (a *auditReading) all(ctx context.Context) error {
-	members, err := a.Members(ctx)
-	if err != nil {
-		return err
-	}
-	var lines []auditFound
-	var missing []error
-	for _, m := range members {
-		err := a.ReadAudit(ctx, m.GetAddress(), a.request(), func(raw string) error {
-			line, err := parseAudit(raw)
-			if a.filter.takes(line) {
-				lines = append(lines, auditFound{line, raw})
-			}
-			return err
-		})
-		if isDenied(err) {
-			return err
-		}
-		if err != nil {
-			missing = append(missing, fmt.Errorf("replica %s: %w", m.GetId(), err))
-		}
-	}
-	slices.SortStableFunc(lines, byTime)
-	for _, line := range lines {
-		if err := a.print(line.Line, line.raw); err != nil {
-			return err
-		}
-	}
-	if len(missing) > 0 {
-		return fmt.Errorf("lines are missing: %w", errors.Join(missing...))
-	}
-	return nil
-}
-
-// Pauses of a reader that follows.
-const (
-	auditRetry   = time.Second
-	auditMembers = 5 * time.Second
-)
-
-// follow prints lines of all replicas as they are written, until ctx is done.
-func (a *auditReading) follow(ctx context.Context) error {
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	var readers sync.WaitGroup
-	defer readers.Wait()
-	known := make(map[string]bool)
-	for {
-		members, err := a.Members(ctx)
-		if err != nil && len(known) == 0 {
-			return err
-		}
-		for _, m := range members {
-			if source := m.GetId() + " " + m.GetAddress(); !known[source] && m.GetAddress() != "" {
-				known[source] = true
-				readers.Go(func() { a.followOne(ctx, fail, m) })
-			}
-		}
-		if pausedUntilDone(ctx, auditMembers) {
-			fail(nil)
-			if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
-				return err
-			}
-			return nil
-		}
-	}
-}
-
-// followOne prints the lines of one replica. If it does not answer, it tries again.
-func (a *auditReading) followOne(ctx context.Context, fail context.CancelCauseFunc, m *apipb.Member) {
-	request := a.request()
-	silent := false
-	for {
-		var printing error
-		err := a.ReadAudit(ctx, m.GetAddress(), request, func(raw string) error {
-			silent = false
-			line, err := parseAudit(raw)
-			if err == nil && a.filter.takes(line) {
-				err = a.print(line, raw)
-			}
-			printing = err
-			return err
-		})
-		if printing != nil || isDenied(err) {
-			fail(cmp.Or(printing, err))
-			return
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		if !silent {
-			silent = true
-			a.mu.Lock()
-			a.note("replica %s does not answer; its lines follow when it does: %v", m.GetId(), err)
-			a.mu.Unlock()
-		}
-		if pausedUntilDone(ctx, auditRetry) {
-			return
-		}
-	}
-}
-
-// pausedUntilDone waits, and reports whether ctx is done.
-func pausedUntilDone(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return false
-	case <-ctx.Done():
-		return true
-	}
-}
-
-// isDenied reports whether the caller may not read audit logs.
-func isDenied(err error) bool {
-	var refused *client.Error
-	return errors.As(err, &refused) && refused.Kind == connect.CodePermissionDenied
-}
-
-func parseAudit(raw string) (line audit.Line, err error) {
-	if err = json.Unmarshal([]byte(raw), &line); err != nil {
-		err = fmt.Errorf("read audit log: line %q: %w", raw, err)
-	}
-	return line, err
-}
-
-// print prints a line.
-func (a *auditReading) print(line audit.Line, raw string) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.format == formatTable {
-		return a.write(auditText(line, time.Local) + "\n")
-	}
-	// A line of JSON is an entry of a list in YAML too.
-	return a.write(when(a.format == formatYAML, "- ") + raw + "\n")
-}
-
-// auditText returns a line for people: time, replica, subject, what was decided about which call, and
-// why.
-func auditText(line audit.Line, where *time.Location) string {
-	who := strings.TrimSpace(line.Role + " " + line.User)
-	for _, part := range []struct{ before, text string }{{" by gateway ", line.Gateway}, {" of ", line.Groups}, {" at ", line.Address}} {
-		who += when(part.text != "", part.before+part.text)
-	}
-	text := joined(" ", string(line.Outcome), line.Method, line.Object, when(line.Various, "(various objects)"))
-	if line.Count > 1 {
-		text += fmt.Sprintf(" (%d times)", line.Count)
-	}
-	text = joined(": ", text, line.Change, line.Code, line.Why)
-	return printable(fmt.Sprintf("%s  %-4s  %s: %s", line.Time.In(where).Format("2006-01-02 15:04:05.000"), line.Replica, who, text))
-}
-
-// joined joins the parts that are not empty.
-func joined(between string, parts ...string) string {
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), between)
+	return out, errors.Join(err, more)
 }

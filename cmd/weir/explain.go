@@ -98,6 +98,9 @@ func explanationText(x *explainpb.Explanation, now time.Time) string {
 			fmt.Fprintf(&b, "  - %s\n", printable(here(fact.GetText(), now)))
 		}
 	}
+	if n := x.GetFactsLeftOut(); n > 0 {
+		fmt.Fprintf(&b, "  - and %d more\n", n)
+	}
 	victims := newGrid("job", "operation", "node", "started")
 	for _, v := range x.GetLikelyVictims() {
 		victims.row(v.GetJob(), v.GetOperation(), v.GetNode(), age(v.GetStartTime(), now))
@@ -113,6 +116,7 @@ func explanationText(x *explainpb.Explanation, now time.Time) string {
 		waits.row(w.GetVerdict(), w.GetOperations(), w.GetJobs(), w.GetFirst(), here(w.GetText(), now))
 	}
 	return b.String() + victims.section("jobs that would be preempted:\n") + tasks.section("what its tasks wait for:\n") +
+		when(x.GetTasksLeftOut() > 0, fmt.Sprintf("%d more of its tasks have jobs to start\n", x.GetTasksLeftOut())) +
 		waits.section("what its operations wait for:\n")
 }
 

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
+
+	"weir/messages/explainpb"
 )
 
 // TestHere writes times as the clock of the reader shows them.
@@ -16,6 +19,16 @@ func TestHere(t *testing.T) {
 	} {
 		if got := here(text, now); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestLeftOut (T4) shows how much an explanation leaves out.
+func TestLeftOut(t *testing.T) {
+	text := explanationText(&explainpb.Explanation{Text: "no room", FactsLeftOut: 7, TasksLeftOut: 1200}, time.Now())
+	for _, want := range []string{"  - and 7 more\n", "1200 more of its tasks have jobs to start\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %q", want, text)
 		}
 	}
 }

@@ -8638,7 +8638,9 @@ func (x *FileCache) GetLimit() int64 {
 type ListNodesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty: any.
-	State         string `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	State string `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	// The next of an earlier answer: the nodes from there on.
+	After         string `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8680,9 +8682,21 @@ func (x *ListNodesRequest) GetState() string {
 	return ""
 }
 
+func (x *ListNodesRequest) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
 type ListNodesResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Nodes         []*Node                `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By name.
+	Nodes []*Node `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// Set: there are more nodes than an answer may have bytes. Ask for those after this one.
+	Next string `protobuf:"bytes,2,opt,name=next,proto3" json:"next,omitempty"`
+	// How many nodes follow.
+	LeftOut       int32 `protobuf:"varint,3,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8722,6 +8736,20 @@ func (x *ListNodesResponse) GetNodes() []*Node {
 		return x.Nodes
 	}
 	return nil
+}
+
+func (x *ListNodesResponse) GetNext() string {
+	if x != nil {
+		return x.Next
+	}
+	return ""
+}
+
+func (x *ListNodesResponse) GetLeftOut() int32 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
 }
 
 type GetNodeRequest struct {
@@ -12544,11 +12572,14 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\tFileCache\x12\x14\n" +
 	"\x05files\x18\x01 \x01(\x03R\x05files\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\x03R\x05limit\"(\n" +
+	"\x05limit\x18\x03 \x01(\x03R\x05limit\">\n" +
 	"\x10ListNodesRequest\x12\x14\n" +
-	"\x05state\x18\x01 \x01(\tR\x05state\"<\n" +
+	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\tR\x05after\"k\n" +
 	"\x11ListNodesResponse\x12'\n" +
-	"\x05nodes\x18\x01 \x03(\v2\x11.weir.api.v1.NodeR\x05nodes\"$\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x11.weir.api.v1.NodeR\x05nodes\x12\x12\n" +
+	"\x04next\x18\x02 \x01(\tR\x04next\x12\x19\n" +
+	"\bleft_out\x18\x03 \x01(\x05R\aleftOut\"$\n" +
 	"\x0eGetNodeRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\"v\n" +
 	"\x0fGetNodeResponse\x12%\n" +

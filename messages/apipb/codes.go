@@ -51,4 +51,6 @@ const (
 	CodeSecretsGone = "secrets_gone"
 	// CodeUnknownPath: there is no attribute at the path.
 	CodeUnknownPath = "unknown_path"
+	// CodeAnswerTooLarge: the answer would have more bytes than clients read.
+	CodeAnswerTooLarge = "answer_too_large"
 )

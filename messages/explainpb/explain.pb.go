@@ -60,8 +60,12 @@ type Explanation struct {
 	// estimated_start.
 	EstimatedEarliest *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=estimated_earliest,json=estimatedEarliest,proto3" json:"estimated_earliest,omitempty"`
 	EstimatedLatest   *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=estimated_latest,json=estimatedLatest,proto3" json:"estimated_latest,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// How many tasks and facts follow the last that is shown: there were more than an answer may have
+	// bytes.
+	TasksLeftOut  int32 `protobuf:"varint,20,opt,name=tasks_left_out,json=tasksLeftOut,proto3" json:"tasks_left_out,omitempty"`
+	FactsLeftOut  int32 `protobuf:"varint,21,opt,name=facts_left_out,json=factsLeftOut,proto3" json:"facts_left_out,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Explanation) Reset() {
@@ -225,6 +229,20 @@ func (x *Explanation) GetEstimatedLatest() *timestamppb.Timestamp {
 		return x.EstimatedLatest
 	}
 	return nil
+}
+
+func (x *Explanation) GetTasksLeftOut() int32 {
+	if x != nil {
+		return x.TasksLeftOut
+	}
+	return 0
+}
+
+func (x *Explanation) GetFactsLeftOut() int32 {
+	if x != nil {
+		return x.FactsLeftOut
+	}
+	return 0
 }
 
 // Wait counts operations that wait for the same.
@@ -1101,7 +1119,7 @@ var File_explainpb_explain_proto protoreflect.FileDescriptor
 
 const file_explainpb_explain_proto_rawDesc = "" +
 	"\n" +
-	"\x17explainpb/explain.proto\x12\x0fweir.explain.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf8\x05\n" +
+	"\x17explainpb/explain.proto\x12\x0fweir.explain.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc4\x06\n" +
 	"\vExplanation\x12\x18\n" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -1122,7 +1140,9 @@ const file_explainpb_explain_proto_rawDesc = "" +
 	"\festimated_by\x18\x10 \x01(\tR\vestimatedBy\x12+\n" +
 	"\x05waits\x18\x11 \x03(\v2\x15.weir.explain.v1.WaitR\x05waits\x12I\n" +
 	"\x12estimated_earliest\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\x11estimatedEarliest\x12E\n" +
-	"\x10estimated_latest\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\x0festimatedLatest\"~\n" +
+	"\x10estimated_latest\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\x0festimatedLatest\x12$\n" +
+	"\x0etasks_left_out\x18\x14 \x01(\x05R\ftasksLeftOut\x12$\n" +
+	"\x0efacts_left_out\x18\x15 \x01(\x05R\ffactsLeftOut\"~\n" +
 	"\x04Wait\x12\x18\n" +
 	"\averdict\x18\x01 \x01(\tR\averdict\x12\x1e\n" +
 	"\n" +
