@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/actorpb"
@@ -176,7 +177,8 @@ func (s explanations) addScheduler(ctx context.Context, all []*explainpb.Explana
 		}
 		for _, said := range view.GetExplanations() {
 			if said.GetTree() == x.GetTree() {
-				under(x, said)
+				// The scheduler's own is shown to others too, who may see more or less of it.
+				under(x, proto.CloneOf(said))
 			}
 		}
 		if x.GetVerdict() == "" {
