@@ -178,7 +178,7 @@ func updateFolder(authority *identity.Authority, folder string, revoked []*apipb
 	}
 	changed, err := authority.Update(folder)
 	if len(changed) == 0 {
-		return "as it should be already", err
+		return "up to date", err
 	}
 	return "new " + strings.Join(changed, ", "), err
 }

@@ -50,18 +50,18 @@ func TestRotateVerbs(t *testing.T) {
 		fails error
 	}{
 		{args: []string{"switch"}, says: []string{"weir tls rotate start"}, fails: identity.ErrNotStarted},
-		{args: []string{"finish"}, says: []string{"agent-n1: as it should be already", "finished"}},
+		{args: []string{"finish"}, says: []string{"agent-n1: up to date", "finished"}},
 		{args: []string{"start"}, says: []string{"agent-n1: new ca.crt\n", "replica-r1: new ca.crt, gossip.key\n", "weir tls rotate switch"}},
-		{args: []string{"start"}, says: []string{"agent-n1: as it should be already\n", "started"}},
+		{args: []string{"start"}, says: []string{"agent-n1: up to date\n", "started"}},
 		{args: []string{"finish", "--force"}, says: []string{"weir tls rotate switch first"}, fails: identity.ErrNotStarted},
 		{args: []string{"start", filepath.Join(foreign, "agent-n1")}, says: []string{`belongs to cluster "c2"`}, fails: identity.ErrWrongCluster},
 		{args: []string{"switch"}, says: []string{"none", "--force goes on all the same"}, fails: os.ErrNotExist},
 		{args: []string{"switch", "--force"}, says: []string{"going on all the same", "agent-n1: new tls.crt\n", "replica-r1: new tls.crt, gossip.key\n"}},
-		{args: []string{"switch"}, says: []string{"replica-r1: as it should be already\n"}},
+		{args: []string{"switch"}, says: []string{"replica-r1: up to date\n"}},
 		{args: []string{"start"}, says: []string{"weir tls rotate finish"}, fails: identity.ErrSwitched},
 		{args: []string{"finish"}, says: []string{"--force goes on all the same"}, fails: os.ErrNotExist},
 		{args: []string{"finish", "--force"}, says: []string{"agent-n1: new ca.crt\n", "replica-r1: new ca.crt, gossip.key\n", "finished"}},
-		{args: []string{"finish"}, says: []string{"replica-r1: as it should be already\n"}},
+		{args: []string{"finish"}, says: []string{"replica-r1: up to date\n"}},
 	}
 	for i, step := range steps {
 		out, err := weir(slices.Concat([]string{"rotate"}, step.args, []string{"--dir", dir})...)

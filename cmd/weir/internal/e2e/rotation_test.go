@@ -19,23 +19,25 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// TestRotation (T6) replaces the authority and the gossip key of a cluster that works: three replicas, and two agents
+// TestRotation (T6) replaces the authority and the gossip key of a cluster that works: three replicas, and four agents
 // of which one has a copy of its folder, as on another machine. Each step is refused until that agent has what the
 // step before has changed, and names it. All the while a client that was there before starts short operations, and
 // long jobs run: no operation fails, no job is aborted, and no replica is thought dead. In the end certificates of the
 // old authority open nothing, and a replica that is restarted is one of the cluster.
 func TestRotation(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, here, "n1", "n2")
+	c := newCluster(t, here, "n1", "n2", "n3", "n4")
 	near, far := c.certs("agent-"+c.node("n2")), filepath.Join(c.dir, "far")
 	if err := os.CopyFS(far, os.DirFS(near)); err != nil {
 		t.Fatal(err)
 	}
-	c.startAgent("n1")
+	for _, agent := range []string{"n1", "n3", "n4"} {
+		c.startAgent(agent)
+	}
 	c.startAgent("n2", "--credentials", far)
-	c.ready(t, 2)
-	long := c.start(t, one(small(2, "run", c.folder(t), "1h")))
-	before, term := c.runs(t, long, 2), c.term(t)
+	c.ready(t, 4)
+	long := c.start(t, one(small(4, "run", c.folder(t), "1h")))
+	before, term := c.runs(t, long, 4), c.term(t)
 	var short sync.WaitGroup
 	done, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -44,7 +46,7 @@ func TestRotation(t *testing.T) {
 	steps := []string{"start", "switch", "finish"}
 	for i, step := range steps {
 		c.rotate(t, step)
-		c.takeUp(t, "r1", "r2", "r3", "n1")
+		c.takeUp(t, "r1", "r2", "r3", "n1", "n3", "n4")
 		if step == "start" {
 			// What a thief has, who trusts both authorities but has certificates of the old one.
 			for _, name := range []string{"replica-r1", "user-ann"} {
@@ -78,7 +80,7 @@ func TestRotation(t *testing.T) {
 	if completed() == 0 {
 		t.Error("no short operation was started")
 	}
-	if progress := c.get(t, long).GetProgress(); progress.GetAborted() != 0 || progress.GetFailed() != 0 || progress.GetRunning() != 2 {
+	if progress := c.get(t, long).GetProgress(); progress.GetAborted() != 0 || progress.GetFailed() != 0 || progress.GetRunning() != 4 {
 		t.Errorf("the long jobs: %v", progress)
 	}
 	for _, job := range before {
@@ -141,7 +143,7 @@ func (c *cluster) waitsForOne(t *testing.T, step, process string) {
 		if code == 0 {
 			t.Fatalf("rotate %s cuts %s off:\n%s", step, process, printed)
 		}
-		for _, other := range []string{"replica r1", "replica r2", "replica r3", "agent " + c.node("n1"), "has not answered"} {
+		for _, other := range []string{"replica r1", "replica r2", "replica r3", "agent " + c.node("n1"), "agent " + c.node("n3"), "agent " + c.node("n4"), "has not answered"} {
 			if strings.Contains(printed, other) {
 				return printed
 			}
