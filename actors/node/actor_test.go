@@ -116,6 +116,11 @@ func (s *stage) Send(_ string, msg proto.Message) {
 // Publish implements Board.
 func (s *stage) Publish(string, *actorpb.NodeView, []*actorpb.HeldJob) {}
 
+// Refuse implements Board.
+func (s *stage) Refuse(agent *actorpb.RefusedAgent) {
+	s.tell(fmt.Sprintf("remember %s %v", agent.GetNode(), agent.GetTags()))
+}
+
 // Say implements Words.
 func (s *stage) Say(node string, unheard bool) {
 	s.mu.Lock()
@@ -231,7 +236,7 @@ func TestNodeWithoutAGrant(t *testing.T) {
 	onStage(t, nil, nil, func(s *stage) {
 		s.set(func() { s.refused = registration(7).GetTags()[0] })
 		s.say(registration(7))
-		s.want("refuse bad_request")
+		s.want(fmt.Sprintf("remember n1 %v", registration(7).GetTags()), "refuse bad_request")
 	})
 	onStage(t, online(7), nil, func(s *stage) {
 		s.say(registration(7))
@@ -242,7 +247,7 @@ func TestNodeWithoutAGrant(t *testing.T) {
 		s.beat(2)
 		s.want("withdraw n1", "refuse not_registered")
 		s.say(registration(7))
-		s.want("refuse bad_request")
+		s.want(fmt.Sprintf("remember n1 %v", registration(7).GetTags()), "refuse bad_request")
 		s.wait(time.Minute)
 		s.mu.Lock()
 		defer s.mu.Unlock()

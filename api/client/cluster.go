@@ -13,8 +13,13 @@ import (
 
 // ListNodes returns the nodes in a state; an empty state means all nodes.
 func (c clusterCalls) ListNodes(ctx context.Context, state string) ([]*apipb.Node, error) {
-	res, err := call(ctx, c.task("list nodes"), apipbconnect.NodeServiceClient.List, &apipb.ListNodesRequest{State: state})
+	res, err := c.NodesAndRefused(ctx, state)
 	return res.GetNodes(), err
+}
+
+// NodesAndRefused returns the nodes in a state, and the agents that were refused.
+func (c clusterCalls) NodesAndRefused(ctx context.Context, state string) (*apipb.ListNodesResponse, error) {
+	return call(ctx, c.task("list nodes"), apipbconnect.NodeServiceClient.List, &apipb.ListNodesRequest{State: state})
 }
 
 // GetNode returns a node and its jobs.

@@ -8681,8 +8681,11 @@ func (x *ListNodesRequest) GetState() string {
 }
 
 type ListNodesResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Nodes         []*Node                `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Nodes []*Node                `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// The latest agents that claimed what no grant gives them, by node, as the leader remembers them: also of nodes
+	// that never registered.
+	Refused       []*RefusedAgent `protobuf:"bytes,2,rep,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8724,6 +8727,109 @@ func (x *ListNodesResponse) GetNodes() []*Node {
 	return nil
 }
 
+func (x *ListNodesResponse) GetRefused() []*RefusedAgent {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+// RefusedAgent is an agent that may not register as it is.
+type RefusedAgent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Host  string                 `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
+	// What it claimed, and when.
+	Tags      []string               `protobuf:"bytes,3,rep,name=tags,proto3" json:"tags,omitempty"`
+	Resources *Resources             `protobuf:"bytes,4,opt,name=resources,proto3" json:"resources,omitempty"`
+	Time      *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=time,proto3" json:"time,omitempty"`
+	// What the grants that match its name give it together, with the name as the pattern; unset if none matches.
+	Given *NodeGrant `protobuf:"bytes,6,opt,name=given,proto3" json:"given,omitempty"`
+	// Why it is refused, and the command that allows it.
+	Reason        string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefusedAgent) Reset() {
+	*x = RefusedAgent{}
+	mi := &file_apipb_api_proto_msgTypes[122]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefusedAgent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefusedAgent) ProtoMessage() {}
+
+func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[122]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefusedAgent.ProtoReflect.Descriptor instead.
+func (*RefusedAgent) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{122}
+}
+
+func (x *RefusedAgent) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *RefusedAgent) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *RefusedAgent) GetTags() []string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
+func (x *RefusedAgent) GetResources() *Resources {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *RefusedAgent) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *RefusedAgent) GetGiven() *NodeGrant {
+	if x != nil {
+		return x.Given
+	}
+	return nil
+}
+
+func (x *RefusedAgent) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 type GetNodeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
@@ -8733,7 +8839,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8745,7 +8851,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8758,7 +8864,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{122}
+	return file_apipb_api_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *GetNodeRequest) GetNode() string {
@@ -8781,7 +8887,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8793,7 +8899,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8806,7 +8912,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{123}
+	return file_apipb_api_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -8843,7 +8949,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8855,7 +8961,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8868,7 +8974,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{124}
+	return file_apipb_api_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -8900,7 +9006,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8912,7 +9018,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8925,7 +9031,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{125}
+	return file_apipb_api_proto_rawDescGZIP(), []int{126}
 }
 
 type UndrainNodeRequest struct {
@@ -8937,7 +9043,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8949,7 +9055,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8962,7 +9068,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{126}
+	return file_apipb_api_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *UndrainNodeRequest) GetNode() string {
@@ -8980,7 +9086,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8992,7 +9098,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9005,7 +9111,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{127}
+	return file_apipb_api_proto_rawDescGZIP(), []int{128}
 }
 
 type RemoveNodeRequest struct {
@@ -9018,7 +9124,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9030,7 +9136,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9043,7 +9149,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{128}
+	return file_apipb_api_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *RemoveNodeRequest) GetNode() string {
@@ -9068,7 +9174,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9080,7 +9186,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9093,7 +9199,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{129}
+	return file_apipb_api_proto_rawDescGZIP(), []int{130}
 }
 
 type Member struct {
@@ -9113,7 +9219,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9125,7 +9231,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9138,7 +9244,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{130}
+	return file_apipb_api_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *Member) GetId() string {
@@ -9205,7 +9311,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9217,7 +9323,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9230,7 +9336,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{131}
+	return file_apipb_api_proto_rawDescGZIP(), []int{132}
 }
 
 type MembersResponse struct {
@@ -9242,7 +9348,7 @@ type MembersResponse struct {
 
 func (x *MembersResponse) Reset() {
 	*x = MembersResponse{}
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9254,7 +9360,7 @@ func (x *MembersResponse) String() string {
 func (*MembersResponse) ProtoMessage() {}
 
 func (x *MembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9267,7 +9373,7 @@ func (x *MembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersResponse.ProtoReflect.Descriptor instead.
 func (*MembersResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{132}
+	return file_apipb_api_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *MembersResponse) GetMembers() []*Member {
@@ -9285,7 +9391,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9297,7 +9403,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9310,7 +9416,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{133}
+	return file_apipb_api_proto_rawDescGZIP(), []int{134}
 }
 
 type StatusResponse struct {
@@ -9337,14 +9443,16 @@ type StatusResponse struct {
 	// The nodes that are given no more jobs, by name.
 	Draining []*Node `protobuf:"bytes,19,rep,name=draining,proto3" json:"draining,omitempty"`
 	// How many grants of nodes there are; 0: agents may claim any tags and any capacity.
-	NodeGrants    int32 `protobuf:"varint,20,opt,name=node_grants,json=nodeGrants,proto3" json:"node_grants,omitempty"`
+	NodeGrants int32 `protobuf:"varint,20,opt,name=node_grants,json=nodeGrants,proto3" json:"node_grants,omitempty"`
+	// As in ListNodesResponse.
+	Refused       []*RefusedAgent `protobuf:"bytes,21,rep,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9356,7 +9464,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9369,7 +9477,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{134}
+	return file_apipb_api_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *StatusResponse) GetClusterId() string {
@@ -9512,6 +9620,13 @@ func (x *StatusResponse) GetNodeGrants() int32 {
 	return 0
 }
 
+func (x *StatusResponse) GetRefused() []*RefusedAgent {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
 type TransferRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty: whoever is most up to date.
@@ -9522,7 +9637,7 @@ type TransferRequest struct {
 
 func (x *TransferRequest) Reset() {
 	*x = TransferRequest{}
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9534,7 +9649,7 @@ func (x *TransferRequest) String() string {
 func (*TransferRequest) ProtoMessage() {}
 
 func (x *TransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9547,7 +9662,7 @@ func (x *TransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
 func (*TransferRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{135}
+	return file_apipb_api_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *TransferRequest) GetTo() string {
@@ -9566,7 +9681,7 @@ type TransferResponse struct {
 
 func (x *TransferResponse) Reset() {
 	*x = TransferResponse{}
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9578,7 +9693,7 @@ func (x *TransferResponse) String() string {
 func (*TransferResponse) ProtoMessage() {}
 
 func (x *TransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9591,7 +9706,7 @@ func (x *TransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
 func (*TransferResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{136}
+	return file_apipb_api_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *TransferResponse) GetLeader() string {
@@ -9612,7 +9727,7 @@ type AddReplicaRequest struct {
 
 func (x *AddReplicaRequest) Reset() {
 	*x = AddReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9624,7 +9739,7 @@ func (x *AddReplicaRequest) String() string {
 func (*AddReplicaRequest) ProtoMessage() {}
 
 func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9637,7 +9752,7 @@ func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaRequest.ProtoReflect.Descriptor instead.
 func (*AddReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{137}
+	return file_apipb_api_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *AddReplicaRequest) GetId() string {
@@ -9662,7 +9777,7 @@ type AddReplicaResponse struct {
 
 func (x *AddReplicaResponse) Reset() {
 	*x = AddReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9674,7 +9789,7 @@ func (x *AddReplicaResponse) String() string {
 func (*AddReplicaResponse) ProtoMessage() {}
 
 func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9687,7 +9802,7 @@ func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaResponse.ProtoReflect.Descriptor instead.
 func (*AddReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{138}
+	return file_apipb_api_proto_rawDescGZIP(), []int{139}
 }
 
 type RemoveReplicaRequest struct {
@@ -9701,7 +9816,7 @@ type RemoveReplicaRequest struct {
 
 func (x *RemoveReplicaRequest) Reset() {
 	*x = RemoveReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9713,7 +9828,7 @@ func (x *RemoveReplicaRequest) String() string {
 func (*RemoveReplicaRequest) ProtoMessage() {}
 
 func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9726,7 +9841,7 @@ func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{139}
+	return file_apipb_api_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *RemoveReplicaRequest) GetId() string {
@@ -9751,7 +9866,7 @@ type RemoveReplicaResponse struct {
 
 func (x *RemoveReplicaResponse) Reset() {
 	*x = RemoveReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9763,7 +9878,7 @@ func (x *RemoveReplicaResponse) String() string {
 func (*RemoveReplicaResponse) ProtoMessage() {}
 
 func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9776,7 +9891,7 @@ func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{140}
+	return file_apipb_api_proto_rawDescGZIP(), []int{141}
 }
 
 type PromoteReplicaRequest struct {
@@ -9788,7 +9903,7 @@ type PromoteReplicaRequest struct {
 
 func (x *PromoteReplicaRequest) Reset() {
 	*x = PromoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9800,7 +9915,7 @@ func (x *PromoteReplicaRequest) String() string {
 func (*PromoteReplicaRequest) ProtoMessage() {}
 
 func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9813,7 +9928,7 @@ func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{141}
+	return file_apipb_api_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *PromoteReplicaRequest) GetId() string {
@@ -9831,7 +9946,7 @@ type PromoteReplicaResponse struct {
 
 func (x *PromoteReplicaResponse) Reset() {
 	*x = PromoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9843,7 +9958,7 @@ func (x *PromoteReplicaResponse) String() string {
 func (*PromoteReplicaResponse) ProtoMessage() {}
 
 func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9856,7 +9971,7 @@ func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{142}
+	return file_apipb_api_proto_rawDescGZIP(), []int{143}
 }
 
 type DemoteReplicaRequest struct {
@@ -9870,7 +9985,7 @@ type DemoteReplicaRequest struct {
 
 func (x *DemoteReplicaRequest) Reset() {
 	*x = DemoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9882,7 +9997,7 @@ func (x *DemoteReplicaRequest) String() string {
 func (*DemoteReplicaRequest) ProtoMessage() {}
 
 func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9895,7 +10010,7 @@ func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{143}
+	return file_apipb_api_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *DemoteReplicaRequest) GetId() string {
@@ -9920,7 +10035,7 @@ type DemoteReplicaResponse struct {
 
 func (x *DemoteReplicaResponse) Reset() {
 	*x = DemoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9932,7 +10047,7 @@ func (x *DemoteReplicaResponse) String() string {
 func (*DemoteReplicaResponse) ProtoMessage() {}
 
 func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9945,7 +10060,7 @@ func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{144}
+	return file_apipb_api_proto_rawDescGZIP(), []int{145}
 }
 
 type BackupRequest struct {
@@ -9956,7 +10071,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9968,7 +10083,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9981,7 +10096,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{145}
+	return file_apipb_api_proto_rawDescGZIP(), []int{146}
 }
 
 // BackupPart is the next bytes of a backup: records with their lengths, and a
@@ -9995,7 +10110,7 @@ type BackupPart struct {
 
 func (x *BackupPart) Reset() {
 	*x = BackupPart{}
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10007,7 +10122,7 @@ func (x *BackupPart) String() string {
 func (*BackupPart) ProtoMessage() {}
 
 func (x *BackupPart) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10020,7 +10135,7 @@ func (x *BackupPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart.ProtoReflect.Descriptor instead.
 func (*BackupPart) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{146}
+	return file_apipb_api_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *BackupPart) GetData() []byte {
@@ -10044,7 +10159,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10056,7 +10171,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10069,7 +10184,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{147}
+	return file_apipb_api_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *JoinRequest) GetId() string {
@@ -10113,7 +10228,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10125,7 +10240,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10138,7 +10253,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{148}
+	return file_apipb_api_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *JoinResponse) GetSuffrage() string {
@@ -10170,7 +10285,7 @@ type StoresRequest struct {
 
 func (x *StoresRequest) Reset() {
 	*x = StoresRequest{}
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10182,7 +10297,7 @@ func (x *StoresRequest) String() string {
 func (*StoresRequest) ProtoMessage() {}
 
 func (x *StoresRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10195,7 +10310,7 @@ func (x *StoresRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoresRequest.ProtoReflect.Descriptor instead.
 func (*StoresRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{149}
+	return file_apipb_api_proto_rawDescGZIP(), []int{150}
 }
 
 type StoresResponse struct {
@@ -10207,7 +10322,7 @@ type StoresResponse struct {
 
 func (x *StoresResponse) Reset() {
 	*x = StoresResponse{}
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10219,7 +10334,7 @@ func (x *StoresResponse) String() string {
 func (*StoresResponse) ProtoMessage() {}
 
 func (x *StoresResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10232,7 +10347,7 @@ func (x *StoresResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoresResponse.ProtoReflect.Descriptor instead.
 func (*StoresResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{150}
+	return file_apipb_api_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *StoresResponse) GetStores() []*NamedStore {
@@ -10264,7 +10379,7 @@ type NamedStore struct {
 
 func (x *NamedStore) Reset() {
 	*x = NamedStore{}
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10276,7 +10391,7 @@ func (x *NamedStore) String() string {
 func (*NamedStore) ProtoMessage() {}
 
 func (x *NamedStore) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10289,7 +10404,7 @@ func (x *NamedStore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedStore.ProtoReflect.Descriptor instead.
 func (*NamedStore) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{151}
+	return file_apipb_api_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *NamedStore) GetName() string {
@@ -10363,7 +10478,7 @@ type EditStoreRequest struct {
 
 func (x *EditStoreRequest) Reset() {
 	*x = EditStoreRequest{}
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10375,7 +10490,7 @@ func (x *EditStoreRequest) String() string {
 func (*EditStoreRequest) ProtoMessage() {}
 
 func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10388,7 +10503,7 @@ func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditStoreRequest.ProtoReflect.Descriptor instead.
 func (*EditStoreRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{152}
+	return file_apipb_api_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *EditStoreRequest) GetStore() *NamedStore {
@@ -10427,7 +10542,7 @@ type EditStoreResponse struct {
 
 func (x *EditStoreResponse) Reset() {
 	*x = EditStoreResponse{}
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10439,7 +10554,7 @@ func (x *EditStoreResponse) String() string {
 func (*EditStoreResponse) ProtoMessage() {}
 
 func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10452,7 +10567,7 @@ func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditStoreResponse.ProtoReflect.Descriptor instead.
 func (*EditStoreResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{153}
+	return file_apipb_api_proto_rawDescGZIP(), []int{154}
 }
 
 type WhoAmIRequest struct {
@@ -10463,7 +10578,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10475,7 +10590,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10488,7 +10603,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{154}
+	return file_apipb_api_proto_rawDescGZIP(), []int{155}
 }
 
 type WhoAmIResponse struct {
@@ -10509,7 +10624,7 @@ type WhoAmIResponse struct {
 
 func (x *WhoAmIResponse) Reset() {
 	*x = WhoAmIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10521,7 +10636,7 @@ func (x *WhoAmIResponse) String() string {
 func (*WhoAmIResponse) ProtoMessage() {}
 
 func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10534,7 +10649,7 @@ func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
 func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{155}
+	return file_apipb_api_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *WhoAmIResponse) GetUser() string {
@@ -10584,7 +10699,7 @@ type PoolRights struct {
 
 func (x *PoolRights) Reset() {
 	*x = PoolRights{}
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10596,7 +10711,7 @@ func (x *PoolRights) String() string {
 func (*PoolRights) ProtoMessage() {}
 
 func (x *PoolRights) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10609,7 +10724,7 @@ func (x *PoolRights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolRights.ProtoReflect.Descriptor instead.
 func (*PoolRights) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{156}
+	return file_apipb_api_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *PoolRights) GetTree() string {
@@ -10648,7 +10763,7 @@ type MayIRequest struct {
 
 func (x *MayIRequest) Reset() {
 	*x = MayIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10660,7 +10775,7 @@ func (x *MayIRequest) String() string {
 func (*MayIRequest) ProtoMessage() {}
 
 func (x *MayIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10673,7 +10788,7 @@ func (x *MayIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIRequest.ProtoReflect.Descriptor instead.
 func (*MayIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{157}
+	return file_apipb_api_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *MayIRequest) GetRight() string {
@@ -10715,7 +10830,7 @@ type MayIResponse struct {
 
 func (x *MayIResponse) Reset() {
 	*x = MayIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10727,7 +10842,7 @@ func (x *MayIResponse) String() string {
 func (*MayIResponse) ProtoMessage() {}
 
 func (x *MayIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10740,7 +10855,7 @@ func (x *MayIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIResponse.ProtoReflect.Descriptor instead.
 func (*MayIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{158}
+	return file_apipb_api_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *MayIResponse) GetAllowed() bool {
@@ -10767,7 +10882,7 @@ type PoolACL struct {
 
 func (x *PoolACL) Reset() {
 	*x = PoolACL{}
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10779,7 +10894,7 @@ func (x *PoolACL) String() string {
 func (*PoolACL) ProtoMessage() {}
 
 func (x *PoolACL) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10792,7 +10907,7 @@ func (x *PoolACL) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolACL.ProtoReflect.Descriptor instead.
 func (*PoolACL) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{159}
+	return file_apipb_api_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *PoolACL) GetRights() []*SubjectRight {
@@ -10815,7 +10930,7 @@ type SubjectRight struct {
 
 func (x *SubjectRight) Reset() {
 	*x = SubjectRight{}
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10827,7 +10942,7 @@ func (x *SubjectRight) String() string {
 func (*SubjectRight) ProtoMessage() {}
 
 func (x *SubjectRight) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10840,7 +10955,7 @@ func (x *SubjectRight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubjectRight.ProtoReflect.Descriptor instead.
 func (*SubjectRight) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{160}
+	return file_apipb_api_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *SubjectRight) GetSubject() string {
@@ -10874,7 +10989,7 @@ type GroupsRequest struct {
 
 func (x *GroupsRequest) Reset() {
 	*x = GroupsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10886,7 +11001,7 @@ func (x *GroupsRequest) String() string {
 func (*GroupsRequest) ProtoMessage() {}
 
 func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10899,7 +11014,7 @@ func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsRequest.ProtoReflect.Descriptor instead.
 func (*GroupsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{161}
+	return file_apipb_api_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *GroupsRequest) GetName() string {
@@ -10918,7 +11033,7 @@ type GroupsResponse struct {
 
 func (x *GroupsResponse) Reset() {
 	*x = GroupsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10930,7 +11045,7 @@ func (x *GroupsResponse) String() string {
 func (*GroupsResponse) ProtoMessage() {}
 
 func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10943,7 +11058,7 @@ func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsResponse.ProtoReflect.Descriptor instead.
 func (*GroupsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{162}
+	return file_apipb_api_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *GroupsResponse) GetGroups() []*Group {
@@ -10965,7 +11080,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10977,7 +11092,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10990,7 +11105,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{163}
+	return file_apipb_api_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *Group) GetName() string {
@@ -11030,7 +11145,7 @@ type EditGroupRequest struct {
 
 func (x *EditGroupRequest) Reset() {
 	*x = EditGroupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11042,7 +11157,7 @@ func (x *EditGroupRequest) String() string {
 func (*EditGroupRequest) ProtoMessage() {}
 
 func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11055,7 +11170,7 @@ func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupRequest.ProtoReflect.Descriptor instead.
 func (*EditGroupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{164}
+	return file_apipb_api_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *EditGroupRequest) GetGroup() string {
@@ -11101,7 +11216,7 @@ type EditGroupResponse struct {
 
 func (x *EditGroupResponse) Reset() {
 	*x = EditGroupResponse{}
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11113,7 +11228,7 @@ func (x *EditGroupResponse) String() string {
 func (*EditGroupResponse) ProtoMessage() {}
 
 func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11126,7 +11241,7 @@ func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupResponse.ProtoReflect.Descriptor instead.
 func (*EditGroupResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{165}
+	return file_apipb_api_proto_rawDescGZIP(), []int{166}
 }
 
 type AccountsRequest struct {
@@ -11137,7 +11252,7 @@ type AccountsRequest struct {
 
 func (x *AccountsRequest) Reset() {
 	*x = AccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11149,7 +11264,7 @@ func (x *AccountsRequest) String() string {
 func (*AccountsRequest) ProtoMessage() {}
 
 func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11162,7 +11277,7 @@ func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsRequest.ProtoReflect.Descriptor instead.
 func (*AccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{166}
+	return file_apipb_api_proto_rawDescGZIP(), []int{167}
 }
 
 type AccountsResponse struct {
@@ -11175,7 +11290,7 @@ type AccountsResponse struct {
 
 func (x *AccountsResponse) Reset() {
 	*x = AccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11187,7 +11302,7 @@ func (x *AccountsResponse) String() string {
 func (*AccountsResponse) ProtoMessage() {}
 
 func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11200,7 +11315,7 @@ func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsResponse.ProtoReflect.Descriptor instead.
 func (*AccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{167}
+	return file_apipb_api_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *AccountsResponse) GetAccounts() []*Accounts {
@@ -11227,7 +11342,7 @@ type Accounts struct {
 
 func (x *Accounts) Reset() {
 	*x = Accounts{}
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11239,7 +11354,7 @@ func (x *Accounts) String() string {
 func (*Accounts) ProtoMessage() {}
 
 func (x *Accounts) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11252,7 +11367,7 @@ func (x *Accounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accounts.ProtoReflect.Descriptor instead.
 func (*Accounts) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{168}
+	return file_apipb_api_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *Accounts) GetSubject() string {
@@ -11306,7 +11421,7 @@ type EditAccountsRequest struct {
 
 func (x *EditAccountsRequest) Reset() {
 	*x = EditAccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11318,7 +11433,7 @@ func (x *EditAccountsRequest) String() string {
 func (*EditAccountsRequest) ProtoMessage() {}
 
 func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11331,7 +11446,7 @@ func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsRequest.ProtoReflect.Descriptor instead.
 func (*EditAccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{169}
+	return file_apipb_api_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *EditAccountsRequest) GetSubject() string {
@@ -11377,7 +11492,7 @@ type EditAccountsResponse struct {
 
 func (x *EditAccountsResponse) Reset() {
 	*x = EditAccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11389,7 +11504,7 @@ func (x *EditAccountsResponse) String() string {
 func (*EditAccountsResponse) ProtoMessage() {}
 
 func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11402,7 +11517,7 @@ func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsResponse.ProtoReflect.Descriptor instead.
 func (*EditAccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{170}
+	return file_apipb_api_proto_rawDescGZIP(), []int{171}
 }
 
 type RevocationsRequest struct {
@@ -11413,7 +11528,7 @@ type RevocationsRequest struct {
 
 func (x *RevocationsRequest) Reset() {
 	*x = RevocationsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[171]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11425,7 +11540,7 @@ func (x *RevocationsRequest) String() string {
 func (*RevocationsRequest) ProtoMessage() {}
 
 func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[171]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11438,7 +11553,7 @@ func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsRequest.ProtoReflect.Descriptor instead.
 func (*RevocationsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{171}
+	return file_apipb_api_proto_rawDescGZIP(), []int{172}
 }
 
 type RevocationsResponse struct {
@@ -11450,7 +11565,7 @@ type RevocationsResponse struct {
 
 func (x *RevocationsResponse) Reset() {
 	*x = RevocationsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[172]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11462,7 +11577,7 @@ func (x *RevocationsResponse) String() string {
 func (*RevocationsResponse) ProtoMessage() {}
 
 func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[172]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11475,7 +11590,7 @@ func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsResponse.ProtoReflect.Descriptor instead.
 func (*RevocationsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{172}
+	return file_apipb_api_proto_rawDescGZIP(), []int{173}
 }
 
 func (x *RevocationsResponse) GetRevocations() []*Revocation {
@@ -11504,7 +11619,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_apipb_api_proto_msgTypes[173]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11516,7 +11631,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[173]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11529,7 +11644,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{173}
+	return file_apipb_api_proto_rawDescGZIP(), []int{174}
 }
 
 func (x *Revocation) GetSerial() string {
@@ -11596,7 +11711,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[174]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11608,7 +11723,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[174]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11621,7 +11736,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{174}
+	return file_apipb_api_proto_rawDescGZIP(), []int{175}
 }
 
 func (x *RevokeRequest) GetSerial() string {
@@ -11668,7 +11783,7 @@ type RevokeResponse struct {
 
 func (x *RevokeResponse) Reset() {
 	*x = RevokeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[175]
+	mi := &file_apipb_api_proto_msgTypes[176]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11680,7 +11795,7 @@ func (x *RevokeResponse) String() string {
 func (*RevokeResponse) ProtoMessage() {}
 
 func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[175]
+	mi := &file_apipb_api_proto_msgTypes[176]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11693,7 +11808,7 @@ func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeResponse.ProtoReflect.Descriptor instead.
 func (*RevokeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{175}
+	return file_apipb_api_proto_rawDescGZIP(), []int{176}
 }
 
 func (x *RevokeResponse) GetRevocation() *Revocation {
@@ -12444,9 +12559,18 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\x03R\x05limit\"(\n" +
 	"\x10ListNodesRequest\x12\x14\n" +
-	"\x05state\x18\x01 \x01(\tR\x05state\"<\n" +
+	"\x05state\x18\x01 \x01(\tR\x05state\"q\n" +
 	"\x11ListNodesResponse\x12'\n" +
-	"\x05nodes\x18\x01 \x03(\v2\x11.weir.api.v1.NodeR\x05nodes\"$\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x11.weir.api.v1.NodeR\x05nodes\x123\n" +
+	"\arefused\x18\x02 \x03(\v2\x19.weir.api.v1.RefusedAgentR\arefused\"\xf6\x01\n" +
+	"\fRefusedAgent\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
+	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
+	"\x04tags\x18\x03 \x03(\tR\x04tags\x124\n" +
+	"\tresources\x18\x04 \x01(\v2\x16.weir.api.v1.ResourcesR\tresources\x12.\n" +
+	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12,\n" +
+	"\x05given\x18\x06 \x01(\v2\x16.weir.api.v1.NodeGrantR\x05given\x12\x16\n" +
+	"\x06reason\x18\a \x01(\tR\x06reason\"$\n" +
 	"\x0eGetNodeRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\"v\n" +
 	"\x0fGetNodeResponse\x12%\n" +
@@ -12477,7 +12601,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x0eMembersRequest\"@\n" +
 	"\x0fMembersResponse\x12-\n" +
 	"\amembers\x18\x01 \x03(\v2\x13.weir.api.v1.MemberR\amembers\"\x0f\n" +
-	"\rStatusRequest\"\xe5\x05\n" +
+	"\rStatusRequest\"\x9a\x06\n" +
 	"\x0eStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x18\n" +
@@ -12501,7 +12625,8 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\bproblems\x18\x12 \x03(\tR\bproblems\x12-\n" +
 	"\bdraining\x18\x13 \x03(\v2\x11.weir.api.v1.NodeR\bdraining\x12\x1f\n" +
 	"\vnode_grants\x18\x14 \x01(\x05R\n" +
-	"nodeGrants\"!\n" +
+	"nodeGrants\x123\n" +
+	"\arefused\x18\x15 \x03(\v2\x19.weir.api.v1.RefusedAgentR\arefused\"!\n" +
 	"\x0fTransferRequest\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\tR\x02to\"*\n" +
 	"\x10TransferResponse\x12\x16\n" +
@@ -12722,7 +12847,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 183)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 184)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                    // 0: weir.api.v1.Resources
 	(*Error)(nil),                        // 1: weir.api.v1.Error
@@ -12846,95 +12971,96 @@ var file_apipb_api_proto_goTypes = []any{
 	(*FileCache)(nil),                    // 119: weir.api.v1.FileCache
 	(*ListNodesRequest)(nil),             // 120: weir.api.v1.ListNodesRequest
 	(*ListNodesResponse)(nil),            // 121: weir.api.v1.ListNodesResponse
-	(*GetNodeRequest)(nil),               // 122: weir.api.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),              // 123: weir.api.v1.GetNodeResponse
-	(*DrainNodeRequest)(nil),             // 124: weir.api.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),            // 125: weir.api.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),           // 126: weir.api.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),          // 127: weir.api.v1.UndrainNodeResponse
-	(*RemoveNodeRequest)(nil),            // 128: weir.api.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),           // 129: weir.api.v1.RemoveNodeResponse
-	(*Member)(nil),                       // 130: weir.api.v1.Member
-	(*MembersRequest)(nil),               // 131: weir.api.v1.MembersRequest
-	(*MembersResponse)(nil),              // 132: weir.api.v1.MembersResponse
-	(*StatusRequest)(nil),                // 133: weir.api.v1.StatusRequest
-	(*StatusResponse)(nil),               // 134: weir.api.v1.StatusResponse
-	(*TransferRequest)(nil),              // 135: weir.api.v1.TransferRequest
-	(*TransferResponse)(nil),             // 136: weir.api.v1.TransferResponse
-	(*AddReplicaRequest)(nil),            // 137: weir.api.v1.AddReplicaRequest
-	(*AddReplicaResponse)(nil),           // 138: weir.api.v1.AddReplicaResponse
-	(*RemoveReplicaRequest)(nil),         // 139: weir.api.v1.RemoveReplicaRequest
-	(*RemoveReplicaResponse)(nil),        // 140: weir.api.v1.RemoveReplicaResponse
-	(*PromoteReplicaRequest)(nil),        // 141: weir.api.v1.PromoteReplicaRequest
-	(*PromoteReplicaResponse)(nil),       // 142: weir.api.v1.PromoteReplicaResponse
-	(*DemoteReplicaRequest)(nil),         // 143: weir.api.v1.DemoteReplicaRequest
-	(*DemoteReplicaResponse)(nil),        // 144: weir.api.v1.DemoteReplicaResponse
-	(*BackupRequest)(nil),                // 145: weir.api.v1.BackupRequest
-	(*BackupPart)(nil),                   // 146: weir.api.v1.BackupPart
-	(*JoinRequest)(nil),                  // 147: weir.api.v1.JoinRequest
-	(*JoinResponse)(nil),                 // 148: weir.api.v1.JoinResponse
-	(*StoresRequest)(nil),                // 149: weir.api.v1.StoresRequest
-	(*StoresResponse)(nil),               // 150: weir.api.v1.StoresResponse
-	(*NamedStore)(nil),                   // 151: weir.api.v1.NamedStore
-	(*EditStoreRequest)(nil),             // 152: weir.api.v1.EditStoreRequest
-	(*EditStoreResponse)(nil),            // 153: weir.api.v1.EditStoreResponse
-	(*WhoAmIRequest)(nil),                // 154: weir.api.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),               // 155: weir.api.v1.WhoAmIResponse
-	(*PoolRights)(nil),                   // 156: weir.api.v1.PoolRights
-	(*MayIRequest)(nil),                  // 157: weir.api.v1.MayIRequest
-	(*MayIResponse)(nil),                 // 158: weir.api.v1.MayIResponse
-	(*PoolACL)(nil),                      // 159: weir.api.v1.PoolACL
-	(*SubjectRight)(nil),                 // 160: weir.api.v1.SubjectRight
-	(*GroupsRequest)(nil),                // 161: weir.api.v1.GroupsRequest
-	(*GroupsResponse)(nil),               // 162: weir.api.v1.GroupsResponse
-	(*Group)(nil),                        // 163: weir.api.v1.Group
-	(*EditGroupRequest)(nil),             // 164: weir.api.v1.EditGroupRequest
-	(*EditGroupResponse)(nil),            // 165: weir.api.v1.EditGroupResponse
-	(*AccountsRequest)(nil),              // 166: weir.api.v1.AccountsRequest
-	(*AccountsResponse)(nil),             // 167: weir.api.v1.AccountsResponse
-	(*Accounts)(nil),                     // 168: weir.api.v1.Accounts
-	(*EditAccountsRequest)(nil),          // 169: weir.api.v1.EditAccountsRequest
-	(*EditAccountsResponse)(nil),         // 170: weir.api.v1.EditAccountsResponse
-	(*RevocationsRequest)(nil),           // 171: weir.api.v1.RevocationsRequest
-	(*RevocationsResponse)(nil),          // 172: weir.api.v1.RevocationsResponse
-	(*Revocation)(nil),                   // 173: weir.api.v1.Revocation
-	(*RevokeRequest)(nil),                // 174: weir.api.v1.RevokeRequest
-	(*RevokeResponse)(nil),               // 175: weir.api.v1.RevokeResponse
-	nil,                                  // 176: weir.api.v1.Error.AttributesEntry
-	nil,                                  // 177: weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	nil,                                  // 178: weir.api.v1.Operation.PreemptedOthersEntry
-	nil,                                  // 179: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                                  // 180: weir.api.v1.OperationEvent.AttributesEntry
-	nil,                                  // 181: weir.api.v1.JobStatistics.ValuesEntry
-	nil,                                  // 182: weir.api.v1.NodeGrant.MaxEntry
-	(*structpb.Struct)(nil),              // 183: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),        // 184: google.protobuf.Timestamp
-	(*structpb.Value)(nil),               // 185: google.protobuf.Value
+	(*RefusedAgent)(nil),                 // 122: weir.api.v1.RefusedAgent
+	(*GetNodeRequest)(nil),               // 123: weir.api.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),              // 124: weir.api.v1.GetNodeResponse
+	(*DrainNodeRequest)(nil),             // 125: weir.api.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),            // 126: weir.api.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),           // 127: weir.api.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),          // 128: weir.api.v1.UndrainNodeResponse
+	(*RemoveNodeRequest)(nil),            // 129: weir.api.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),           // 130: weir.api.v1.RemoveNodeResponse
+	(*Member)(nil),                       // 131: weir.api.v1.Member
+	(*MembersRequest)(nil),               // 132: weir.api.v1.MembersRequest
+	(*MembersResponse)(nil),              // 133: weir.api.v1.MembersResponse
+	(*StatusRequest)(nil),                // 134: weir.api.v1.StatusRequest
+	(*StatusResponse)(nil),               // 135: weir.api.v1.StatusResponse
+	(*TransferRequest)(nil),              // 136: weir.api.v1.TransferRequest
+	(*TransferResponse)(nil),             // 137: weir.api.v1.TransferResponse
+	(*AddReplicaRequest)(nil),            // 138: weir.api.v1.AddReplicaRequest
+	(*AddReplicaResponse)(nil),           // 139: weir.api.v1.AddReplicaResponse
+	(*RemoveReplicaRequest)(nil),         // 140: weir.api.v1.RemoveReplicaRequest
+	(*RemoveReplicaResponse)(nil),        // 141: weir.api.v1.RemoveReplicaResponse
+	(*PromoteReplicaRequest)(nil),        // 142: weir.api.v1.PromoteReplicaRequest
+	(*PromoteReplicaResponse)(nil),       // 143: weir.api.v1.PromoteReplicaResponse
+	(*DemoteReplicaRequest)(nil),         // 144: weir.api.v1.DemoteReplicaRequest
+	(*DemoteReplicaResponse)(nil),        // 145: weir.api.v1.DemoteReplicaResponse
+	(*BackupRequest)(nil),                // 146: weir.api.v1.BackupRequest
+	(*BackupPart)(nil),                   // 147: weir.api.v1.BackupPart
+	(*JoinRequest)(nil),                  // 148: weir.api.v1.JoinRequest
+	(*JoinResponse)(nil),                 // 149: weir.api.v1.JoinResponse
+	(*StoresRequest)(nil),                // 150: weir.api.v1.StoresRequest
+	(*StoresResponse)(nil),               // 151: weir.api.v1.StoresResponse
+	(*NamedStore)(nil),                   // 152: weir.api.v1.NamedStore
+	(*EditStoreRequest)(nil),             // 153: weir.api.v1.EditStoreRequest
+	(*EditStoreResponse)(nil),            // 154: weir.api.v1.EditStoreResponse
+	(*WhoAmIRequest)(nil),                // 155: weir.api.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),               // 156: weir.api.v1.WhoAmIResponse
+	(*PoolRights)(nil),                   // 157: weir.api.v1.PoolRights
+	(*MayIRequest)(nil),                  // 158: weir.api.v1.MayIRequest
+	(*MayIResponse)(nil),                 // 159: weir.api.v1.MayIResponse
+	(*PoolACL)(nil),                      // 160: weir.api.v1.PoolACL
+	(*SubjectRight)(nil),                 // 161: weir.api.v1.SubjectRight
+	(*GroupsRequest)(nil),                // 162: weir.api.v1.GroupsRequest
+	(*GroupsResponse)(nil),               // 163: weir.api.v1.GroupsResponse
+	(*Group)(nil),                        // 164: weir.api.v1.Group
+	(*EditGroupRequest)(nil),             // 165: weir.api.v1.EditGroupRequest
+	(*EditGroupResponse)(nil),            // 166: weir.api.v1.EditGroupResponse
+	(*AccountsRequest)(nil),              // 167: weir.api.v1.AccountsRequest
+	(*AccountsResponse)(nil),             // 168: weir.api.v1.AccountsResponse
+	(*Accounts)(nil),                     // 169: weir.api.v1.Accounts
+	(*EditAccountsRequest)(nil),          // 170: weir.api.v1.EditAccountsRequest
+	(*EditAccountsResponse)(nil),         // 171: weir.api.v1.EditAccountsResponse
+	(*RevocationsRequest)(nil),           // 172: weir.api.v1.RevocationsRequest
+	(*RevocationsResponse)(nil),          // 173: weir.api.v1.RevocationsResponse
+	(*Revocation)(nil),                   // 174: weir.api.v1.Revocation
+	(*RevokeRequest)(nil),                // 175: weir.api.v1.RevokeRequest
+	(*RevokeResponse)(nil),               // 176: weir.api.v1.RevokeResponse
+	nil,                                  // 177: weir.api.v1.Error.AttributesEntry
+	nil,                                  // 178: weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	nil,                                  // 179: weir.api.v1.Operation.PreemptedOthersEntry
+	nil,                                  // 180: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                                  // 181: weir.api.v1.OperationEvent.AttributesEntry
+	nil,                                  // 182: weir.api.v1.JobStatistics.ValuesEntry
+	nil,                                  // 183: weir.api.v1.NodeGrant.MaxEntry
+	(*structpb.Struct)(nil),              // 184: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),        // 185: google.protobuf.Timestamp
+	(*structpb.Value)(nil),               // 186: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	176, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	177, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
 	4,   // 2: weir.api.v1.OperationStatisticsResponse.statistics:type_name -> weir.api.v1.Statistic
 	5,   // 3: weir.api.v1.OperationStatisticsResponse.advice:type_name -> weir.api.v1.MemoryAdvice
-	183, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	177, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	184, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	184, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	184, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	178, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	185, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	185, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	16,  // 8: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	16,  // 9: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 10: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	183, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	183, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	184, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	184, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
 	15,  // 13: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
 	14,  // 14: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
 	76,  // 15: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
-	178, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
+	179, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
 	11,  // 17: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
 	12,  // 18: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
 	13,  // 19: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
-	184, // 20: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
-	183, // 21: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	179, // 22: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	185, // 20: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
+	184, // 21: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	180, // 22: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
 	0,   // 23: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
 	18,  // 24: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
 	20,  // 25: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
@@ -12948,17 +13074,17 @@ var file_apipb_api_proto_depIdxs = []int32{
 	10,  // 33: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
 	37,  // 34: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
 	37,  // 35: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	184, // 36: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	184, // 37: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	185, // 36: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	185, // 37: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
 	45,  // 38: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	183, // 39: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	184, // 40: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	180, // 41: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	184, // 39: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	185, // 40: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	181, // 41: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
 	48,  // 42: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
 	52,  // 43: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
 	1,   // 44: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	184, // 45: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	184, // 46: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	185, // 45: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	185, // 46: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
 	0,   // 47: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
 	58,  // 48: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
 	57,  // 49: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
@@ -12966,218 +13092,223 @@ var file_apipb_api_proto_depIdxs = []int32{
 	54,  // 51: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
 	56,  // 52: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
 	55,  // 53: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
-	184, // 54: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	184, // 55: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	184, // 56: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
-	181, // 57: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
+	185, // 54: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	185, // 55: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	185, // 56: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
+	182, // 57: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
 	53,  // 58: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
 	53,  // 59: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	184, // 60: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	185, // 60: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
 	71,  // 61: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
-	184, // 62: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	185, // 62: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
 	76,  // 63: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	184, // 64: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	184, // 65: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	185, // 64: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	185, // 65: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
 	79,  // 66: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	184, // 67: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	185, // 67: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
 	0,   // 68: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
 	0,   // 69: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	183, // 70: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	183, // 71: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	184, // 70: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	184, // 71: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
 	0,   // 72: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
 	80,  // 73: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	183, // 74: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	184, // 74: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
 	80,  // 75: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
 	86,  // 76: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	183, // 77: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	184, // 77: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
 	80,  // 78: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
 	87,  // 79: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
 	88,  // 80: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	183, // 81: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	183, // 82: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	183, // 83: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	184, // 81: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	184, // 82: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	184, // 83: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
 	0,   // 84: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	184, // 85: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	185, // 85: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
 	90,  // 86: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
 	90,  // 87: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	183, // 88: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	183, // 89: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	184, // 90: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	183, // 91: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	184, // 88: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	184, // 89: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	185, // 90: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	184, // 91: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
 	105, // 92: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
 	107, // 93: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
 	109, // 94: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	183, // 95: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	184, // 95: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
 	106, // 96: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	183, // 97: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	184, // 97: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
 	0,   // 98: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
 	108, // 99: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	184, // 100: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	185, // 100: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
 	0,   // 101: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
 	0,   // 102: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	185, // 103: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	186, // 103: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
 	114, // 104: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
-	182, // 105: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
-	184, // 106: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
+	183, // 105: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
+	185, // 106: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
 	114, // 107: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
-	184, // 108: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	185, // 108: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
 	0,   // 109: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
 	0,   // 110: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	184, // 111: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	184, // 112: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	185, // 111: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	185, // 112: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
 	117, // 113: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
 	119, // 114: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
 	118, // 115: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	118, // 116: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	53,  // 117: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	130, // 118: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	130, // 119: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 120: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 121: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	118, // 122: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	130, // 123: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	151, // 124: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
-	184, // 125: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
-	151, // 126: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
-	156, // 127: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
-	160, // 128: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
-	163, // 129: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	184, // 130: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	168, // 131: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
-	184, // 132: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
-	173, // 133: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
-	184, // 134: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	184, // 135: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	173, // 136: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
-	6,   // 137: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 138: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 139: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	25,  // 140: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	27,  // 141: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	29,  // 142: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	31,  // 143: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	38,  // 144: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	40,  // 145: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	42,  // 146: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	47,  // 147: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	44,  // 148: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	33,  // 149: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	35,  // 150: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	2,   // 151: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	59,  // 152: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	61,  // 153: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	63,  // 154: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	65,  // 155: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	67,  // 156: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	50,  // 157: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	69,  // 158: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	72,  // 159: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	81,  // 160: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	83,  // 161: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	85,  // 162: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	77,  // 163: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	74,  // 164: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	91,  // 165: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	93,  // 166: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	95,  // 167: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	97,  // 168: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	99,  // 169: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	101, // 170: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	103, // 171: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	110, // 172: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	120, // 173: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	122, // 174: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	124, // 175: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	126, // 176: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	128, // 177: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	112, // 178: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
-	115, // 179: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
-	131, // 180: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	133, // 181: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	135, // 182: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	137, // 183: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	139, // 184: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	141, // 185: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	143, // 186: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	145, // 187: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	147, // 188: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	154, // 189: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	157, // 190: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	161, // 191: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	164, // 192: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	166, // 193: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
-	169, // 194: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
-	171, // 195: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
-	174, // 196: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
-	149, // 197: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
-	152, // 198: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
-	7,   // 199: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 200: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 201: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	26,  // 202: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	28,  // 203: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	30,  // 204: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	32,  // 205: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	39,  // 206: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	41,  // 207: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	43,  // 208: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	49,  // 209: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	46,  // 210: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	34,  // 211: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	36,  // 212: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	3,   // 213: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	60,  // 214: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	62,  // 215: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	64,  // 216: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	66,  // 217: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	68,  // 218: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	51,  // 219: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	70,  // 220: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	73,  // 221: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	82,  // 222: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	84,  // 223: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	89,  // 224: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	78,  // 225: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	75,  // 226: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	92,  // 227: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	94,  // 228: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	96,  // 229: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	98,  // 230: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	100, // 231: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	102, // 232: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	104, // 233: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	111, // 234: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	121, // 235: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	123, // 236: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	125, // 237: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	127, // 238: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	129, // 239: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	113, // 240: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
-	116, // 241: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
-	132, // 242: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	134, // 243: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	136, // 244: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	138, // 245: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	140, // 246: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	142, // 247: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	144, // 248: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	146, // 249: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	148, // 250: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	155, // 251: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	158, // 252: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	162, // 253: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	165, // 254: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	167, // 255: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
-	170, // 256: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
-	172, // 257: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
-	175, // 258: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
-	150, // 259: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
-	153, // 260: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
-	199, // [199:261] is the sub-list for method output_type
-	137, // [137:199] is the sub-list for method input_type
-	137, // [137:137] is the sub-list for extension type_name
-	137, // [137:137] is the sub-list for extension extendee
-	0,   // [0:137] is the sub-list for field type_name
+	122, // 116: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	0,   // 117: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
+	185, // 118: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
+	114, // 119: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
+	118, // 120: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	53,  // 121: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	131, // 122: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	131, // 123: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 124: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 125: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	118, // 126: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	122, // 127: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	131, // 128: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	152, // 129: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
+	185, // 130: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
+	152, // 131: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
+	157, // 132: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
+	161, // 133: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
+	164, // 134: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
+	185, // 135: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	169, // 136: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
+	185, // 137: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	174, // 138: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	185, // 139: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	185, // 140: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	174, // 141: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 142: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 143: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 144: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	25,  // 145: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	27,  // 146: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	29,  // 147: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	31,  // 148: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	38,  // 149: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	40,  // 150: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	42,  // 151: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	47,  // 152: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	44,  // 153: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	33,  // 154: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	35,  // 155: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	2,   // 156: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	59,  // 157: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	61,  // 158: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	63,  // 159: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	65,  // 160: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	67,  // 161: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	50,  // 162: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	69,  // 163: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	72,  // 164: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	81,  // 165: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	83,  // 166: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	85,  // 167: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	77,  // 168: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	74,  // 169: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	91,  // 170: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	93,  // 171: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	95,  // 172: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	97,  // 173: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	99,  // 174: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	101, // 175: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	103, // 176: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	110, // 177: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	120, // 178: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	123, // 179: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	125, // 180: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	127, // 181: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	129, // 182: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	112, // 183: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
+	115, // 184: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
+	132, // 185: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	134, // 186: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	136, // 187: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	138, // 188: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	140, // 189: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	142, // 190: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	144, // 191: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	146, // 192: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	148, // 193: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	155, // 194: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	158, // 195: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	162, // 196: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	165, // 197: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	167, // 198: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
+	170, // 199: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
+	172, // 200: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	175, // 201: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	150, // 202: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
+	153, // 203: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
+	7,   // 204: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 205: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 206: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	26,  // 207: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	28,  // 208: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	30,  // 209: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	32,  // 210: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	39,  // 211: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	41,  // 212: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	43,  // 213: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	49,  // 214: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	46,  // 215: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	34,  // 216: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	36,  // 217: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	3,   // 218: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	60,  // 219: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	62,  // 220: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	64,  // 221: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	66,  // 222: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	68,  // 223: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	51,  // 224: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	70,  // 225: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	73,  // 226: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	82,  // 227: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	84,  // 228: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	89,  // 229: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	78,  // 230: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	75,  // 231: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	92,  // 232: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	94,  // 233: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	96,  // 234: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	98,  // 235: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	100, // 236: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	102, // 237: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	104, // 238: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	111, // 239: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	121, // 240: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	124, // 241: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	126, // 242: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	128, // 243: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	130, // 244: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	113, // 245: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
+	116, // 246: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
+	133, // 247: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	135, // 248: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	137, // 249: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	139, // 250: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	141, // 251: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	143, // 252: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	145, // 253: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	147, // 254: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	149, // 255: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	156, // 256: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	159, // 257: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	163, // 258: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	166, // 259: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	168, // 260: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
+	171, // 261: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
+	173, // 262: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	176, // 263: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	151, // 264: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
+	154, // 265: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
+	204, // [204:266] is the sub-list for method output_type
+	142, // [142:204] is the sub-list for method input_type
+	142, // [142:142] is the sub-list for extension type_name
+	142, // [142:142] is the sub-list for extension extendee
+	0,   // [0:142] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -13205,7 +13336,7 @@ func file_apipb_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   183,
+			NumMessages:   184,
 			NumExtensions: 0,
 			NumServices:   9,
 		},
