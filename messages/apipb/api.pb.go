@@ -10756,7 +10756,9 @@ type MayIRequest struct {
 	Pool string `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
 	Tree string `protobuf:"bytes,3,opt,name=tree,proto3" json:"tree,omitempty"`
 	// An id or an alias.
-	Operation     string `protobuf:"bytes,4,opt,name=operation,proto3" json:"operation,omitempty"`
+	Operation string `protobuf:"bytes,4,opt,name=operation,proto3" json:"operation,omitempty"`
+	// Instead of a right: these edits of a tree.
+	Edit          *EditTreeRequest `protobuf:"bytes,5,opt,name=edit,proto3" json:"edit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -10819,11 +10821,20 @@ func (x *MayIRequest) GetOperation() string {
 	return ""
 }
 
+func (x *MayIRequest) GetEdit() *EditTreeRequest {
+	if x != nil {
+		return x.Edit
+	}
+	return nil
+}
+
 type MayIResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Allowed bool                   `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
 	// If not: which right is missing, who has it, and how it is given.
-	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Of edits: each reason for which some of them are not allowed, once.
+	Lacking       []string `protobuf:"bytes,3,rep,name=lacking,proto3" json:"lacking,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -10870,6 +10881,13 @@ func (x *MayIResponse) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *MayIResponse) GetLacking() []string {
+	if x != nil {
+		return x.Lacking
+	}
+	return nil
 }
 
 // PoolACL is the rights that a pool and the pools above it give.
@@ -12691,15 +12709,17 @@ const file_apipb_api_proto_rawDesc = "" +
 	"PoolRights\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x16\n" +
-	"\x06rights\x18\x03 \x03(\tR\x06rights\"i\n" +
+	"\x06rights\x18\x03 \x03(\tR\x06rights\"\x9b\x01\n" +
 	"\vMayIRequest\x12\x14\n" +
 	"\x05right\x18\x01 \x01(\tR\x05right\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x12\n" +
 	"\x04tree\x18\x03 \x01(\tR\x04tree\x12\x1c\n" +
-	"\toperation\x18\x04 \x01(\tR\toperation\"@\n" +
+	"\toperation\x18\x04 \x01(\tR\toperation\x120\n" +
+	"\x04edit\x18\x05 \x01(\v2\x1c.weir.api.v1.EditTreeRequestR\x04edit\"Z\n" +
 	"\fMayIResponse\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"<\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
+	"\alacking\x18\x03 \x03(\tR\alacking\"<\n" +
 	"\aPoolACL\x121\n" +
 	"\x06rights\x18\x01 \x03(\v2\x19.weir.api.v1.SubjectRightR\x06rights\"R\n" +
 	"\fSubjectRight\x12\x18\n" +
@@ -13171,144 +13191,145 @@ var file_apipb_api_proto_depIdxs = []int32{
 	185, // 130: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
 	152, // 131: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
 	157, // 132: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
-	161, // 133: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
-	164, // 134: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	185, // 135: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	169, // 136: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
-	185, // 137: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
-	174, // 138: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
-	185, // 139: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	185, // 140: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	174, // 141: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
-	6,   // 142: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 143: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 144: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	25,  // 145: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	27,  // 146: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	29,  // 147: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	31,  // 148: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	38,  // 149: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	40,  // 150: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	42,  // 151: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	47,  // 152: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	44,  // 153: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	33,  // 154: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	35,  // 155: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	2,   // 156: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	59,  // 157: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	61,  // 158: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	63,  // 159: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	65,  // 160: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	67,  // 161: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	50,  // 162: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	69,  // 163: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	72,  // 164: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	81,  // 165: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	83,  // 166: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	85,  // 167: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	77,  // 168: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	74,  // 169: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	91,  // 170: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	93,  // 171: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	95,  // 172: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	97,  // 173: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	99,  // 174: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	101, // 175: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	103, // 176: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	110, // 177: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	120, // 178: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	123, // 179: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	125, // 180: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	127, // 181: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	129, // 182: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	112, // 183: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
-	115, // 184: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
-	132, // 185: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	134, // 186: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	136, // 187: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	138, // 188: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	140, // 189: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	142, // 190: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	144, // 191: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	146, // 192: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	148, // 193: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	155, // 194: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	158, // 195: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	162, // 196: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	165, // 197: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	167, // 198: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
-	170, // 199: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
-	172, // 200: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
-	175, // 201: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
-	150, // 202: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
-	153, // 203: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
-	7,   // 204: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 205: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 206: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	26,  // 207: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	28,  // 208: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	30,  // 209: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	32,  // 210: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	39,  // 211: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	41,  // 212: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	43,  // 213: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	49,  // 214: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	46,  // 215: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	34,  // 216: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	36,  // 217: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	3,   // 218: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	60,  // 219: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	62,  // 220: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	64,  // 221: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	66,  // 222: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	68,  // 223: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	51,  // 224: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	70,  // 225: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	73,  // 226: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	82,  // 227: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	84,  // 228: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	89,  // 229: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	78,  // 230: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	75,  // 231: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	92,  // 232: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	94,  // 233: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	96,  // 234: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	98,  // 235: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	100, // 236: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	102, // 237: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	104, // 238: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	111, // 239: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	121, // 240: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	124, // 241: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	126, // 242: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	128, // 243: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	130, // 244: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	113, // 245: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
-	116, // 246: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
-	133, // 247: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	135, // 248: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	137, // 249: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	139, // 250: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	141, // 251: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	143, // 252: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	145, // 253: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	147, // 254: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	149, // 255: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	156, // 256: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	159, // 257: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	163, // 258: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	166, // 259: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	168, // 260: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
-	171, // 261: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
-	173, // 262: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
-	176, // 263: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
-	151, // 264: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
-	154, // 265: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
-	204, // [204:266] is the sub-list for method output_type
-	142, // [142:204] is the sub-list for method input_type
-	142, // [142:142] is the sub-list for extension type_name
-	142, // [142:142] is the sub-list for extension extendee
-	0,   // [0:142] is the sub-list for field type_name
+	85,  // 133: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
+	161, // 134: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
+	164, // 135: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
+	185, // 136: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	169, // 137: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
+	185, // 138: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	174, // 139: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	185, // 140: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	185, // 141: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	174, // 142: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 143: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 144: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 145: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	25,  // 146: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	27,  // 147: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	29,  // 148: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	31,  // 149: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	38,  // 150: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	40,  // 151: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	42,  // 152: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	47,  // 153: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	44,  // 154: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	33,  // 155: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	35,  // 156: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	2,   // 157: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	59,  // 158: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	61,  // 159: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	63,  // 160: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	65,  // 161: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	67,  // 162: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	50,  // 163: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	69,  // 164: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	72,  // 165: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	81,  // 166: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	83,  // 167: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	85,  // 168: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	77,  // 169: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	74,  // 170: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	91,  // 171: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	93,  // 172: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	95,  // 173: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	97,  // 174: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	99,  // 175: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	101, // 176: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	103, // 177: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	110, // 178: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	120, // 179: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	123, // 180: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	125, // 181: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	127, // 182: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	129, // 183: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	112, // 184: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
+	115, // 185: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
+	132, // 186: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	134, // 187: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	136, // 188: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	138, // 189: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	140, // 190: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	142, // 191: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	144, // 192: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	146, // 193: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	148, // 194: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	155, // 195: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	158, // 196: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	162, // 197: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	165, // 198: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	167, // 199: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
+	170, // 200: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
+	172, // 201: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	175, // 202: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	150, // 203: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
+	153, // 204: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
+	7,   // 205: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 206: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 207: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	26,  // 208: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	28,  // 209: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	30,  // 210: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	32,  // 211: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	39,  // 212: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	41,  // 213: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	43,  // 214: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	49,  // 215: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	46,  // 216: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	34,  // 217: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	36,  // 218: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	3,   // 219: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	60,  // 220: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	62,  // 221: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	64,  // 222: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	66,  // 223: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	68,  // 224: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	51,  // 225: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	70,  // 226: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	73,  // 227: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	82,  // 228: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	84,  // 229: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	89,  // 230: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	78,  // 231: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	75,  // 232: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	92,  // 233: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	94,  // 234: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	96,  // 235: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	98,  // 236: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	100, // 237: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	102, // 238: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	104, // 239: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	111, // 240: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	121, // 241: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	124, // 242: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	126, // 243: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	128, // 244: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	130, // 245: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	113, // 246: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
+	116, // 247: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
+	133, // 248: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	135, // 249: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	137, // 250: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	139, // 251: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	141, // 252: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	143, // 253: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	145, // 254: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	147, // 255: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	149, // 256: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	156, // 257: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	159, // 258: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	163, // 259: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	166, // 260: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	168, // 261: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
+	171, // 262: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
+	173, // 263: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	176, // 264: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	151, // 265: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
+	154, // 266: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
+	205, // [205:267] is the sub-list for method output_type
+	143, // [143:205] is the sub-list for method input_type
+	143, // [143:143] is the sub-list for extension type_name
+	143, // [143:143] is the sub-list for extension extendee
+	0,   // [0:143] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
