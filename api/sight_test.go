@@ -128,7 +128,10 @@ func TestRevokedRightEndsWatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { stream.Close() })
+		t.Cleanup(func() {
+			// It has ended with an error, or is cut here.
+			_ = stream.Close()
+		})
 		if !stream.Receive() {
 			t.Fatal(stream.Err())
 		}
