@@ -1,16 +1,49 @@
 package actors
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 
 	"weir/messages/actorpb"
 )
 
-// board holds the last state that each node has reported. The node actors write it; any goroutine
-// may read it.
+// board holds the last state that each node has reported, and the latest agents that were refused. The node
+// actors write it; any goroutine may read it.
 type board struct {
 	mu    sync.RWMutex
 	nodes map[string]posted
+	// refused are those refused last, by node, the latest last; maxRefused of them.
+	refused []*actorpb.RefusedAgent
+}
+
+// maxRefused bounds the agents that are remembered as refused, and maxRefusedBytes the host and all tags of one.
+const (
+	maxRefused      = 100
+	maxRefusedBytes = 16 << 10
+)
+
+// Refuse implements the Board of nodes.
+func (b *board) Refuse(agent *actorpb.RefusedAgent) {
+	left := maxRefusedBytes - len(agent.GetHost())
+	for i, tag := range agent.GetTags() {
+		if left -= len(tag); left < 0 {
+			agent.Tags = agent.GetTags()[:i]
+			break
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refused = slices.DeleteFunc(b.refused, func(r *actorpb.RefusedAgent) bool { return r.GetNode() == agent.GetNode() })
+	b.refused = append(b.refused, agent)
+	b.refused = slices.Delete(b.refused, 0, max(0, len(b.refused)-maxRefused))
+}
+
+// refusedAgents returns the agents that were refused, by node.
+func (b *board) refusedAgents() []*actorpb.RefusedAgent {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return slices.SortedFunc(slices.Values(b.refused), func(x, y *actorpb.RefusedAgent) int { return cmp.Compare(x.GetNode(), y.GetNode()) })
 }
 
 type posted struct {

@@ -80,6 +80,9 @@ func (r *Replica) answer(ctx context.Context, m proto.Message) (proto.Message, e
 }
 
 func (d desk) schedulerView(ctx context.Context, leader *actor.PID, m *actorpb.SchedulerViewRequest) proto.Message {
+	if m.GetRefused() {
+		return &actorpb.SchedulerView{Refused: d.board.refusedAgents()}
+	}
 	if m.GetExplain() {
 		if !d.askers.Enter() {
 			return &actorpb.Refused{Code: actorpb.CodeOverloaded, RetryMillis: d.cfg.Gateway.RetryMillis,

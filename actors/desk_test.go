@@ -3,6 +3,7 @@ package actors
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -10,6 +11,26 @@ import (
 
 	"weir/messages/actorpb"
 )
+
+// TestRefusedAgentsAreBounded (T6): the leader remembers the last agents that were refused, each once, in what fits an answer.
+func TestRefusedAgentsAreBounded(t *testing.T) {
+	b := newBoard()
+	tag := strings.Repeat("x", 5<<10)
+	for i := range 300 {
+		b.Refuse(&actorpb.RefusedAgent{Node: fmt.Sprintf("n%03d", i), Tags: []string{tag, tag, tag, tag}})
+	}
+	b.Refuse(&actorpb.RefusedAgent{Node: "n200", Tags: []string{"last"}})
+	all := b.refusedAgents()
+	if len(all) != maxRefused || all[0].GetNode() != "n200" || all[maxRefused-1].GetNode() != "n299" {
+		t.Fatalf("%d agents, from %s: the last %d are kept, by node", len(all), all[0].GetNode(), maxRefused)
+	}
+	if got := all[0].GetTags(); len(got) != 1 || got[0] != "last" {
+		t.Errorf("the last claim of n200 counts, not %d tags", len(got))
+	}
+	if size := proto.Size(&actorpb.SchedulerView{Refused: all}); size > viewBytes {
+		t.Errorf("they take %d bytes, more than the %d of an answer", size, viewBytes)
+	}
+}
 
 // TestViewsTravelInParts (T4) is a property: whatever is in a view, its parts together are the view,
 // each element and node once, and no part is larger than the limit unless one element is.

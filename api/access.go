@@ -199,10 +199,12 @@ func permit(who identity.Identity, procedure string) *connect.Error {
 	case who.Role == identity.Operator || who.Role == identity.User && wanted != operatorsOnly:
 		return nil
 	case who.Role == identity.User:
-		return fail(connect.CodePermissionDenied, apipb.CodePermissionDenied, "%s is for operators: the certificate of %q has role %s", procedure, who.Name, who.Role)
+		return fail(connect.CodePermissionDenied, apipb.CodePermissionDenied,
+			"%s is for operators: the certificate of %q has role %s: ask an operator, or whoever keeps the authority's key for a certificate (weir tls issue --role operator --name NAME)",
+			procedure, who.Name, who.Role)
 	default:
 		return fail(connect.CodePermissionDenied, apipb.CodePermissionDenied,
-			"the API is for users and operators: the certificate of %q has role %s", who.Name, who.Role)
+			"the API is for users and operators: the certificate of %q has role %s: whoever keeps the authority's key issues one (weir tls issue --role user --name NAME)", who.Name, who.Role)
 	}
 }
 

@@ -163,7 +163,7 @@ func TestOthersDoNotWakeAWait(t *testing.T) {
 	go s.changes.read(ctx, store, store.Applied()+1)
 	shown, ended := make(chan bool, 16), make(chan error, 1)
 	go func() {
-		ended <- operations{s}.follow(ctx, id, func(_ *apipb.Operation, over bool) error { shown <- over; return nil })
+		ended <- operations{s}.follow(ctx, id, func(string) error { return nil }, func(_ *apipb.Operation, over bool) error { shown <- over; return nil })
 	}()
 	<-shown
 	before := store.views.Load()

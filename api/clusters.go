@@ -108,7 +108,7 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 		rights := state.RightsIn(st)
 		out.NodeGrants = int32(len(rights.NodeGrants()))
 		for _, node := range rights.RefusedNodes() {
-			ofNodes.refused.add(string(node.ID), node.Reason)
+			ofNodes.refuse(string(node.ID), node.Reason)
 		}
 		out.JobsRunning = int64(st.Counts().Allocations)
 	})
@@ -128,11 +128,13 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 	// This takes long if there are many nodes and many filters.
 	stuck.trees.survey(stuck.nodes)
 	s.inProgress(func(st *state.State, op *statepb.Operation) { stuck.judge(st, op) })
+	out.Refused = s.refusedAgents(ctx)
+	ofNodes.addAgents(out.GetRefused())
 	out.Total, out.Usage = resourcesOf(total), resourcesOf(usage)
 	out.Problems = slices.Concat(problems(out, ofNodes.offline), s.troubles(time.Now(), health),
 		ofNodes.others.problem("nodes run a version other than "+s.cfg.Version), ofNodes.caveats.problem("nodes lack features"),
 		ofNodes.expiring.problem("nodes have agents whose certificate expires soon"),
-		ofNodes.refused.problem("nodes are refused because they claim what no grant gives them"), sharing)
+		ofNodes.refused.problem("nodes are refused because they claim what no grant gives them (weir node list)"), sharing)
 	if stuck.count == 1 {
 		out.Problems = append(out.Problems, fmt.Sprintf("operation %s waits: %s", stuck.first, stuck.why))
 	} else {

@@ -230,8 +230,26 @@ type nodeTroubles struct {
 	shared map[string][]string
 	// expiring counts the nodes whose agent has a certificate that expires soon.
 	expiring alike
-	// refused counts the nodes that claim more than they may.
+	// refused counts the nodes that claim more than they may, and known has their names.
 	refused alike
+	known   map[string]bool
+}
+
+func (t *nodeTroubles) refuse(node, why string) {
+	if t.known == nil {
+		t.known = map[string]bool{}
+	}
+	if !t.known[node] {
+		t.known[node] = true
+		t.refused.add(node, why)
+	}
+}
+
+// addAgents adds nodes that have not registered, or with other claims.
+func (t *nodeTroubles) addAgents(refused []*apipb.RefusedAgent) {
+	for _, agent := range refused {
+		t.refuse(agent.GetNode(), agent.GetReason())
+	}
 }
 
 // mostNamed is how many nodes a problem names.

@@ -54,6 +54,7 @@ func (s nodes) List(ctx context.Context, req *connect.Request[apipb.ListNodesReq
 	}
 	if err == nil {
 		s.addLive(ctx, out.Nodes...)
+		out.Refused = s.refusedAgents(ctx)
 	}
 	return answer(out, err)
 }
@@ -64,6 +65,36 @@ const (
 	// nodeLiveBytes is about what addLive adds to a node.
 	nodeLiveBytes = 50
 )
+
+// refusedAgents returns the agents that the leader remembers as refused, and that would be refused now. It is empty
+// if the leader cannot be reached.
+func (s *server) refusedAgents(ctx context.Context) (out []*apipb.RefusedAgent) {
+	granted := false
+	s.cfg.Store.View(func(st *state.State) { granted = len(state.RightsIn(st).NodeGrants()) > 0 })
+	if !granted {
+		return nil
+	}
+	view, _ := s.seen(ctx, &actorpb.SchedulerViewRequest{Refused: true})
+	s.cfg.Store.View(func(st *state.State) {
+		rights := state.RightsIn(st)
+		for _, agent := range view.GetRefused() {
+			claimed := &statepb.Node{Id: agent.GetNode(), Tags: agent.GetTags(), Resources: agent.GetResources()}
+			why := rights.NodeRefusal(claimed)
+			if why == "" {
+				continue
+			}
+			var given *apipb.NodeGrant
+			if gives := rights.GivenTo(claimed); gives != nil {
+				given = nodeGrantOf(gives)
+			}
+			out = append(out, &apipb.RefusedAgent{
+				Node: agent.GetNode(), Host: agent.GetHost(), Tags: agent.GetTags(), Resources: resourcesOf(agent.GetResources().Amounts()), Time: agent.GetTime(),
+				Given: given, Reason: why,
+			})
+		}
+	})
+	return out
+}
 
 // Get shows one node, and those of its jobs whose operations the caller may read.
 func (s nodes) Get(ctx context.Context, req *connect.Request[apipb.GetNodeRequest]) (*connect.Response[apipb.GetNodeResponse], error) {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"weir/messages/actorpb"
 	"weir/messages/apipb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -59,6 +60,30 @@ func TestGrantsOfNodes(t *testing.T) {
 	status := s.post("ClusterService/Status", `{}`).raw
 	if !strings.Contains(status, "claim what no grant gives them") || !strings.Contains(status, "g1") {
 		t.Errorf("the status is %s", status)
+	}
+	s.refusedAgents = []*actorpb.RefusedAgent{
+		{Node: "g1", Tags: []string{"gpu"}, Resources: &statepb.Resources{CpuHundredths: 400}},
+		{Node: "g2", Host: "h2", Tags: []string{"gpu", "ssd"}, Resources: &statepb.Resources{CpuHundredths: 100}},
+		{Node: "g3", Tags: []string{"gpu"}, Resources: &statepb.Resources{CpuHundredths: 100}},
+		{Node: "x9", Resources: &statepb.Resources{CpuHundredths: 100}},
+	}
+	const ssd = `it may not claim the tag "ssd": an operator allows it with: weir node allow 'g2' --tags ssd`
+	for _, method := range []string{"ClusterService/Status", "NodeService/List"} {
+		answer := s.get(method, `{}`)
+		if n := len(at(t, answer, "refused").([]any)); n != 3 {
+			t.Errorf("%s: %d agents, want all that are refused now: %v", method, n, answer)
+		}
+		want(t, answer, "g2", "refused", 1, "node")
+		want(t, answer, "h2", "refused", 1, "host")
+		want(t, answer, "ssd", "refused", 1, "tags", 1)
+		want(t, answer, 3.5, "refused", 1, "given", "max", "cpu")
+		want(t, answer, ssd, "refused", 1, "reason")
+		if given := at(t, answer, "refused", 2); given.(map[string]any)["given"] != nil {
+			t.Errorf("%s: no grant gives %v", method, given)
+		}
+	}
+	if status := s.post("ClusterService/Status", `{}`).raw; !strings.Contains(status, "3 nodes are refused because they claim") {
+		t.Errorf("a node that is registered counts once, and those that never were count: %s", status)
 	}
 	for body, problem := range map[string]string{
 		`{"grant": {"pattern": "g*", "max": {"disk": 1}}}`: "disk", `{"grant": {"pattern": "g*", "max": {"cpu": -1}}}`: "cpu",

@@ -287,7 +287,7 @@ func (s operations) Wait(ctx context.Context, req *connect.Request[apipb.WaitOpe
 		return nil, err
 	}
 	out := &apipb.WaitOperationResponse{}
-	err := s.follow(waiting, req.Msg.GetOperation(), func(op *apipb.Operation, ended bool) error {
+	err := s.follow(waiting, req.Msg.GetOperation(), func(string) error { return nil }, func(op *apipb.Operation, ended bool) error {
 		out.Operation, out.Done = op, ended
 		return nil
 	})
@@ -301,12 +301,30 @@ func (s operations) Wait(ctx context.Context, req *connect.Request[apipb.WaitOpe
 	return connect.NewResponse(out), nil
 }
 
-// Watch streams the operation at every change, and every Limits.KeepAlive without one.
+// Watch streams the operation at every change, and every Limits.KeepAlive without one. If the caller could
+// read the operation and no longer can, the stream ends.
 func (s operations) Watch(ctx context.Context, req *connect.Request[apipb.WatchOperationRequest], stream *connect.ServerStream[apipb.WatchOperationResponse]) error {
 	if err := s.barrier(ctx, "watch operation"); err != nil {
 		return err
 	}
-	err := s.follow(ctx, req.Msg.GetOperation(), func(op *apipb.Operation, _ bool) error {
+	asker, could := askerOf(ctx), false
+	guard := func(id string) error {
+		read := func(st *state.State) error {
+			if op, ok := st.Operation(scheduling.OperationID(id)); ok {
+				return asker.read(st, op, "watch all of")
+			}
+			return nil
+		}
+		var missing error
+		if s.cfg.Store.View(func(st *state.State) { missing = read(st) }); missing == nil {
+			could = true
+		}
+		if !could || missing == nil {
+			return nil
+		}
+		return denied(s.judge(ctx, "watch operation", read))
+	}
+	err := s.follow(ctx, req.Msg.GetOperation(), guard, func(op *apipb.Operation, _ bool) error {
 		return stream.Send(&apipb.WatchOperationResponse{Operation: op})
 	})
 	if err != nil {
@@ -330,8 +348,9 @@ func (s operations) barrier(ctx context.Context, what string) error {
 const changesTogether = 20 * time.Millisecond
 
 // follow shows an operation now, after each change, and after KeepAlive without
-// one, until it has ended or ctx is done.
-func (s operations) follow(ctx context.Context, name string, show func(op *apipb.Operation, ended bool) error) error {
+// one, until it has ended or ctx is done. It calls guard every rightsChecked, and before it shows the operation; an
+// error of guard ends it.
+func (s operations) follow(ctx context.Context, name string, guard func(id string) error, show func(op *apipb.Operation, ended bool) error) error {
 	op, err := s.get(ctx, name, false)
 	if err != nil {
 		return err
@@ -344,6 +363,9 @@ func (s operations) follow(ctx context.Context, name string, show func(op *apipb
 	var shown time.Time
 	for {
 		changed := followed.next()
+		if err := guard(name); err != nil {
+			return err
+		}
 		if op, err = s.get(ctx, name, false); err != nil {
 			return err
 		}
@@ -360,8 +382,20 @@ func (s operations) follow(ctx context.Context, name string, show func(op *apipb
 		if now.Terminal() {
 			return nil
 		}
-		if err := s.pause(ctx, changed, s.cfg.Limits.KeepAlive-time.Since(shown)); err != nil {
-			return err
+		for waits := true; waits; {
+			left := s.cfg.Limits.KeepAlive - time.Since(shown)
+			if err := s.pause(ctx, changed, min(left, rightsChecked)); err != nil {
+				return err
+			}
+			if err := guard(name); err != nil {
+				return err
+			}
+			select {
+			case <-changed:
+				waits = false
+			default:
+				waits = left > rightsChecked
+			}
 		}
 		// Collect further changes, but show the end at once.
 		if err := s.pause(ctx, followed.ended, changesTogether); err != nil {

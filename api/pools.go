@@ -184,14 +184,9 @@ func (s pools) Get(ctx context.Context, req *connect.Request[apipb.GetPoolReques
 // Edit applies all edits to a tree, or none of them.
 func (s pools) Edit(ctx context.Context, req *connect.Request[apipb.EditTreeRequest]) (*connect.Response[apipb.EditTreeResponse], error) {
 	m := req.Msg
-	command := &commandpb.EditTree{
-		Tree: m.GetTree(), ExpectedRevision: m.GetExpectedRevision(), User: userOf(ctx),
-	}
-	for _, e := range m.GetEdits() {
-		if err := checkEdit(e); err != nil {
-			return nil, fail(connect.CodeInvalidArgument, state.CodeInvalidPool, "%v", err)
-		}
-		command.Edits = append(command.Edits, editOf(e))
+	command, err := s.editCommand(ctx, m)
+	if err != nil {
+		return nil, err
 	}
 	result, err := s.propose(ctx, "edit pool tree", command)
 	if err != nil {
@@ -202,6 +197,20 @@ func (s pools) Edit(ctx context.Context, req *connect.Request[apipb.EditTreeRequ
 		s.cfg.Store.View(func(st *state.State) { tree = string(st.DefaultTree()) })
 	}
 	return connect.NewResponse(&apipb.EditTreeResponse{Revision: result.GetTree().GetRevision(), Tree: tree}), nil
+}
+
+// editCommand returns the command that a request stands for.
+func (s *server) editCommand(ctx context.Context, m *apipb.EditTreeRequest) (*commandpb.EditTree, error) {
+	command := &commandpb.EditTree{
+		Tree: m.GetTree(), ExpectedRevision: m.GetExpectedRevision(), User: userOf(ctx),
+	}
+	for _, e := range m.GetEdits() {
+		if err := checkEdit(e); err != nil {
+			return nil, fail(connect.CodeInvalidArgument, state.CodeInvalidPool, "%v", err)
+		}
+		command.Edits = append(command.Edits, editOf(e))
+	}
+	return command, nil
 }
 
 // checkEdit rejects unknown pool options. The check is here because the log must still

@@ -61,6 +61,8 @@ type replicaFake struct {
 	// history, when set, is what the leader has recorded of pools.
 	history atomic.Pointer[func(*actorpb.PoolHistoryRequest) *actorpb.PoolHistory]
 	output  func(*actorpb.ReadOutput) (*actorpb.OutputPart, error)
+	// refusedAgents are those that the leader has refused.
+	refusedAgents []*actorpb.RefusedAgent
 	// backup is the state as it is backed up.
 	backup []byte
 	// instances are those of any operation; nil: it has none.
@@ -216,13 +218,16 @@ func (r *replicaFake) ReadBarrier(ctx context.Context) error {
 	return fmt.Errorf("replica r1: no leader is known (%w)", ctx.Err())
 }
 
-func (r *replicaFake) SchedulerView(ctx context.Context, _ *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error) {
+func (r *replicaFake) SchedulerView(ctx context.Context, m *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error) {
 	if r.mute.Load() {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
 	if r.asked.Load() {
 		return nil, fmt.Errorf("%w: too many ask", raftstore.ErrOverloaded)
+	}
+	if m.GetRefused() {
+		return &actorpb.SchedulerView{Refused: r.refusedAgents}, nil
 	}
 	if view := r.view.Load(); view != nil {
 		// As over the network, the answer belongs to whoever asked.

@@ -132,12 +132,51 @@ func TestRefusalsSayWhoMay(t *testing.T) {
 		"start": {"OperationService/Start", startBody(1, `, "pool": "ads"`), `user "stranger" may not use pool "ads": this needs the right use on pool "ads", held by group:crew, user:ann, user:submitter: it is given by weir pool acl 'ads' --tree default --allow user:stranger=use`},
 		"abort": {"OperationService/Abort", fmt.Sprintf(`{"operation": %q}`, operation), `user "stranger" may not abort operation op-1 of user "ann": this needs the right manage on pool "ads", held by group:crew, user:manager: it is given by weir pool acl 'ads' --tree default --allow user:stranger=manage`},
 		"pool":  {"PoolService/Edit", `{"edits": [{"remove": "ads-prod"}]}`, `user "stranger" may not remove pool "ads-prod": this needs the right administer on pool "ads", held by group:crew, user:admin: it is given by weir pool acl 'ads' --tree default --allow user:stranger=administer`},
-		"drain": {"NodeService/Drain", `{"node": "n1"}`, `user "stranger" may not drain nodes: only operators may (certificates with role operator)`},
+		"drain": {"NodeService/Drain", `{"node": "n1"}`, `user "stranger" may not drain nodes: only operators may (certificates with role operator): ask one, or whoever keeps the authority's key for a certificate (weir tls issue --role operator)`},
 	} {
 		got := s.post(test.procedure, test.body, roleHeader, "user/stranger")
 		if message := at(t, got.fields, "message"); message != test.want {
 			t.Errorf("%s:\n%s\nwant\n%s", name, message, test.want)
 		}
+	}
+}
+
+// TestAllThatIsLacking (T1): who asks whether edits of a tree are allowed hears of each reason why not, not of the first alone, also if
+// a later edit needs what an earlier one would have made.
+func TestAllThatIsLacking(t *testing.T) {
+	s, _ := rightsSite(t)
+	const edits = `{"edit": {"edits": [{"remove": "ads-prod"}, {"create": {"name": "new", "parent": "<Root>"}}, {"create": {"name": "newer", "parent": "new"}},
+		{"change": {"name": "ads", "options": {"weight": 2}}}, {"tree_options": {"max_operation_count": 5}}]}}`
+	const by = ": it is given by weir pool acl '"
+	for subject, wanted := range map[string][]string{
+		"operator/oda": nil,
+		"user/admin": {
+			`may not create pool "new": this needs the right administer on pool "<Root>", which only operators have`, `may not create pool "newer": this needs the right administer on pool "<Root>"`,
+			`may not change pool "ads": this needs the right administer on pool "<Root>"`, `may not change the options of pool tree "default": only operators may`},
+		"user/stranger": {
+			`may not remove pool "ads-prod": this needs the right administer on pool "ads", held by group:crew, user:admin` + by + `ads' --tree default --allow user:stranger=administer`,
+			`may not create pool "new"`, `may not create pool "newer"`, `may not change pool "ads"`, `may not change the options`},
+	} {
+		got := s.get("AccessService/MayI", edits, roleHeader, subject)
+		var lacking []any
+		if got["lacking"] != nil {
+			lacking = got["lacking"].([]any)
+		}
+		if len(lacking) != len(wanted) || (got["allowed"] == true) != (len(wanted) == 0) {
+			t.Errorf("%s: %v, want %q", subject, got, wanted)
+			continue
+		}
+		for i, want := range wanted {
+			if !strings.Contains(lacking[i].(string), want) {
+				t.Errorf("%s: %q, want %q", subject, lacking[i], want)
+			}
+		}
+	}
+	if got := s.post("AccessService/MayI", `{"right": "use", "edit": {}}`); got.status != http.StatusBadRequest {
+		t.Errorf("both: %d %s", got.status, got.raw)
+	}
+	if text := s.answered("ClusterService/Backup", `{}`, "user/stranger"); !strings.Contains(text, "weir tls issue --role operator") {
+		t.Errorf("a refusal by role does not say who can help: %s", text)
 	}
 }
 

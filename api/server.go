@@ -126,7 +126,7 @@ type sharedLeader struct {
 	door *door
 }
 
-// SchedulerView implements Leader. Calls share a request for a whole tree.
+// SchedulerView implements Leader. Calls that want the same share a request.
 func (l sharedLeader) SchedulerView(ctx context.Context, m *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error) {
 	if !m.GetExplain() {
 		defer resting(ctx)()

@@ -148,6 +148,42 @@ func TestRevokedRightEndsStream(t *testing.T) {
 	}
 }
 
+// TestRevokedRightEndsWatch (T1): a watch of an operation ends with the refusal when the right to read it is taken
+// away, though nothing happens to the operation. One who never had it goes on to see what everyone sees.
+func TestRevokedRightEndsWatch(t *testing.T) {
+	s, operation := rightsSite(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	watch := func(who string) *connect.ServerStreamForClient[apipb.WatchOperationResponse] {
+		req := connect.NewRequest(&apipb.WatchOperationRequest{Operation: operation})
+		req.Header().Set(roleHeader, who)
+		stream, err := watcher(s).Watch(ctx, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			// It has ended with an error, or is cut here.
+			_ = stream.Close()
+		})
+		if !stream.Receive() {
+			t.Fatal(stream.Err())
+		}
+		return stream
+	}
+	reader, stranger := watch("user/reader"), watch("user/stranger")
+	s.must(&commandpb.EditTree{Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Set{Set: &statepb.Pool{Name: "ads", Parent: "<Root>"}}}}})
+	if reader.Receive() {
+		t.Errorf("after the revocation it says %v", reader.Msg())
+	}
+	if err := reader.Err(); connect.CodeOf(err) != connect.CodePermissionDenied || !strings.Contains(err.Error(), "needs the right read") {
+		t.Errorf("the stream ends with %v", err)
+	}
+	s.must(&commandpb.SuspendOperation{OperationId: operation, User: "oda"})
+	if !stranger.Receive() || !stranger.Msg().GetOperation().GetSuspended() {
+		t.Errorf("the stranger sees %v, %v", stranger.Msg(), stranger.Err())
+	}
+}
+
 // TestLaggingReplicaAsksAgain (T1): a right that was given at another replica counts at one that has not
 // heard of it yet.
 func TestLaggingReplicaAsksAgain(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"connectrpc.com/connect"
@@ -44,9 +45,40 @@ func (s whoAndWhat) WhoAmI(ctx context.Context, _ *connect.Request[apipb.WhoAmIR
 	return answer(out, err)
 }
 
-// MayI says whether the caller has a right on a pool or an operation.
+// mayEdit says whether the caller may make edits of a tree, and if not, all that is lacking.
+func (s whoAndWhat) mayEdit(ctx context.Context, edit *apipb.EditTreeRequest) (*connect.Response[apipb.MayIResponse], error) {
+	command, err := s.editCommand(ctx, edit)
+	if err != nil {
+		return nil, err
+	}
+	out := &apipb.MayIResponse{}
+	err = s.read(ctx, "may I", func(st *state.State) error {
+		if _, err := findTree(st, "may I", edit.GetTree()); err != nil {
+			return err
+		}
+		for _, missing := range state.RightsIn(st).Edits(askerOf(ctx).subject(), command) {
+			if text := missing.Error(); !slices.Contains(out.Lacking, text) {
+				out.Lacking = append(out.Lacking, text)
+			}
+		}
+		out.Allowed = len(out.GetLacking()) == 0
+		if !out.GetAllowed() {
+			out.Reason = out.GetLacking()[0]
+		}
+		return nil
+	})
+	return answer(out, err)
+}
+
+// MayI says whether the caller has a right on a pool or an operation, or may make edits of a tree.
 func (s whoAndWhat) MayI(ctx context.Context, req *connect.Request[apipb.MayIRequest]) (*connect.Response[apipb.MayIResponse], error) {
 	m := req.Msg
+	if m.GetEdit() != nil {
+		if m.GetRight() != "" || m.GetPool() != "" || m.GetOperation() != "" || m.GetTree() != "" {
+			return nil, invalid("may I: give a right with a pool or an operation, or edits")
+		}
+		return s.mayEdit(ctx, m.GetEdit())
+	}
 	right, err := access.ParseRight(m.GetRight())
 	if err != nil {
 		return nil, invalid("may I: %v", err)

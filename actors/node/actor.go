@@ -43,6 +43,8 @@ type Agents interface {
 // Board publishes the state of a node to readers; nil removes it.
 type Board interface {
 	Publish(node string, view *actorpb.NodeView, held []*actorpb.HeldJob)
+	// Refuse remembers an agent that claims what no grant gives it.
+	Refuse(agent *actorpb.RefusedAgent)
 }
 
 // Words announces whether a node's agent is heard, for clients that send requests to the node's
@@ -175,6 +177,9 @@ func (a *nodeActor) register(m *actorpb.RegisterAgent, reply func(proto.Message)
 	claimed.Id = m.GetNode()
 	if why := a.cfg.State.Refusal(claimed); why != "" {
 		a.cfg.Logger.Warn("node refused", "node", m.GetNode(), "reason", why)
+		a.cfg.Board.Refuse(&actorpb.RefusedAgent{
+			Node: m.GetNode(), Host: m.GetHost(), Tags: m.GetTags(), Resources: m.GetResources(), Time: timestamppb.New(a.cfg.StateNow()),
+		})
 		reply(&actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: fmt.Sprintf("register node %q: %s", m.GetNode(), why)})
 		return
 	}

@@ -35,7 +35,7 @@ func TestNodeWithoutAGrant(t *testing.T) {
 	onStage(t, nil, nil, func(s *stage) {
 		s.set(func() { s.refused = registration(7).GetTags()[0] })
 		s.say(registration(7))
-		s.want("refuse bad_request")
+		s.want(fmt.Sprintf("remember n1 %v", registration(7).GetTags()), "refuse bad_request")
 	})
 	onStage(t, online(7), nil, func(s *stage) {
 		s.say(registration(7))
@@ -46,7 +46,7 @@ func TestNodeWithoutAGrant(t *testing.T) {
 		s.beat(2)
 		s.want("withdraw n1", "refuse not_registered")
 		s.say(registration(7))
-		s.want("refuse bad_request")
+		s.want(fmt.Sprintf("remember n1 %v", registration(7).GetTags()), "refuse bad_request")
 		s.wait(time.Minute)
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -43,6 +43,9 @@ func (calm) Unheard(string) bool { return false }
 // Publish implements Board.
 func (calm) Publish(string, *actorpb.NodeView, []*actorpb.HeldJob) {}
 
+// Refuse implements Board.
+func (calm) Refuse(*actorpb.RefusedAgent) {}
+
 // Reply implements Lead.
 func (calm) Reply(reply func(proto.Message), answer proto.Message) { reply(answer) }
 

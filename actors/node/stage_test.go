@@ -120,6 +120,11 @@ func (s *stage) Publish(_ string, view *actorpb.NodeView, _ []*actorpb.HeldJob) 
 	s.board = view
 }
 
+// Refuse implements Board.
+func (s *stage) Refuse(agent *actorpb.RefusedAgent) {
+	s.tell(fmt.Sprintf("remember %s %v", agent.GetNode(), agent.GetTags()))
+}
+
 // Say implements Words.
 func (s *stage) Say(node string, unheard bool) {
 	s.mu.Lock()

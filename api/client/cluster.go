@@ -14,13 +14,23 @@ import (
 // ListNodes returns the nodes in a state by name, however many answers that takes; an empty state means
 // all nodes.
 func (c clusterCalls) ListNodes(ctx context.Context, state string) ([]*apipb.Node, error) {
-	var all []*apipb.Node
+	all, err := c.NodesAndRefused(ctx, state)
+	return all.GetNodes(), err
+}
+
+// NodesAndRefused returns the nodes in a state by name, however many answers that takes, and the agents
+// that were refused.
+func (c clusterCalls) NodesAndRefused(ctx context.Context, state string) (*apipb.ListNodesResponse, error) {
+	all := &apipb.ListNodesResponse{}
 	for after := ""; ; {
 		part, err := call(ctx, c.task("list nodes"), apipbconnect.NodeServiceClient.List, &apipb.ListNodesRequest{State: state, After: after})
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, part.GetNodes()...)
+		if after == "" {
+			all.Refused = part.GetRefused()
+		}
+		all.Nodes = append(all.Nodes, part.GetNodes()...)
 		if after = part.GetNext(); after == "" {
 			return all, nil
 		}

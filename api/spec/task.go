@@ -67,10 +67,10 @@ type Job struct {
 	Tmpfs     []*tmpfs       `option:"tmpfs_volumes" proto:"tmpfs" max:"20" unit:"file systems" rule:"J.5.2" help:"several tmpfs mounts, instead of tmpfs_path and tmpfs_size"`
 	Files     []*file        `option:"file_paths" proto:"files" short:"source" max:"1000" unit:"files" rule:"J.5.3" help:"files that are placed in a job's workspace; a text alone is the source"`
 
-	Isolation      *string  `option:"isolation" values:"none,default,strict" default:"default" rule:"J.5.2" help:"how strictly a job is isolated from its node and from other jobs"`
+	Isolation      *string  `option:"isolation" values:"none,default,strict" default:"default" rule:"J.5.2" help:"how strictly a job is isolated from its node and from other jobs; none needs a grant (weir account allow --isolation-none)"`
 	CPUEnforcement *string  `option:"cpu_enforcement" values:"quota,weight" default:"quota" rule:"J.5.2" help:"quota: never more than cpu_limit; weight: more while cores are idle"`
-	User           *account `option:"user" kind:"name or number of a user" rule:"J.5.2" help:"user that a job runs as on its node (default: the node's setting)"`
-	Group          *account `option:"group" kind:"name or number of a group" rule:"J.5.2" help:"group that a job runs as on its node"`
+	User           *account `option:"user" kind:"name or number of a user" rule:"J.5.2" help:"user that a job runs as on its node (default: the node's setting); needs a grant of an operator (weir account allow --as)"`
+	Group          *account `option:"group" kind:"name or number of a group" rule:"J.5.2" help:"group that a job runs as on its node; needs a grant of an operator (weir account allow --group)"`
 }
 
 // Task are the options of a task.

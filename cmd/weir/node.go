@@ -58,8 +58,8 @@ func newNodeListCommand(f *clientFlags) *cobra.Command {
 		Short:   "List nodes with their resources and usage",
 		Example: "  weir node list\n  weir node list --state offline\n  weir node list --watch",
 		RunE: f.shows(func(ctx context.Context, s *session, _ []string) (view, error) {
-			nodes, err := s.ListNodes(ctx, state)
-			return nodesView(nodes, state), err
+			all, err := s.NodesAndRefused(ctx, state)
+			return nodesView(all, state), err
 		}),
 	})
 	cmd.Flags().StringVar(&state, "state", "", "only nodes in this state: online or offline")
@@ -68,17 +68,38 @@ func newNodeListCommand(f *clientFlags) *cobra.Command {
 }
 
 // nodesView shows a list of nodes: all nodes, or those in the given state.
-func nodesView(nodes []*apipb.Node, state string) view {
-	all := &apipb.ListNodesResponse{Nodes: nodes}
+func nodesView(all *apipb.ListNodesResponse, state string) view {
+	nodes := all.GetNodes()
 	calm := proto.CloneOf(all)
+	for _, r := range calm.GetRefused() {
+		r.Time = nil
+	}
 	for _, n := range calm.GetNodes() {
 		n.LastHeartbeat, n.MemoryUsed = nil, 0
 	}
 	empty := cmp.Or(when(state != "", fmt.Sprintf("no %s node: weir node list shows all", state)), "no node yet: weir agent adds this machine as one")
 	return view{
-		message: all, calm: calm, rows: true, empty: when(len(nodes) == 0, empty),
-		text: func(now time.Time) string { return nodesText(nodes, now) },
+		message: all, calm: calm, rows: true, empty: when(len(nodes) == 0 && len(all.GetRefused()) == 0, empty),
+		text: func(now time.Time) string { return nodesText(nodes, now) + refusedText(all.GetRefused(), now) },
 	}
+}
+
+// refusedText lists the agents that were refused: what each claimed, what grants give it, and what allows it.
+func refusedText(refused []*apipb.RefusedAgent, now time.Time) string {
+	var b strings.Builder
+	for i, r := range refused {
+		if i == 0 {
+			b.WriteString("\nrefused agents:\n")
+		}
+		given := "no grant"
+		if r.GetGiven() != nil {
+			given = "grants give it: " + claimsText(r.GetGiven())
+		}
+		line := fmt.Sprintf("%s on host %s, %s: it claims %s; %s: %s", r.GetNode(), cmp.Or(r.GetHost(), none), age(r.GetTime(), now),
+			joined(", ", when(len(r.GetTags()) > 0, "tags "+strings.Join(r.GetTags(), ", ")), amounts(r.GetResources())), given, r.GetReason())
+		b.WriteString("  " + printable(line) + "\n")
+	}
+	return b.String()
 }
 
 func nodesText(nodes []*apipb.Node, now time.Time) string {

@@ -64,7 +64,7 @@ weir pool export writes such a file.`,
 	})
 	flags := cmd.Flags()
 	flags.StringVarP(&apply.file, "file", "f", "", "file with the tree, - for standard input")
-	flags.BoolVar(&apply.dryRun, "dry-run", false, "show the plan and change nothing")
+	flags.BoolVar(&apply.dryRun, "dry-run", false, "show the plan, and the rights for it that you lack; change nothing")
 	flags.BoolVarP(&apply.yes, "yes", "y", false, "apply without asking")
 	flags.BoolVar(&apply.prune, "prune", false, "remove pools that are not in the file")
 	return cmd
@@ -93,7 +93,15 @@ func applyFile(ctx context.Context, s *session, file poolfile.File, tree string,
 		return err
 	}
 	if f.dryRun {
-		return s.show(view{message: request, text: func(time.Time) string { return planText(now, plan) }})
+		may, err := s.MayI(ctx, &apipb.MayIRequest{Edit: request})
+		if err != nil {
+			return err
+		}
+		err = s.show(view{message: request, text: func(time.Time) string { return planText(now, plan) + lackingText(may) }})
+		if err == nil && !may.GetAllowed() {
+			return &exitError{exitFailure, errors.New("this plan would be refused: it needs rights that you do not have")}
+		}
+		return err
 	}
 	if s.format == formatTable {
 		if err := s.write(planText(now, plan)); err != nil {
@@ -105,6 +113,18 @@ func applyFile(ctx context.Context, s *session, file poolfile.File, tree string,
 	}
 	answer, err := s.EditTree(ctx, request)
 	return s.said(err, answer, "tree %s now matches the file: revision %d", answer.GetTree(), answer.GetRevision())
+}
+
+// lackingText lists the rights that a plan needs and its reader lacks.
+func lackingText(may *apipb.MayIResponse) string {
+	var b strings.Builder
+	for i, why := range may.GetLacking() {
+		if i == 0 {
+			b.WriteString("you may not apply it:\n")
+		}
+		b.WriteString("  " + printable(why) + "\n")
+	}
+	return b.String()
 }
 
 // describedPool is a pool in a message.

@@ -2849,7 +2849,9 @@ type SchedulerViewRequest struct {
 	Explain bool   `protobuf:"varint,4,opt,name=explain,proto3" json:"explain,omitempty"`
 	Job     string `protobuf:"bytes,5,opt,name=job,proto3" json:"job,omitempty"`
 	// The next of an earlier answer: what follows it.
-	After         string `protobuf:"bytes,6,opt,name=after,proto3" json:"after,omitempty"`
+	After string `protobuf:"bytes,6,opt,name=after,proto3" json:"after,omitempty"`
+	// Instead of a view: the agents that the leader has refused.
+	Refused       bool `protobuf:"varint,7,opt,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2926,6 +2928,13 @@ func (x *SchedulerViewRequest) GetAfter() string {
 	return ""
 }
 
+func (x *SchedulerViewRequest) GetRefused() bool {
+	if x != nil {
+		return x.Refused
+	}
+	return false
+}
+
 // SchedulerView is what the leader's engine sees at a moment.
 type SchedulerView struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -2939,7 +2948,9 @@ type SchedulerView struct {
 	// By tree, of those whose scheduler knows what is to be explained.
 	Explanations []*explainpb.Explanation `protobuf:"bytes,7,rep,name=explanations,proto3" json:"explanations,omitempty"`
 	// Set: the view is larger than a message may be, and goes on after this.
-	Next          string `protobuf:"bytes,8,opt,name=next,proto3" json:"next,omitempty"`
+	Next string `protobuf:"bytes,8,opt,name=next,proto3" json:"next,omitempty"`
+	// The latest agents that were refused because they claim what no grant gives them, by node.
+	Refused       []*RefusedAgent `protobuf:"bytes,9,rep,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3030,6 +3041,90 @@ func (x *SchedulerView) GetNext() string {
 	return ""
 }
 
+func (x *SchedulerView) GetRefused() []*RefusedAgent {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+// RefusedAgent is what an agent claimed when it was refused.
+type RefusedAgent struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Host          string                 `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
+	Tags          []string               `protobuf:"bytes,3,rep,name=tags,proto3" json:"tags,omitempty"`
+	Resources     *statepb.Resources     `protobuf:"bytes,4,opt,name=resources,proto3" json:"resources,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefusedAgent) Reset() {
+	*x = RefusedAgent{}
+	mi := &file_actorpb_actor_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefusedAgent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefusedAgent) ProtoMessage() {}
+
+func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefusedAgent.ProtoReflect.Descriptor instead.
+func (*RefusedAgent) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *RefusedAgent) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *RefusedAgent) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *RefusedAgent) GetTags() []string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
+func (x *RefusedAgent) GetResources() *statepb.Resources {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *RefusedAgent) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
 // ElementView is a pool or an operation in the engine.
 type ElementView struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -3069,7 +3164,7 @@ type ElementView struct {
 
 func (x *ElementView) Reset() {
 	*x = ElementView{}
-	mi := &file_actorpb_actor_proto_msgTypes[37]
+	mi := &file_actorpb_actor_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3081,7 +3176,7 @@ func (x *ElementView) String() string {
 func (*ElementView) ProtoMessage() {}
 
 func (x *ElementView) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[37]
+	mi := &file_actorpb_actor_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3094,7 +3189,7 @@ func (x *ElementView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ElementView.ProtoReflect.Descriptor instead.
 func (*ElementView) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{37}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ElementView) GetTree() string {
@@ -3277,7 +3372,7 @@ type NodeView struct {
 
 func (x *NodeView) Reset() {
 	*x = NodeView{}
-	mi := &file_actorpb_actor_proto_msgTypes[38]
+	mi := &file_actorpb_actor_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3289,7 +3384,7 @@ func (x *NodeView) String() string {
 func (*NodeView) ProtoMessage() {}
 
 func (x *NodeView) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[38]
+	mi := &file_actorpb_actor_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3302,7 +3397,7 @@ func (x *NodeView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeView.ProtoReflect.Descriptor instead.
 func (*NodeView) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{38}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *NodeView) GetId() string {
@@ -3385,7 +3480,7 @@ type PoolHistoryRequest struct {
 
 func (x *PoolHistoryRequest) Reset() {
 	*x = PoolHistoryRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[39]
+	mi := &file_actorpb_actor_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3397,7 +3492,7 @@ func (x *PoolHistoryRequest) String() string {
 func (*PoolHistoryRequest) ProtoMessage() {}
 
 func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[39]
+	mi := &file_actorpb_actor_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3410,7 +3505,7 @@ func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistoryRequest.ProtoReflect.Descriptor instead.
 func (*PoolHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{39}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PoolHistoryRequest) GetTree() string {
@@ -3464,7 +3559,7 @@ type PoolHistory struct {
 
 func (x *PoolHistory) Reset() {
 	*x = PoolHistory{}
-	mi := &file_actorpb_actor_proto_msgTypes[40]
+	mi := &file_actorpb_actor_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3476,7 +3571,7 @@ func (x *PoolHistory) String() string {
 func (*PoolHistory) ProtoMessage() {}
 
 func (x *PoolHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[40]
+	mi := &file_actorpb_actor_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3489,7 +3584,7 @@ func (x *PoolHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistory.ProtoReflect.Descriptor instead.
 func (*PoolHistory) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{40}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PoolHistory) GetSecondsUntil() int64 {
@@ -3540,7 +3635,7 @@ type PoolPoints struct {
 
 func (x *PoolPoints) Reset() {
 	*x = PoolPoints{}
-	mi := &file_actorpb_actor_proto_msgTypes[41]
+	mi := &file_actorpb_actor_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3552,7 +3647,7 @@ func (x *PoolPoints) String() string {
 func (*PoolPoints) ProtoMessage() {}
 
 func (x *PoolPoints) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[41]
+	mi := &file_actorpb_actor_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3565,7 +3660,7 @@ func (x *PoolPoints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolPoints.ProtoReflect.Descriptor instead.
 func (*PoolPoints) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{41}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PoolPoints) GetPool() string {
@@ -3611,7 +3706,7 @@ type Points struct {
 
 func (x *Points) Reset() {
 	*x = Points{}
-	mi := &file_actorpb_actor_proto_msgTypes[42]
+	mi := &file_actorpb_actor_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3623,7 +3718,7 @@ func (x *Points) String() string {
 func (*Points) ProtoMessage() {}
 
 func (x *Points) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[42]
+	mi := &file_actorpb_actor_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3636,7 +3731,7 @@ func (x *Points) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Points.ProtoReflect.Descriptor instead.
 func (*Points) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{42}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Points) GetAt() []int64 {
@@ -3684,7 +3779,7 @@ type JobLiveRequest struct {
 
 func (x *JobLiveRequest) Reset() {
 	*x = JobLiveRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[43]
+	mi := &file_actorpb_actor_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3696,7 +3791,7 @@ func (x *JobLiveRequest) String() string {
 func (*JobLiveRequest) ProtoMessage() {}
 
 func (x *JobLiveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[43]
+	mi := &file_actorpb_actor_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3709,7 +3804,7 @@ func (x *JobLiveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobLiveRequest.ProtoReflect.Descriptor instead.
 func (*JobLiveRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{43}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *JobLiveRequest) GetJobIds() []string {
@@ -3728,7 +3823,7 @@ type JobLive struct {
 
 func (x *JobLive) Reset() {
 	*x = JobLive{}
-	mi := &file_actorpb_actor_proto_msgTypes[44]
+	mi := &file_actorpb_actor_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3740,7 +3835,7 @@ func (x *JobLive) String() string {
 func (*JobLive) ProtoMessage() {}
 
 func (x *JobLive) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[44]
+	mi := &file_actorpb_actor_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3753,7 +3848,7 @@ func (x *JobLive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobLive.ProtoReflect.Descriptor instead.
 func (*JobLive) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{44}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *JobLive) GetJobs() []*HeldJob {
@@ -3793,7 +3888,7 @@ type InterruptionSignal struct {
 
 func (x *InterruptionSignal) Reset() {
 	*x = InterruptionSignal{}
-	mi := &file_actorpb_actor_proto_msgTypes[45]
+	mi := &file_actorpb_actor_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3805,7 +3900,7 @@ func (x *InterruptionSignal) String() string {
 func (*InterruptionSignal) ProtoMessage() {}
 
 func (x *InterruptionSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[45]
+	mi := &file_actorpb_actor_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3818,7 +3913,7 @@ func (x *InterruptionSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptionSignal.ProtoReflect.Descriptor instead.
 func (*InterruptionSignal) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{45}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *InterruptionSignal) GetOperationId() string {
@@ -3942,7 +4037,7 @@ type InterruptionSignals struct {
 
 func (x *InterruptionSignals) Reset() {
 	*x = InterruptionSignals{}
-	mi := &file_actorpb_actor_proto_msgTypes[46]
+	mi := &file_actorpb_actor_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3954,7 +4049,7 @@ func (x *InterruptionSignals) String() string {
 func (*InterruptionSignals) ProtoMessage() {}
 
 func (x *InterruptionSignals) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[46]
+	mi := &file_actorpb_actor_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3967,7 +4062,7 @@ func (x *InterruptionSignals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptionSignals.ProtoReflect.Descriptor instead.
 func (*InterruptionSignals) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{46}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *InterruptionSignals) GetSignals() []*InterruptionSignal {
@@ -4001,7 +4096,7 @@ type InstanceWord struct {
 
 func (x *InstanceWord) Reset() {
 	*x = InstanceWord{}
-	mi := &file_actorpb_actor_proto_msgTypes[47]
+	mi := &file_actorpb_actor_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4013,7 +4108,7 @@ func (x *InstanceWord) String() string {
 func (*InstanceWord) ProtoMessage() {}
 
 func (x *InstanceWord) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[47]
+	mi := &file_actorpb_actor_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4026,7 +4121,7 @@ func (x *InstanceWord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceWord.ProtoReflect.Descriptor instead.
 func (*InstanceWord) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{47}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *InstanceWord) GetOperationId() string {
@@ -4101,7 +4196,7 @@ type InstanceWords struct {
 
 func (x *InstanceWords) Reset() {
 	*x = InstanceWords{}
-	mi := &file_actorpb_actor_proto_msgTypes[48]
+	mi := &file_actorpb_actor_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4113,7 +4208,7 @@ func (x *InstanceWords) String() string {
 func (*InstanceWords) ProtoMessage() {}
 
 func (x *InstanceWords) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[48]
+	mi := &file_actorpb_actor_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4126,7 +4221,7 @@ func (x *InstanceWords) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceWords.ProtoReflect.Descriptor instead.
 func (*InstanceWords) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{48}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *InstanceWords) GetWords() []*InstanceWord {
@@ -4157,7 +4252,7 @@ type NodeWord struct {
 
 func (x *NodeWord) Reset() {
 	*x = NodeWord{}
-	mi := &file_actorpb_actor_proto_msgTypes[49]
+	mi := &file_actorpb_actor_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4169,7 +4264,7 @@ func (x *NodeWord) String() string {
 func (*NodeWord) ProtoMessage() {}
 
 func (x *NodeWord) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[49]
+	mi := &file_actorpb_actor_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4182,7 +4277,7 @@ func (x *NodeWord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeWord.ProtoReflect.Descriptor instead.
 func (*NodeWord) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{49}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *NodeWord) GetNode() string {
@@ -4243,7 +4338,7 @@ type NodeWords struct {
 
 func (x *NodeWords) Reset() {
 	*x = NodeWords{}
-	mi := &file_actorpb_actor_proto_msgTypes[50]
+	mi := &file_actorpb_actor_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4255,7 +4350,7 @@ func (x *NodeWords) String() string {
 func (*NodeWords) ProtoMessage() {}
 
 func (x *NodeWords) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[50]
+	mi := &file_actorpb_actor_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4268,7 +4363,7 @@ func (x *NodeWords) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeWords.ProtoReflect.Descriptor instead.
 func (*NodeWords) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{50}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *NodeWords) GetWords() []*NodeWord {
@@ -4536,14 +4631,15 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x10ReadIndexRequest\"5\n" +
 	"\tReadIndex\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x12\n" +
-	"\x04term\x18\x02 \x01(\x04R\x04term\"\x9e\x01\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\"\xb8\x01\n" +
 	"\x14SchedulerViewRequest\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x1c\n" +
 	"\toperation\x18\x03 \x01(\tR\toperation\x12\x18\n" +
 	"\aexplain\x18\x04 \x01(\bR\aexplain\x12\x10\n" +
 	"\x03job\x18\x05 \x01(\tR\x03job\x12\x14\n" +
-	"\x05after\x18\x06 \x01(\tR\x05after\"\xf6\x02\n" +
+	"\x05after\x18\x06 \x01(\tR\x05after\x12\x18\n" +
+	"\arefused\x18\a \x01(\bR\arefused\"\xad\x03\n" +
 	"\rSchedulerView\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x126\n" +
@@ -4552,7 +4648,14 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x05total\x18\x05 \x01(\v2\x18.weir.state.v1.ResourcesR\x05total\x124\n" +
 	"\aupdated\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aupdated\x12@\n" +
 	"\fexplanations\x18\a \x03(\v2\x1c.weir.explain.v1.ExplanationR\fexplanations\x12\x12\n" +
-	"\x04next\x18\b \x01(\tR\x04next\"\xf1\x06\n" +
+	"\x04next\x18\b \x01(\tR\x04next\x125\n" +
+	"\arefused\x18\t \x03(\v2\x1b.weir.actor.v1.RefusedAgentR\arefused\"\xb2\x01\n" +
+	"\fRefusedAgent\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
+	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
+	"\x04tags\x18\x03 \x03(\tR\x04tags\x126\n" +
+	"\tresources\x18\x04 \x01(\v2\x18.weir.state.v1.ResourcesR\tresources\x12.\n" +
+	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xf1\x06\n" +
 	"\vElementView\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -4680,7 +4783,7 @@ func file_actorpb_actor_proto_rawDescGZIP() []byte {
 	return file_actorpb_actor_proto_rawDescData
 }
 
-var file_actorpb_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
+var file_actorpb_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_actorpb_actor_proto_goTypes = []any{
 	(*Token)(nil),                 // 0: weir.actor.v1.Token
 	(*Replica)(nil),               // 1: weir.actor.v1.Replica
@@ -4719,52 +4822,53 @@ var file_actorpb_actor_proto_goTypes = []any{
 	(*ReadIndex)(nil),             // 34: weir.actor.v1.ReadIndex
 	(*SchedulerViewRequest)(nil),  // 35: weir.actor.v1.SchedulerViewRequest
 	(*SchedulerView)(nil),         // 36: weir.actor.v1.SchedulerView
-	(*ElementView)(nil),           // 37: weir.actor.v1.ElementView
-	(*NodeView)(nil),              // 38: weir.actor.v1.NodeView
-	(*PoolHistoryRequest)(nil),    // 39: weir.actor.v1.PoolHistoryRequest
-	(*PoolHistory)(nil),           // 40: weir.actor.v1.PoolHistory
-	(*PoolPoints)(nil),            // 41: weir.actor.v1.PoolPoints
-	(*Points)(nil),                // 42: weir.actor.v1.Points
-	(*JobLiveRequest)(nil),        // 43: weir.actor.v1.JobLiveRequest
-	(*JobLive)(nil),               // 44: weir.actor.v1.JobLive
-	(*InterruptionSignal)(nil),    // 45: weir.actor.v1.InterruptionSignal
-	(*InterruptionSignals)(nil),   // 46: weir.actor.v1.InterruptionSignals
-	(*InstanceWord)(nil),          // 47: weir.actor.v1.InstanceWord
-	(*InstanceWords)(nil),         // 48: weir.actor.v1.InstanceWords
-	(*NodeWord)(nil),              // 49: weir.actor.v1.NodeWord
-	(*NodeWords)(nil),             // 50: weir.actor.v1.NodeWords
-	nil,                           // 51: weir.actor.v1.JobSpec.EnvironmentEntry
-	nil,                           // 52: weir.actor.v1.JobSpec.SecretsEntry
-	(*statepb.Resources)(nil),     // 53: weir.state.v1.Resources
-	(*timestamppb.Timestamp)(nil), // 54: google.protobuf.Timestamp
-	(*statepb.Revocation)(nil),    // 55: weir.state.v1.Revocation
-	(*statepb.Beneficiary)(nil),   // 56: weir.state.v1.Beneficiary
-	(*statepb.Tmpfs)(nil),         // 57: weir.state.v1.Tmpfs
-	(*statepb.KeptFile)(nil),      // 58: weir.state.v1.KeptFile
-	(*statepb.Readiness)(nil),     // 59: weir.state.v1.Readiness
-	(*statepb.Slice)(nil),         // 60: weir.state.v1.Slice
-	(*statepb.InputFile)(nil),     // 61: weir.state.v1.InputFile
-	(*statepb.FinishedJob)(nil),   // 62: weir.state.v1.FinishedJob
-	(*commandpb.Command)(nil),     // 63: weir.command.v1.Command
-	(*commandpb.Result)(nil),      // 64: weir.command.v1.Result
-	(*explainpb.Explanation)(nil), // 65: weir.explain.v1.Explanation
-	(*structpb.Struct)(nil),       // 66: google.protobuf.Struct
-	(*statepb.PoolVolume)(nil),    // 67: weir.state.v1.PoolVolume
+	(*RefusedAgent)(nil),          // 37: weir.actor.v1.RefusedAgent
+	(*ElementView)(nil),           // 38: weir.actor.v1.ElementView
+	(*NodeView)(nil),              // 39: weir.actor.v1.NodeView
+	(*PoolHistoryRequest)(nil),    // 40: weir.actor.v1.PoolHistoryRequest
+	(*PoolHistory)(nil),           // 41: weir.actor.v1.PoolHistory
+	(*PoolPoints)(nil),            // 42: weir.actor.v1.PoolPoints
+	(*Points)(nil),                // 43: weir.actor.v1.Points
+	(*JobLiveRequest)(nil),        // 44: weir.actor.v1.JobLiveRequest
+	(*JobLive)(nil),               // 45: weir.actor.v1.JobLive
+	(*InterruptionSignal)(nil),    // 46: weir.actor.v1.InterruptionSignal
+	(*InterruptionSignals)(nil),   // 47: weir.actor.v1.InterruptionSignals
+	(*InstanceWord)(nil),          // 48: weir.actor.v1.InstanceWord
+	(*InstanceWords)(nil),         // 49: weir.actor.v1.InstanceWords
+	(*NodeWord)(nil),              // 50: weir.actor.v1.NodeWord
+	(*NodeWords)(nil),             // 51: weir.actor.v1.NodeWords
+	nil,                           // 52: weir.actor.v1.JobSpec.EnvironmentEntry
+	nil,                           // 53: weir.actor.v1.JobSpec.SecretsEntry
+	(*statepb.Resources)(nil),     // 54: weir.state.v1.Resources
+	(*timestamppb.Timestamp)(nil), // 55: google.protobuf.Timestamp
+	(*statepb.Revocation)(nil),    // 56: weir.state.v1.Revocation
+	(*statepb.Beneficiary)(nil),   // 57: weir.state.v1.Beneficiary
+	(*statepb.Tmpfs)(nil),         // 58: weir.state.v1.Tmpfs
+	(*statepb.KeptFile)(nil),      // 59: weir.state.v1.KeptFile
+	(*statepb.Readiness)(nil),     // 60: weir.state.v1.Readiness
+	(*statepb.Slice)(nil),         // 61: weir.state.v1.Slice
+	(*statepb.InputFile)(nil),     // 62: weir.state.v1.InputFile
+	(*statepb.FinishedJob)(nil),   // 63: weir.state.v1.FinishedJob
+	(*commandpb.Command)(nil),     // 64: weir.command.v1.Command
+	(*commandpb.Result)(nil),      // 65: weir.command.v1.Result
+	(*explainpb.Explanation)(nil), // 66: weir.explain.v1.Explanation
+	(*structpb.Struct)(nil),       // 67: google.protobuf.Struct
+	(*statepb.PoolVolume)(nil),    // 68: weir.state.v1.PoolVolume
 }
 var file_actorpb_actor_proto_depIdxs = []int32{
-	53, // 0: weir.actor.v1.RegisterAgent.resources:type_name -> weir.state.v1.Resources
+	54, // 0: weir.actor.v1.RegisterAgent.resources:type_name -> weir.state.v1.Resources
 	0,  // 1: weir.actor.v1.RegisterAgent.token:type_name -> weir.actor.v1.Token
 	4,  // 2: weir.actor.v1.RegisterAgent.jobs:type_name -> weir.actor.v1.HeldJob
 	3,  // 3: weir.actor.v1.RegisterAgent.credentials:type_name -> weir.actor.v1.HeldCredentials
-	54, // 4: weir.actor.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
-	54, // 5: weir.actor.v1.HeldJob.start_time:type_name -> google.protobuf.Timestamp
-	54, // 6: weir.actor.v1.HeldJob.deadline:type_name -> google.protobuf.Timestamp
+	55, // 4: weir.actor.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
+	55, // 5: weir.actor.v1.HeldJob.start_time:type_name -> google.protobuf.Timestamp
+	55, // 6: weir.actor.v1.HeldJob.deadline:type_name -> google.protobuf.Timestamp
 	1,  // 7: weir.actor.v1.AgentRegistered.replicas:type_name -> weir.actor.v1.Replica
 	6,  // 8: weir.actor.v1.AgentRegistered.revocations:type_name -> weir.actor.v1.Revocations
-	55, // 9: weir.actor.v1.Revocations.list:type_name -> weir.state.v1.Revocation
+	56, // 9: weir.actor.v1.Revocations.list:type_name -> weir.state.v1.Revocation
 	1,  // 10: weir.actor.v1.Redirect.leader:type_name -> weir.actor.v1.Replica
 	1,  // 11: weir.actor.v1.Redirect.replicas:type_name -> weir.actor.v1.Replica
-	53, // 12: weir.actor.v1.Heartbeat.resources:type_name -> weir.state.v1.Resources
+	54, // 12: weir.actor.v1.Heartbeat.resources:type_name -> weir.state.v1.Resources
 	4,  // 13: weir.actor.v1.Heartbeat.jobs:type_name -> weir.actor.v1.HeldJob
 	10, // 14: weir.actor.v1.Heartbeat.files:type_name -> weir.actor.v1.FileCache
 	3,  // 15: weir.actor.v1.Heartbeat.credentials:type_name -> weir.actor.v1.HeldCredentials
@@ -4774,59 +4878,62 @@ var file_actorpb_actor_proto_depIdxs = []int32{
 	13, // 19: weir.actor.v1.NodePlan.start:type_name -> weir.actor.v1.StartJob
 	14, // 20: weir.actor.v1.NodePlan.abort:type_name -> weir.actor.v1.AbortJob
 	0,  // 21: weir.actor.v1.StartJob.token:type_name -> weir.actor.v1.Token
-	53, // 22: weir.actor.v1.StartJob.resources:type_name -> weir.state.v1.Resources
+	54, // 22: weir.actor.v1.StartJob.resources:type_name -> weir.state.v1.Resources
 	1,  // 23: weir.actor.v1.StartJob.controller:type_name -> weir.actor.v1.Replica
-	56, // 24: weir.actor.v1.AbortJob.preempted_for:type_name -> weir.state.v1.Beneficiary
-	51, // 25: weir.actor.v1.JobSpec.environment:type_name -> weir.actor.v1.JobSpec.EnvironmentEntry
-	57, // 26: weir.actor.v1.JobSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
+	57, // 24: weir.actor.v1.AbortJob.preempted_for:type_name -> weir.state.v1.Beneficiary
+	52, // 25: weir.actor.v1.JobSpec.environment:type_name -> weir.actor.v1.JobSpec.EnvironmentEntry
+	58, // 26: weir.actor.v1.JobSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
 	17, // 27: weir.actor.v1.JobSpec.files:type_name -> weir.actor.v1.JobFile
-	58, // 28: weir.actor.v1.JobSpec.outputs:type_name -> weir.state.v1.KeptFile
+	59, // 28: weir.actor.v1.JobSpec.outputs:type_name -> weir.state.v1.KeptFile
 	18, // 29: weir.actor.v1.JobSpec.feed:type_name -> weir.actor.v1.JobFeed
-	59, // 30: weir.actor.v1.JobSpec.readiness:type_name -> weir.state.v1.Readiness
-	52, // 31: weir.actor.v1.JobSpec.secrets:type_name -> weir.actor.v1.JobSpec.SecretsEntry
+	60, // 30: weir.actor.v1.JobSpec.readiness:type_name -> weir.state.v1.Readiness
+	53, // 31: weir.actor.v1.JobSpec.secrets:type_name -> weir.actor.v1.JobSpec.SecretsEntry
 	19, // 32: weir.actor.v1.JobFeed.parts:type_name -> weir.actor.v1.FeedPart
-	60, // 33: weir.actor.v1.FeedPart.slice:type_name -> weir.state.v1.Slice
-	61, // 34: weir.actor.v1.FeedPart.file:type_name -> weir.state.v1.InputFile
-	62, // 35: weir.actor.v1.JobEnded.job:type_name -> weir.state.v1.FinishedJob
+	61, // 33: weir.actor.v1.FeedPart.slice:type_name -> weir.state.v1.Slice
+	62, // 34: weir.actor.v1.FeedPart.file:type_name -> weir.state.v1.InputFile
+	63, // 35: weir.actor.v1.JobEnded.job:type_name -> weir.state.v1.FinishedJob
 	1,  // 36: weir.actor.v1.ControllerFound.controller:type_name -> weir.actor.v1.Replica
 	26, // 37: weir.actor.v1.Instances.instances:type_name -> weir.actor.v1.Instance
-	54, // 38: weir.actor.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	54, // 39: weir.actor.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
-	47, // 40: weir.actor.v1.TellWord.word:type_name -> weir.actor.v1.InstanceWord
-	63, // 41: weir.actor.v1.Propose.commands:type_name -> weir.command.v1.Command
-	64, // 42: weir.actor.v1.Proposed.results:type_name -> weir.command.v1.Result
-	54, // 43: weir.actor.v1.SchedulerView.time:type_name -> google.protobuf.Timestamp
-	37, // 44: weir.actor.v1.SchedulerView.elements:type_name -> weir.actor.v1.ElementView
-	38, // 45: weir.actor.v1.SchedulerView.nodes:type_name -> weir.actor.v1.NodeView
-	53, // 46: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
-	54, // 47: weir.actor.v1.SchedulerView.updated:type_name -> google.protobuf.Timestamp
-	65, // 48: weir.actor.v1.SchedulerView.explanations:type_name -> weir.explain.v1.Explanation
-	53, // 49: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
-	53, // 50: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
-	66, // 51: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
-	67, // 52: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
-	53, // 53: weir.actor.v1.ElementView.claimed:type_name -> weir.state.v1.Resources
-	53, // 54: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
-	53, // 55: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
-	54, // 56: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
-	10, // 57: weir.actor.v1.NodeView.files:type_name -> weir.actor.v1.FileCache
-	3,  // 58: weir.actor.v1.NodeView.credentials:type_name -> weir.actor.v1.HeldCredentials
-	41, // 59: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
-	42, // 60: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
-	42, // 61: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
-	4,  // 62: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
-	54, // 63: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
-	54, // 64: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
-	54, // 65: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
-	45, // 66: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
-	47, // 67: weir.actor.v1.InstanceWords.words:type_name -> weir.actor.v1.InstanceWord
-	54, // 68: weir.actor.v1.NodeWord.time:type_name -> google.protobuf.Timestamp
-	49, // 69: weir.actor.v1.NodeWords.words:type_name -> weir.actor.v1.NodeWord
-	70, // [70:70] is the sub-list for method output_type
-	70, // [70:70] is the sub-list for method input_type
-	70, // [70:70] is the sub-list for extension type_name
-	70, // [70:70] is the sub-list for extension extendee
-	0,  // [0:70] is the sub-list for field type_name
+	55, // 38: weir.actor.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	55, // 39: weir.actor.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	48, // 40: weir.actor.v1.TellWord.word:type_name -> weir.actor.v1.InstanceWord
+	64, // 41: weir.actor.v1.Propose.commands:type_name -> weir.command.v1.Command
+	65, // 42: weir.actor.v1.Proposed.results:type_name -> weir.command.v1.Result
+	55, // 43: weir.actor.v1.SchedulerView.time:type_name -> google.protobuf.Timestamp
+	38, // 44: weir.actor.v1.SchedulerView.elements:type_name -> weir.actor.v1.ElementView
+	39, // 45: weir.actor.v1.SchedulerView.nodes:type_name -> weir.actor.v1.NodeView
+	54, // 46: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
+	55, // 47: weir.actor.v1.SchedulerView.updated:type_name -> google.protobuf.Timestamp
+	66, // 48: weir.actor.v1.SchedulerView.explanations:type_name -> weir.explain.v1.Explanation
+	37, // 49: weir.actor.v1.SchedulerView.refused:type_name -> weir.actor.v1.RefusedAgent
+	54, // 50: weir.actor.v1.RefusedAgent.resources:type_name -> weir.state.v1.Resources
+	55, // 51: weir.actor.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
+	54, // 52: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
+	54, // 53: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
+	67, // 54: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
+	68, // 55: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
+	54, // 56: weir.actor.v1.ElementView.claimed:type_name -> weir.state.v1.Resources
+	54, // 57: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
+	54, // 58: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
+	55, // 59: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
+	10, // 60: weir.actor.v1.NodeView.files:type_name -> weir.actor.v1.FileCache
+	3,  // 61: weir.actor.v1.NodeView.credentials:type_name -> weir.actor.v1.HeldCredentials
+	42, // 62: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
+	43, // 63: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
+	43, // 64: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
+	4,  // 65: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
+	55, // 66: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
+	55, // 67: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
+	55, // 68: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
+	46, // 69: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
+	48, // 70: weir.actor.v1.InstanceWords.words:type_name -> weir.actor.v1.InstanceWord
+	55, // 71: weir.actor.v1.NodeWord.time:type_name -> google.protobuf.Timestamp
+	50, // 72: weir.actor.v1.NodeWords.words:type_name -> weir.actor.v1.NodeWord
+	73, // [73:73] is the sub-list for method output_type
+	73, // [73:73] is the sub-list for method input_type
+	73, // [73:73] is the sub-list for extension type_name
+	73, // [73:73] is the sub-list for extension extendee
+	0,  // [0:73] is the sub-list for field type_name
 }
 
 func init() { file_actorpb_actor_proto_init() }
@@ -4841,7 +4948,7 @@ func file_actorpb_actor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actorpb_actor_proto_rawDesc), len(file_actorpb_actor_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   53,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

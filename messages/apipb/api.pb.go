@@ -8696,7 +8696,10 @@ type ListNodesResponse struct {
 	// Set: there are more nodes than an answer may have bytes. Ask for those after this one.
 	Next string `protobuf:"bytes,2,opt,name=next,proto3" json:"next,omitempty"`
 	// How many nodes follow.
-	LeftOut       int32 `protobuf:"varint,3,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	LeftOut int32 `protobuf:"varint,3,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	// The latest agents that claimed what no grant gives them, by node, as the leader remembers them: also of nodes
+	// that never registered.
+	Refused       []*RefusedAgent `protobuf:"bytes,4,rep,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8752,6 +8755,109 @@ func (x *ListNodesResponse) GetLeftOut() int32 {
 	return 0
 }
 
+func (x *ListNodesResponse) GetRefused() []*RefusedAgent {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+// RefusedAgent is an agent that may not register as it is.
+type RefusedAgent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Host  string                 `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
+	// What it claimed, and when.
+	Tags      []string               `protobuf:"bytes,3,rep,name=tags,proto3" json:"tags,omitempty"`
+	Resources *Resources             `protobuf:"bytes,4,opt,name=resources,proto3" json:"resources,omitempty"`
+	Time      *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=time,proto3" json:"time,omitempty"`
+	// What the grants that match its name give it together, with the name as the pattern; unset if none matches.
+	Given *NodeGrant `protobuf:"bytes,6,opt,name=given,proto3" json:"given,omitempty"`
+	// Why it is refused, and the command that allows it.
+	Reason        string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefusedAgent) Reset() {
+	*x = RefusedAgent{}
+	mi := &file_apipb_api_proto_msgTypes[122]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefusedAgent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefusedAgent) ProtoMessage() {}
+
+func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[122]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefusedAgent.ProtoReflect.Descriptor instead.
+func (*RefusedAgent) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{122}
+}
+
+func (x *RefusedAgent) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *RefusedAgent) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *RefusedAgent) GetTags() []string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
+func (x *RefusedAgent) GetResources() *Resources {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *RefusedAgent) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *RefusedAgent) GetGiven() *NodeGrant {
+	if x != nil {
+		return x.Given
+	}
+	return nil
+}
+
+func (x *RefusedAgent) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 type GetNodeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
@@ -8761,7 +8867,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8773,7 +8879,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8786,7 +8892,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{122}
+	return file_apipb_api_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *GetNodeRequest) GetNode() string {
@@ -8809,7 +8915,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8821,7 +8927,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8834,7 +8940,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{123}
+	return file_apipb_api_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -8871,7 +8977,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8883,7 +8989,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8896,7 +9002,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{124}
+	return file_apipb_api_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -8928,7 +9034,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8940,7 +9046,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8953,7 +9059,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{125}
+	return file_apipb_api_proto_rawDescGZIP(), []int{126}
 }
 
 type UndrainNodeRequest struct {
@@ -8965,7 +9071,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8977,7 +9083,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8990,7 +9096,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{126}
+	return file_apipb_api_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *UndrainNodeRequest) GetNode() string {
@@ -9008,7 +9114,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9020,7 +9126,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9033,7 +9139,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{127}
+	return file_apipb_api_proto_rawDescGZIP(), []int{128}
 }
 
 type RemoveNodeRequest struct {
@@ -9046,7 +9152,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9058,7 +9164,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9071,7 +9177,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{128}
+	return file_apipb_api_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *RemoveNodeRequest) GetNode() string {
@@ -9096,7 +9202,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9108,7 +9214,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9121,7 +9227,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{129}
+	return file_apipb_api_proto_rawDescGZIP(), []int{130}
 }
 
 type Member struct {
@@ -9141,7 +9247,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9153,7 +9259,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9166,7 +9272,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{130}
+	return file_apipb_api_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *Member) GetId() string {
@@ -9233,7 +9339,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9245,7 +9351,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9258,7 +9364,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{131}
+	return file_apipb_api_proto_rawDescGZIP(), []int{132}
 }
 
 type MembersResponse struct {
@@ -9270,7 +9376,7 @@ type MembersResponse struct {
 
 func (x *MembersResponse) Reset() {
 	*x = MembersResponse{}
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9282,7 +9388,7 @@ func (x *MembersResponse) String() string {
 func (*MembersResponse) ProtoMessage() {}
 
 func (x *MembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9295,7 +9401,7 @@ func (x *MembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersResponse.ProtoReflect.Descriptor instead.
 func (*MembersResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{132}
+	return file_apipb_api_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *MembersResponse) GetMembers() []*Member {
@@ -9313,7 +9419,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9325,7 +9431,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9338,7 +9444,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{133}
+	return file_apipb_api_proto_rawDescGZIP(), []int{134}
 }
 
 type StatusResponse struct {
@@ -9368,14 +9474,16 @@ type StatusResponse struct {
 	NodeGrants int32 `protobuf:"varint,20,opt,name=node_grants,json=nodeGrants,proto3" json:"node_grants,omitempty"`
 	// What processes hold of the cluster's certificates: this replica first and, if it leads, those
 	// agents of nodes that do not hold the same. Empty without certificates.
-	Credentials   []*HeldCredentials `protobuf:"bytes,21,rep,name=credentials,proto3" json:"credentials,omitempty"`
+	Credentials []*HeldCredentials `protobuf:"bytes,21,rep,name=credentials,proto3" json:"credentials,omitempty"`
+	// As in ListNodesResponse.
+	Refused       []*RefusedAgent `protobuf:"bytes,22,rep,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9387,7 +9495,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9400,7 +9508,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{134}
+	return file_apipb_api_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *StatusResponse) GetClusterId() string {
@@ -9550,6 +9658,13 @@ func (x *StatusResponse) GetCredentials() []*HeldCredentials {
 	return nil
 }
 
+func (x *StatusResponse) GetRefused() []*RefusedAgent {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
 // HeldCredentials is what a replica or an agent holds of the cluster's certificates, without any
 // secret.
 type HeldCredentials struct {
@@ -9572,7 +9687,7 @@ type HeldCredentials struct {
 
 func (x *HeldCredentials) Reset() {
 	*x = HeldCredentials{}
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9584,7 +9699,7 @@ func (x *HeldCredentials) String() string {
 func (*HeldCredentials) ProtoMessage() {}
 
 func (x *HeldCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9597,7 +9712,7 @@ func (x *HeldCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldCredentials.ProtoReflect.Descriptor instead.
 func (*HeldCredentials) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{135}
+	return file_apipb_api_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *HeldCredentials) GetRole() string {
@@ -9652,7 +9767,7 @@ type TransferRequest struct {
 
 func (x *TransferRequest) Reset() {
 	*x = TransferRequest{}
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9664,7 +9779,7 @@ func (x *TransferRequest) String() string {
 func (*TransferRequest) ProtoMessage() {}
 
 func (x *TransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9677,7 +9792,7 @@ func (x *TransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
 func (*TransferRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{136}
+	return file_apipb_api_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *TransferRequest) GetTo() string {
@@ -9696,7 +9811,7 @@ type TransferResponse struct {
 
 func (x *TransferResponse) Reset() {
 	*x = TransferResponse{}
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9708,7 +9823,7 @@ func (x *TransferResponse) String() string {
 func (*TransferResponse) ProtoMessage() {}
 
 func (x *TransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9721,7 +9836,7 @@ func (x *TransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
 func (*TransferResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{137}
+	return file_apipb_api_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *TransferResponse) GetLeader() string {
@@ -9742,7 +9857,7 @@ type AddReplicaRequest struct {
 
 func (x *AddReplicaRequest) Reset() {
 	*x = AddReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9754,7 +9869,7 @@ func (x *AddReplicaRequest) String() string {
 func (*AddReplicaRequest) ProtoMessage() {}
 
 func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9767,7 +9882,7 @@ func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaRequest.ProtoReflect.Descriptor instead.
 func (*AddReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{138}
+	return file_apipb_api_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *AddReplicaRequest) GetId() string {
@@ -9792,7 +9907,7 @@ type AddReplicaResponse struct {
 
 func (x *AddReplicaResponse) Reset() {
 	*x = AddReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9804,7 +9919,7 @@ func (x *AddReplicaResponse) String() string {
 func (*AddReplicaResponse) ProtoMessage() {}
 
 func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9817,7 +9932,7 @@ func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaResponse.ProtoReflect.Descriptor instead.
 func (*AddReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{139}
+	return file_apipb_api_proto_rawDescGZIP(), []int{140}
 }
 
 type RemoveReplicaRequest struct {
@@ -9831,7 +9946,7 @@ type RemoveReplicaRequest struct {
 
 func (x *RemoveReplicaRequest) Reset() {
 	*x = RemoveReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9843,7 +9958,7 @@ func (x *RemoveReplicaRequest) String() string {
 func (*RemoveReplicaRequest) ProtoMessage() {}
 
 func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9856,7 +9971,7 @@ func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{140}
+	return file_apipb_api_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *RemoveReplicaRequest) GetId() string {
@@ -9881,7 +9996,7 @@ type RemoveReplicaResponse struct {
 
 func (x *RemoveReplicaResponse) Reset() {
 	*x = RemoveReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9893,7 +10008,7 @@ func (x *RemoveReplicaResponse) String() string {
 func (*RemoveReplicaResponse) ProtoMessage() {}
 
 func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9906,7 +10021,7 @@ func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{141}
+	return file_apipb_api_proto_rawDescGZIP(), []int{142}
 }
 
 type PromoteReplicaRequest struct {
@@ -9918,7 +10033,7 @@ type PromoteReplicaRequest struct {
 
 func (x *PromoteReplicaRequest) Reset() {
 	*x = PromoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9930,7 +10045,7 @@ func (x *PromoteReplicaRequest) String() string {
 func (*PromoteReplicaRequest) ProtoMessage() {}
 
 func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9943,7 +10058,7 @@ func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{142}
+	return file_apipb_api_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *PromoteReplicaRequest) GetId() string {
@@ -9961,7 +10076,7 @@ type PromoteReplicaResponse struct {
 
 func (x *PromoteReplicaResponse) Reset() {
 	*x = PromoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9973,7 +10088,7 @@ func (x *PromoteReplicaResponse) String() string {
 func (*PromoteReplicaResponse) ProtoMessage() {}
 
 func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9986,7 +10101,7 @@ func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{143}
+	return file_apipb_api_proto_rawDescGZIP(), []int{144}
 }
 
 type DemoteReplicaRequest struct {
@@ -10000,7 +10115,7 @@ type DemoteReplicaRequest struct {
 
 func (x *DemoteReplicaRequest) Reset() {
 	*x = DemoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10012,7 +10127,7 @@ func (x *DemoteReplicaRequest) String() string {
 func (*DemoteReplicaRequest) ProtoMessage() {}
 
 func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10025,7 +10140,7 @@ func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{144}
+	return file_apipb_api_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *DemoteReplicaRequest) GetId() string {
@@ -10050,7 +10165,7 @@ type DemoteReplicaResponse struct {
 
 func (x *DemoteReplicaResponse) Reset() {
 	*x = DemoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10062,7 +10177,7 @@ func (x *DemoteReplicaResponse) String() string {
 func (*DemoteReplicaResponse) ProtoMessage() {}
 
 func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10075,7 +10190,7 @@ func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{145}
+	return file_apipb_api_proto_rawDescGZIP(), []int{146}
 }
 
 type BackupRequest struct {
@@ -10086,7 +10201,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10098,7 +10213,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10111,7 +10226,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{146}
+	return file_apipb_api_proto_rawDescGZIP(), []int{147}
 }
 
 // BackupPart is the next bytes of a backup: records with their lengths, and a
@@ -10125,7 +10240,7 @@ type BackupPart struct {
 
 func (x *BackupPart) Reset() {
 	*x = BackupPart{}
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10137,7 +10252,7 @@ func (x *BackupPart) String() string {
 func (*BackupPart) ProtoMessage() {}
 
 func (x *BackupPart) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10150,7 +10265,7 @@ func (x *BackupPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart.ProtoReflect.Descriptor instead.
 func (*BackupPart) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{147}
+	return file_apipb_api_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *BackupPart) GetData() []byte {
@@ -10174,7 +10289,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10186,7 +10301,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10199,7 +10314,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{148}
+	return file_apipb_api_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *JoinRequest) GetId() string {
@@ -10243,7 +10358,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10255,7 +10370,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10268,7 +10383,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{149}
+	return file_apipb_api_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *JoinResponse) GetSuffrage() string {
@@ -10300,7 +10415,7 @@ type StoresRequest struct {
 
 func (x *StoresRequest) Reset() {
 	*x = StoresRequest{}
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10312,7 +10427,7 @@ func (x *StoresRequest) String() string {
 func (*StoresRequest) ProtoMessage() {}
 
 func (x *StoresRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10325,7 +10440,7 @@ func (x *StoresRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoresRequest.ProtoReflect.Descriptor instead.
 func (*StoresRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{150}
+	return file_apipb_api_proto_rawDescGZIP(), []int{151}
 }
 
 type StoresResponse struct {
@@ -10337,7 +10452,7 @@ type StoresResponse struct {
 
 func (x *StoresResponse) Reset() {
 	*x = StoresResponse{}
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10349,7 +10464,7 @@ func (x *StoresResponse) String() string {
 func (*StoresResponse) ProtoMessage() {}
 
 func (x *StoresResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10362,7 +10477,7 @@ func (x *StoresResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoresResponse.ProtoReflect.Descriptor instead.
 func (*StoresResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{151}
+	return file_apipb_api_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *StoresResponse) GetStores() []*NamedStore {
@@ -10394,7 +10509,7 @@ type NamedStore struct {
 
 func (x *NamedStore) Reset() {
 	*x = NamedStore{}
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10406,7 +10521,7 @@ func (x *NamedStore) String() string {
 func (*NamedStore) ProtoMessage() {}
 
 func (x *NamedStore) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10419,7 +10534,7 @@ func (x *NamedStore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedStore.ProtoReflect.Descriptor instead.
 func (*NamedStore) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{152}
+	return file_apipb_api_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *NamedStore) GetName() string {
@@ -10493,7 +10608,7 @@ type EditStoreRequest struct {
 
 func (x *EditStoreRequest) Reset() {
 	*x = EditStoreRequest{}
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10505,7 +10620,7 @@ func (x *EditStoreRequest) String() string {
 func (*EditStoreRequest) ProtoMessage() {}
 
 func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10518,7 +10633,7 @@ func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditStoreRequest.ProtoReflect.Descriptor instead.
 func (*EditStoreRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{153}
+	return file_apipb_api_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *EditStoreRequest) GetStore() *NamedStore {
@@ -10557,7 +10672,7 @@ type EditStoreResponse struct {
 
 func (x *EditStoreResponse) Reset() {
 	*x = EditStoreResponse{}
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10569,7 +10684,7 @@ func (x *EditStoreResponse) String() string {
 func (*EditStoreResponse) ProtoMessage() {}
 
 func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10582,7 +10697,7 @@ func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditStoreResponse.ProtoReflect.Descriptor instead.
 func (*EditStoreResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{154}
+	return file_apipb_api_proto_rawDescGZIP(), []int{155}
 }
 
 type WhoAmIRequest struct {
@@ -10593,7 +10708,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10605,7 +10720,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10618,7 +10733,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{155}
+	return file_apipb_api_proto_rawDescGZIP(), []int{156}
 }
 
 type WhoAmIResponse struct {
@@ -10639,7 +10754,7 @@ type WhoAmIResponse struct {
 
 func (x *WhoAmIResponse) Reset() {
 	*x = WhoAmIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10651,7 +10766,7 @@ func (x *WhoAmIResponse) String() string {
 func (*WhoAmIResponse) ProtoMessage() {}
 
 func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10664,7 +10779,7 @@ func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
 func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{156}
+	return file_apipb_api_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *WhoAmIResponse) GetUser() string {
@@ -10714,7 +10829,7 @@ type PoolRights struct {
 
 func (x *PoolRights) Reset() {
 	*x = PoolRights{}
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10726,7 +10841,7 @@ func (x *PoolRights) String() string {
 func (*PoolRights) ProtoMessage() {}
 
 func (x *PoolRights) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10739,7 +10854,7 @@ func (x *PoolRights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolRights.ProtoReflect.Descriptor instead.
 func (*PoolRights) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{157}
+	return file_apipb_api_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *PoolRights) GetTree() string {
@@ -10771,14 +10886,16 @@ type MayIRequest struct {
 	Pool string `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
 	Tree string `protobuf:"bytes,3,opt,name=tree,proto3" json:"tree,omitempty"`
 	// An id or an alias.
-	Operation     string `protobuf:"bytes,4,opt,name=operation,proto3" json:"operation,omitempty"`
+	Operation string `protobuf:"bytes,4,opt,name=operation,proto3" json:"operation,omitempty"`
+	// Instead of a right: these edits of a tree.
+	Edit          *EditTreeRequest `protobuf:"bytes,5,opt,name=edit,proto3" json:"edit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *MayIRequest) Reset() {
 	*x = MayIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10790,7 +10907,7 @@ func (x *MayIRequest) String() string {
 func (*MayIRequest) ProtoMessage() {}
 
 func (x *MayIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10803,7 +10920,7 @@ func (x *MayIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIRequest.ProtoReflect.Descriptor instead.
 func (*MayIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{158}
+	return file_apipb_api_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *MayIRequest) GetRight() string {
@@ -10834,18 +10951,27 @@ func (x *MayIRequest) GetOperation() string {
 	return ""
 }
 
+func (x *MayIRequest) GetEdit() *EditTreeRequest {
+	if x != nil {
+		return x.Edit
+	}
+	return nil
+}
+
 type MayIResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Allowed bool                   `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
 	// If not: which right is missing, who has it, and how it is given.
-	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Of edits: each reason for which some of them are not allowed, once.
+	Lacking       []string `protobuf:"bytes,3,rep,name=lacking,proto3" json:"lacking,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *MayIResponse) Reset() {
 	*x = MayIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10857,7 +10983,7 @@ func (x *MayIResponse) String() string {
 func (*MayIResponse) ProtoMessage() {}
 
 func (x *MayIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10870,7 +10996,7 @@ func (x *MayIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIResponse.ProtoReflect.Descriptor instead.
 func (*MayIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{159}
+	return file_apipb_api_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *MayIResponse) GetAllowed() bool {
@@ -10887,6 +11013,13 @@ func (x *MayIResponse) GetReason() string {
 	return ""
 }
 
+func (x *MayIResponse) GetLacking() []string {
+	if x != nil {
+		return x.Lacking
+	}
+	return nil
+}
+
 // PoolACL is the rights that a pool and the pools above it give.
 type PoolACL struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -10897,7 +11030,7 @@ type PoolACL struct {
 
 func (x *PoolACL) Reset() {
 	*x = PoolACL{}
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10909,7 +11042,7 @@ func (x *PoolACL) String() string {
 func (*PoolACL) ProtoMessage() {}
 
 func (x *PoolACL) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10922,7 +11055,7 @@ func (x *PoolACL) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolACL.ProtoReflect.Descriptor instead.
 func (*PoolACL) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{160}
+	return file_apipb_api_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *PoolACL) GetRights() []*SubjectRight {
@@ -10945,7 +11078,7 @@ type SubjectRight struct {
 
 func (x *SubjectRight) Reset() {
 	*x = SubjectRight{}
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10957,7 +11090,7 @@ func (x *SubjectRight) String() string {
 func (*SubjectRight) ProtoMessage() {}
 
 func (x *SubjectRight) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10970,7 +11103,7 @@ func (x *SubjectRight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubjectRight.ProtoReflect.Descriptor instead.
 func (*SubjectRight) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{161}
+	return file_apipb_api_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *SubjectRight) GetSubject() string {
@@ -11004,7 +11137,7 @@ type GroupsRequest struct {
 
 func (x *GroupsRequest) Reset() {
 	*x = GroupsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11016,7 +11149,7 @@ func (x *GroupsRequest) String() string {
 func (*GroupsRequest) ProtoMessage() {}
 
 func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11029,7 +11162,7 @@ func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsRequest.ProtoReflect.Descriptor instead.
 func (*GroupsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{162}
+	return file_apipb_api_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *GroupsRequest) GetName() string {
@@ -11048,7 +11181,7 @@ type GroupsResponse struct {
 
 func (x *GroupsResponse) Reset() {
 	*x = GroupsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11060,7 +11193,7 @@ func (x *GroupsResponse) String() string {
 func (*GroupsResponse) ProtoMessage() {}
 
 func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11073,7 +11206,7 @@ func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsResponse.ProtoReflect.Descriptor instead.
 func (*GroupsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{163}
+	return file_apipb_api_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *GroupsResponse) GetGroups() []*Group {
@@ -11095,7 +11228,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11107,7 +11240,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11120,7 +11253,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{164}
+	return file_apipb_api_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *Group) GetName() string {
@@ -11160,7 +11293,7 @@ type EditGroupRequest struct {
 
 func (x *EditGroupRequest) Reset() {
 	*x = EditGroupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11172,7 +11305,7 @@ func (x *EditGroupRequest) String() string {
 func (*EditGroupRequest) ProtoMessage() {}
 
 func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11185,7 +11318,7 @@ func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupRequest.ProtoReflect.Descriptor instead.
 func (*EditGroupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{165}
+	return file_apipb_api_proto_rawDescGZIP(), []int{166}
 }
 
 func (x *EditGroupRequest) GetGroup() string {
@@ -11231,7 +11364,7 @@ type EditGroupResponse struct {
 
 func (x *EditGroupResponse) Reset() {
 	*x = EditGroupResponse{}
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11243,7 +11376,7 @@ func (x *EditGroupResponse) String() string {
 func (*EditGroupResponse) ProtoMessage() {}
 
 func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11256,7 +11389,7 @@ func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupResponse.ProtoReflect.Descriptor instead.
 func (*EditGroupResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{166}
+	return file_apipb_api_proto_rawDescGZIP(), []int{167}
 }
 
 type AccountsRequest struct {
@@ -11267,7 +11400,7 @@ type AccountsRequest struct {
 
 func (x *AccountsRequest) Reset() {
 	*x = AccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11279,7 +11412,7 @@ func (x *AccountsRequest) String() string {
 func (*AccountsRequest) ProtoMessage() {}
 
 func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11292,7 +11425,7 @@ func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsRequest.ProtoReflect.Descriptor instead.
 func (*AccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{167}
+	return file_apipb_api_proto_rawDescGZIP(), []int{168}
 }
 
 type AccountsResponse struct {
@@ -11305,7 +11438,7 @@ type AccountsResponse struct {
 
 func (x *AccountsResponse) Reset() {
 	*x = AccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11317,7 +11450,7 @@ func (x *AccountsResponse) String() string {
 func (*AccountsResponse) ProtoMessage() {}
 
 func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11330,7 +11463,7 @@ func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsResponse.ProtoReflect.Descriptor instead.
 func (*AccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{168}
+	return file_apipb_api_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *AccountsResponse) GetAccounts() []*Accounts {
@@ -11357,7 +11490,7 @@ type Accounts struct {
 
 func (x *Accounts) Reset() {
 	*x = Accounts{}
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11369,7 +11502,7 @@ func (x *Accounts) String() string {
 func (*Accounts) ProtoMessage() {}
 
 func (x *Accounts) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11382,7 +11515,7 @@ func (x *Accounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accounts.ProtoReflect.Descriptor instead.
 func (*Accounts) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{169}
+	return file_apipb_api_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *Accounts) GetSubject() string {
@@ -11436,7 +11569,7 @@ type EditAccountsRequest struct {
 
 func (x *EditAccountsRequest) Reset() {
 	*x = EditAccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11448,7 +11581,7 @@ func (x *EditAccountsRequest) String() string {
 func (*EditAccountsRequest) ProtoMessage() {}
 
 func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11461,7 +11594,7 @@ func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsRequest.ProtoReflect.Descriptor instead.
 func (*EditAccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{170}
+	return file_apipb_api_proto_rawDescGZIP(), []int{171}
 }
 
 func (x *EditAccountsRequest) GetSubject() string {
@@ -11507,7 +11640,7 @@ type EditAccountsResponse struct {
 
 func (x *EditAccountsResponse) Reset() {
 	*x = EditAccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[171]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11519,7 +11652,7 @@ func (x *EditAccountsResponse) String() string {
 func (*EditAccountsResponse) ProtoMessage() {}
 
 func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[171]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11532,7 +11665,7 @@ func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsResponse.ProtoReflect.Descriptor instead.
 func (*EditAccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{171}
+	return file_apipb_api_proto_rawDescGZIP(), []int{172}
 }
 
 type RevocationsRequest struct {
@@ -11543,7 +11676,7 @@ type RevocationsRequest struct {
 
 func (x *RevocationsRequest) Reset() {
 	*x = RevocationsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[172]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11555,7 +11688,7 @@ func (x *RevocationsRequest) String() string {
 func (*RevocationsRequest) ProtoMessage() {}
 
 func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[172]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11568,7 +11701,7 @@ func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsRequest.ProtoReflect.Descriptor instead.
 func (*RevocationsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{172}
+	return file_apipb_api_proto_rawDescGZIP(), []int{173}
 }
 
 type RevocationsResponse struct {
@@ -11580,7 +11713,7 @@ type RevocationsResponse struct {
 
 func (x *RevocationsResponse) Reset() {
 	*x = RevocationsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[173]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11592,7 +11725,7 @@ func (x *RevocationsResponse) String() string {
 func (*RevocationsResponse) ProtoMessage() {}
 
 func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[173]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11605,7 +11738,7 @@ func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsResponse.ProtoReflect.Descriptor instead.
 func (*RevocationsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{173}
+	return file_apipb_api_proto_rawDescGZIP(), []int{174}
 }
 
 func (x *RevocationsResponse) GetRevocations() []*Revocation {
@@ -11634,7 +11767,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_apipb_api_proto_msgTypes[174]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11646,7 +11779,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[174]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11659,7 +11792,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{174}
+	return file_apipb_api_proto_rawDescGZIP(), []int{175}
 }
 
 func (x *Revocation) GetSerial() string {
@@ -11726,7 +11859,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[175]
+	mi := &file_apipb_api_proto_msgTypes[176]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11738,7 +11871,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[175]
+	mi := &file_apipb_api_proto_msgTypes[176]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11751,7 +11884,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{175}
+	return file_apipb_api_proto_rawDescGZIP(), []int{176}
 }
 
 func (x *RevokeRequest) GetSerial() string {
@@ -11798,7 +11931,7 @@ type RevokeResponse struct {
 
 func (x *RevokeResponse) Reset() {
 	*x = RevokeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[176]
+	mi := &file_apipb_api_proto_msgTypes[177]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11810,7 +11943,7 @@ func (x *RevokeResponse) String() string {
 func (*RevokeResponse) ProtoMessage() {}
 
 func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[176]
+	mi := &file_apipb_api_proto_msgTypes[177]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11823,7 +11956,7 @@ func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeResponse.ProtoReflect.Descriptor instead.
 func (*RevokeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{176}
+	return file_apipb_api_proto_rawDescGZIP(), []int{177}
 }
 
 func (x *RevokeResponse) GetRevocation() *Revocation {
@@ -12575,11 +12708,20 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x05limit\x18\x03 \x01(\x03R\x05limit\">\n" +
 	"\x10ListNodesRequest\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05after\x18\x02 \x01(\tR\x05after\"k\n" +
+	"\x05after\x18\x02 \x01(\tR\x05after\"\xa0\x01\n" +
 	"\x11ListNodesResponse\x12'\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x11.weir.api.v1.NodeR\x05nodes\x12\x12\n" +
 	"\x04next\x18\x02 \x01(\tR\x04next\x12\x19\n" +
-	"\bleft_out\x18\x03 \x01(\x05R\aleftOut\"$\n" +
+	"\bleft_out\x18\x03 \x01(\x05R\aleftOut\x123\n" +
+	"\arefused\x18\x04 \x03(\v2\x19.weir.api.v1.RefusedAgentR\arefused\"\xf6\x01\n" +
+	"\fRefusedAgent\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
+	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
+	"\x04tags\x18\x03 \x03(\tR\x04tags\x124\n" +
+	"\tresources\x18\x04 \x01(\v2\x16.weir.api.v1.ResourcesR\tresources\x12.\n" +
+	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12,\n" +
+	"\x05given\x18\x06 \x01(\v2\x16.weir.api.v1.NodeGrantR\x05given\x12\x16\n" +
+	"\x06reason\x18\a \x01(\tR\x06reason\"$\n" +
 	"\x0eGetNodeRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\"v\n" +
 	"\x0fGetNodeResponse\x12%\n" +
@@ -12610,7 +12752,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x0eMembersRequest\"@\n" +
 	"\x0fMembersResponse\x12-\n" +
 	"\amembers\x18\x01 \x03(\v2\x13.weir.api.v1.MemberR\amembers\"\x0f\n" +
-	"\rStatusRequest\"\xa5\x06\n" +
+	"\rStatusRequest\"\xda\x06\n" +
 	"\x0eStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x18\n" +
@@ -12635,7 +12777,8 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\bdraining\x18\x13 \x03(\v2\x11.weir.api.v1.NodeR\bdraining\x12\x1f\n" +
 	"\vnode_grants\x18\x14 \x01(\x05R\n" +
 	"nodeGrants\x12>\n" +
-	"\vcredentials\x18\x15 \x03(\v2\x1c.weir.api.v1.HeldCredentialsR\vcredentials\"\xc5\x01\n" +
+	"\vcredentials\x18\x15 \x03(\v2\x1c.weir.api.v1.HeldCredentialsR\vcredentials\x123\n" +
+	"\arefused\x18\x16 \x03(\v2\x19.weir.api.v1.RefusedAgentR\arefused\"\xc5\x01\n" +
 	"\x0fHeldCredentials\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -12709,15 +12852,17 @@ const file_apipb_api_proto_rawDesc = "" +
 	"PoolRights\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x16\n" +
-	"\x06rights\x18\x03 \x03(\tR\x06rights\"i\n" +
+	"\x06rights\x18\x03 \x03(\tR\x06rights\"\x9b\x01\n" +
 	"\vMayIRequest\x12\x14\n" +
 	"\x05right\x18\x01 \x01(\tR\x05right\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x12\n" +
 	"\x04tree\x18\x03 \x01(\tR\x04tree\x12\x1c\n" +
-	"\toperation\x18\x04 \x01(\tR\toperation\"@\n" +
+	"\toperation\x18\x04 \x01(\tR\toperation\x120\n" +
+	"\x04edit\x18\x05 \x01(\v2\x1c.weir.api.v1.EditTreeRequestR\x04edit\"Z\n" +
 	"\fMayIResponse\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"<\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
+	"\alacking\x18\x03 \x03(\tR\alacking\"<\n" +
 	"\aPoolACL\x121\n" +
 	"\x06rights\x18\x01 \x03(\v2\x19.weir.api.v1.SubjectRightR\x06rights\"R\n" +
 	"\fSubjectRight\x12\x18\n" +
@@ -12865,7 +13010,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 184)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 185)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                    // 0: weir.api.v1.Resources
 	(*Error)(nil),                        // 1: weir.api.v1.Error
@@ -12989,96 +13134,97 @@ var file_apipb_api_proto_goTypes = []any{
 	(*FileCache)(nil),                    // 119: weir.api.v1.FileCache
 	(*ListNodesRequest)(nil),             // 120: weir.api.v1.ListNodesRequest
 	(*ListNodesResponse)(nil),            // 121: weir.api.v1.ListNodesResponse
-	(*GetNodeRequest)(nil),               // 122: weir.api.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),              // 123: weir.api.v1.GetNodeResponse
-	(*DrainNodeRequest)(nil),             // 124: weir.api.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),            // 125: weir.api.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),           // 126: weir.api.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),          // 127: weir.api.v1.UndrainNodeResponse
-	(*RemoveNodeRequest)(nil),            // 128: weir.api.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),           // 129: weir.api.v1.RemoveNodeResponse
-	(*Member)(nil),                       // 130: weir.api.v1.Member
-	(*MembersRequest)(nil),               // 131: weir.api.v1.MembersRequest
-	(*MembersResponse)(nil),              // 132: weir.api.v1.MembersResponse
-	(*StatusRequest)(nil),                // 133: weir.api.v1.StatusRequest
-	(*StatusResponse)(nil),               // 134: weir.api.v1.StatusResponse
-	(*HeldCredentials)(nil),              // 135: weir.api.v1.HeldCredentials
-	(*TransferRequest)(nil),              // 136: weir.api.v1.TransferRequest
-	(*TransferResponse)(nil),             // 137: weir.api.v1.TransferResponse
-	(*AddReplicaRequest)(nil),            // 138: weir.api.v1.AddReplicaRequest
-	(*AddReplicaResponse)(nil),           // 139: weir.api.v1.AddReplicaResponse
-	(*RemoveReplicaRequest)(nil),         // 140: weir.api.v1.RemoveReplicaRequest
-	(*RemoveReplicaResponse)(nil),        // 141: weir.api.v1.RemoveReplicaResponse
-	(*PromoteReplicaRequest)(nil),        // 142: weir.api.v1.PromoteReplicaRequest
-	(*PromoteReplicaResponse)(nil),       // 143: weir.api.v1.PromoteReplicaResponse
-	(*DemoteReplicaRequest)(nil),         // 144: weir.api.v1.DemoteReplicaRequest
-	(*DemoteReplicaResponse)(nil),        // 145: weir.api.v1.DemoteReplicaResponse
-	(*BackupRequest)(nil),                // 146: weir.api.v1.BackupRequest
-	(*BackupPart)(nil),                   // 147: weir.api.v1.BackupPart
-	(*JoinRequest)(nil),                  // 148: weir.api.v1.JoinRequest
-	(*JoinResponse)(nil),                 // 149: weir.api.v1.JoinResponse
-	(*StoresRequest)(nil),                // 150: weir.api.v1.StoresRequest
-	(*StoresResponse)(nil),               // 151: weir.api.v1.StoresResponse
-	(*NamedStore)(nil),                   // 152: weir.api.v1.NamedStore
-	(*EditStoreRequest)(nil),             // 153: weir.api.v1.EditStoreRequest
-	(*EditStoreResponse)(nil),            // 154: weir.api.v1.EditStoreResponse
-	(*WhoAmIRequest)(nil),                // 155: weir.api.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),               // 156: weir.api.v1.WhoAmIResponse
-	(*PoolRights)(nil),                   // 157: weir.api.v1.PoolRights
-	(*MayIRequest)(nil),                  // 158: weir.api.v1.MayIRequest
-	(*MayIResponse)(nil),                 // 159: weir.api.v1.MayIResponse
-	(*PoolACL)(nil),                      // 160: weir.api.v1.PoolACL
-	(*SubjectRight)(nil),                 // 161: weir.api.v1.SubjectRight
-	(*GroupsRequest)(nil),                // 162: weir.api.v1.GroupsRequest
-	(*GroupsResponse)(nil),               // 163: weir.api.v1.GroupsResponse
-	(*Group)(nil),                        // 164: weir.api.v1.Group
-	(*EditGroupRequest)(nil),             // 165: weir.api.v1.EditGroupRequest
-	(*EditGroupResponse)(nil),            // 166: weir.api.v1.EditGroupResponse
-	(*AccountsRequest)(nil),              // 167: weir.api.v1.AccountsRequest
-	(*AccountsResponse)(nil),             // 168: weir.api.v1.AccountsResponse
-	(*Accounts)(nil),                     // 169: weir.api.v1.Accounts
-	(*EditAccountsRequest)(nil),          // 170: weir.api.v1.EditAccountsRequest
-	(*EditAccountsResponse)(nil),         // 171: weir.api.v1.EditAccountsResponse
-	(*RevocationsRequest)(nil),           // 172: weir.api.v1.RevocationsRequest
-	(*RevocationsResponse)(nil),          // 173: weir.api.v1.RevocationsResponse
-	(*Revocation)(nil),                   // 174: weir.api.v1.Revocation
-	(*RevokeRequest)(nil),                // 175: weir.api.v1.RevokeRequest
-	(*RevokeResponse)(nil),               // 176: weir.api.v1.RevokeResponse
-	nil,                                  // 177: weir.api.v1.Error.AttributesEntry
-	nil,                                  // 178: weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	nil,                                  // 179: weir.api.v1.Operation.PreemptedOthersEntry
-	nil,                                  // 180: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                                  // 181: weir.api.v1.OperationEvent.AttributesEntry
-	nil,                                  // 182: weir.api.v1.JobStatistics.ValuesEntry
-	nil,                                  // 183: weir.api.v1.NodeGrant.MaxEntry
-	(*structpb.Struct)(nil),              // 184: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),        // 185: google.protobuf.Timestamp
-	(*structpb.Value)(nil),               // 186: google.protobuf.Value
+	(*RefusedAgent)(nil),                 // 122: weir.api.v1.RefusedAgent
+	(*GetNodeRequest)(nil),               // 123: weir.api.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),              // 124: weir.api.v1.GetNodeResponse
+	(*DrainNodeRequest)(nil),             // 125: weir.api.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),            // 126: weir.api.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),           // 127: weir.api.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),          // 128: weir.api.v1.UndrainNodeResponse
+	(*RemoveNodeRequest)(nil),            // 129: weir.api.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),           // 130: weir.api.v1.RemoveNodeResponse
+	(*Member)(nil),                       // 131: weir.api.v1.Member
+	(*MembersRequest)(nil),               // 132: weir.api.v1.MembersRequest
+	(*MembersResponse)(nil),              // 133: weir.api.v1.MembersResponse
+	(*StatusRequest)(nil),                // 134: weir.api.v1.StatusRequest
+	(*StatusResponse)(nil),               // 135: weir.api.v1.StatusResponse
+	(*HeldCredentials)(nil),              // 136: weir.api.v1.HeldCredentials
+	(*TransferRequest)(nil),              // 137: weir.api.v1.TransferRequest
+	(*TransferResponse)(nil),             // 138: weir.api.v1.TransferResponse
+	(*AddReplicaRequest)(nil),            // 139: weir.api.v1.AddReplicaRequest
+	(*AddReplicaResponse)(nil),           // 140: weir.api.v1.AddReplicaResponse
+	(*RemoveReplicaRequest)(nil),         // 141: weir.api.v1.RemoveReplicaRequest
+	(*RemoveReplicaResponse)(nil),        // 142: weir.api.v1.RemoveReplicaResponse
+	(*PromoteReplicaRequest)(nil),        // 143: weir.api.v1.PromoteReplicaRequest
+	(*PromoteReplicaResponse)(nil),       // 144: weir.api.v1.PromoteReplicaResponse
+	(*DemoteReplicaRequest)(nil),         // 145: weir.api.v1.DemoteReplicaRequest
+	(*DemoteReplicaResponse)(nil),        // 146: weir.api.v1.DemoteReplicaResponse
+	(*BackupRequest)(nil),                // 147: weir.api.v1.BackupRequest
+	(*BackupPart)(nil),                   // 148: weir.api.v1.BackupPart
+	(*JoinRequest)(nil),                  // 149: weir.api.v1.JoinRequest
+	(*JoinResponse)(nil),                 // 150: weir.api.v1.JoinResponse
+	(*StoresRequest)(nil),                // 151: weir.api.v1.StoresRequest
+	(*StoresResponse)(nil),               // 152: weir.api.v1.StoresResponse
+	(*NamedStore)(nil),                   // 153: weir.api.v1.NamedStore
+	(*EditStoreRequest)(nil),             // 154: weir.api.v1.EditStoreRequest
+	(*EditStoreResponse)(nil),            // 155: weir.api.v1.EditStoreResponse
+	(*WhoAmIRequest)(nil),                // 156: weir.api.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),               // 157: weir.api.v1.WhoAmIResponse
+	(*PoolRights)(nil),                   // 158: weir.api.v1.PoolRights
+	(*MayIRequest)(nil),                  // 159: weir.api.v1.MayIRequest
+	(*MayIResponse)(nil),                 // 160: weir.api.v1.MayIResponse
+	(*PoolACL)(nil),                      // 161: weir.api.v1.PoolACL
+	(*SubjectRight)(nil),                 // 162: weir.api.v1.SubjectRight
+	(*GroupsRequest)(nil),                // 163: weir.api.v1.GroupsRequest
+	(*GroupsResponse)(nil),               // 164: weir.api.v1.GroupsResponse
+	(*Group)(nil),                        // 165: weir.api.v1.Group
+	(*EditGroupRequest)(nil),             // 166: weir.api.v1.EditGroupRequest
+	(*EditGroupResponse)(nil),            // 167: weir.api.v1.EditGroupResponse
+	(*AccountsRequest)(nil),              // 168: weir.api.v1.AccountsRequest
+	(*AccountsResponse)(nil),             // 169: weir.api.v1.AccountsResponse
+	(*Accounts)(nil),                     // 170: weir.api.v1.Accounts
+	(*EditAccountsRequest)(nil),          // 171: weir.api.v1.EditAccountsRequest
+	(*EditAccountsResponse)(nil),         // 172: weir.api.v1.EditAccountsResponse
+	(*RevocationsRequest)(nil),           // 173: weir.api.v1.RevocationsRequest
+	(*RevocationsResponse)(nil),          // 174: weir.api.v1.RevocationsResponse
+	(*Revocation)(nil),                   // 175: weir.api.v1.Revocation
+	(*RevokeRequest)(nil),                // 176: weir.api.v1.RevokeRequest
+	(*RevokeResponse)(nil),               // 177: weir.api.v1.RevokeResponse
+	nil,                                  // 178: weir.api.v1.Error.AttributesEntry
+	nil,                                  // 179: weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	nil,                                  // 180: weir.api.v1.Operation.PreemptedOthersEntry
+	nil,                                  // 181: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                                  // 182: weir.api.v1.OperationEvent.AttributesEntry
+	nil,                                  // 183: weir.api.v1.JobStatistics.ValuesEntry
+	nil,                                  // 184: weir.api.v1.NodeGrant.MaxEntry
+	(*structpb.Struct)(nil),              // 185: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),        // 186: google.protobuf.Timestamp
+	(*structpb.Value)(nil),               // 187: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	177, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	178, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
 	4,   // 2: weir.api.v1.OperationStatisticsResponse.statistics:type_name -> weir.api.v1.Statistic
 	5,   // 3: weir.api.v1.OperationStatisticsResponse.advice:type_name -> weir.api.v1.MemoryAdvice
-	184, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	178, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	185, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	185, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	185, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	179, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	186, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	186, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	16,  // 8: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	16,  // 9: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 10: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	184, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	184, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	185, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	185, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
 	15,  // 13: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
 	14,  // 14: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
 	76,  // 15: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
-	179, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
+	180, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
 	11,  // 17: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
 	12,  // 18: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
 	13,  // 19: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
-	185, // 20: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
-	184, // 21: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	180, // 22: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	186, // 20: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
+	185, // 21: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	181, // 22: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
 	0,   // 23: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
 	18,  // 24: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
 	20,  // 25: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
@@ -13092,17 +13238,17 @@ var file_apipb_api_proto_depIdxs = []int32{
 	10,  // 33: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
 	37,  // 34: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
 	37,  // 35: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	185, // 36: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	185, // 37: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	186, // 36: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	186, // 37: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
 	45,  // 38: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	184, // 39: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	185, // 40: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	181, // 41: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	185, // 39: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	186, // 40: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	182, // 41: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
 	48,  // 42: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
 	52,  // 43: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
 	1,   // 44: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	185, // 45: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	185, // 46: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	186, // 45: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	186, // 46: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
 	0,   // 47: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
 	58,  // 48: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
 	57,  // 49: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
@@ -13110,220 +13256,226 @@ var file_apipb_api_proto_depIdxs = []int32{
 	54,  // 51: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
 	56,  // 52: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
 	55,  // 53: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
-	185, // 54: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	185, // 55: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	185, // 56: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
-	182, // 57: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
+	186, // 54: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	186, // 55: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	186, // 56: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
+	183, // 57: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
 	53,  // 58: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
 	53,  // 59: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	185, // 60: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	186, // 60: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
 	71,  // 61: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
-	185, // 62: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	186, // 62: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
 	76,  // 63: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	185, // 64: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	185, // 65: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	186, // 64: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	186, // 65: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
 	79,  // 66: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	185, // 67: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	186, // 67: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
 	0,   // 68: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
 	0,   // 69: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	184, // 70: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	184, // 71: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	185, // 70: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	185, // 71: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
 	0,   // 72: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
 	80,  // 73: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	184, // 74: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	185, // 74: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
 	80,  // 75: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
 	86,  // 76: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	184, // 77: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	185, // 77: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
 	80,  // 78: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
 	87,  // 79: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
 	88,  // 80: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	184, // 81: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	184, // 82: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	184, // 83: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	185, // 81: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	185, // 82: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	185, // 83: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
 	0,   // 84: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	185, // 85: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	186, // 85: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
 	90,  // 86: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
 	90,  // 87: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	184, // 88: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	184, // 89: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	185, // 90: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	184, // 91: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	185, // 88: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	185, // 89: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	186, // 90: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	185, // 91: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
 	105, // 92: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
 	107, // 93: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
 	109, // 94: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	184, // 95: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	185, // 95: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
 	106, // 96: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	184, // 97: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	185, // 97: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
 	0,   // 98: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
 	108, // 99: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	185, // 100: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	186, // 100: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
 	0,   // 101: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
 	0,   // 102: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	186, // 103: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	187, // 103: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
 	114, // 104: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
-	183, // 105: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
-	185, // 106: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
+	184, // 105: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
+	186, // 106: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
 	114, // 107: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
-	185, // 108: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	186, // 108: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
 	0,   // 109: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
 	0,   // 110: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	185, // 111: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	185, // 112: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	186, // 111: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	186, // 112: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
 	117, // 113: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
 	119, // 114: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
 	118, // 115: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	118, // 116: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	53,  // 117: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	130, // 118: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	130, // 119: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 120: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 121: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	118, // 122: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	135, // 123: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
-	185, // 124: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
-	130, // 125: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	152, // 126: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
-	185, // 127: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
-	152, // 128: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
-	157, // 129: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
-	161, // 130: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
-	164, // 131: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	185, // 132: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	169, // 133: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
-	185, // 134: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
-	174, // 135: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
-	185, // 136: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	185, // 137: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	174, // 138: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
-	6,   // 139: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 140: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 141: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	25,  // 142: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	27,  // 143: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	29,  // 144: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	31,  // 145: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	38,  // 146: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	40,  // 147: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	42,  // 148: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	47,  // 149: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	44,  // 150: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	33,  // 151: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	35,  // 152: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	2,   // 153: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	59,  // 154: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	61,  // 155: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	63,  // 156: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	65,  // 157: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	67,  // 158: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	50,  // 159: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	69,  // 160: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	72,  // 161: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	81,  // 162: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	83,  // 163: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	85,  // 164: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	77,  // 165: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	74,  // 166: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	91,  // 167: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	93,  // 168: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	95,  // 169: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	97,  // 170: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	99,  // 171: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	101, // 172: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	103, // 173: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	110, // 174: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	120, // 175: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	122, // 176: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	124, // 177: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	126, // 178: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	128, // 179: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	112, // 180: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
-	115, // 181: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
-	131, // 182: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	133, // 183: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	136, // 184: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	138, // 185: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	140, // 186: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	142, // 187: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	144, // 188: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	146, // 189: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	148, // 190: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	155, // 191: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	158, // 192: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	162, // 193: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	165, // 194: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	167, // 195: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
-	170, // 196: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
-	172, // 197: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
-	175, // 198: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
-	150, // 199: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
-	153, // 200: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
-	7,   // 201: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 202: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 203: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	26,  // 204: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	28,  // 205: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	30,  // 206: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	32,  // 207: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	39,  // 208: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	41,  // 209: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	43,  // 210: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	49,  // 211: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	46,  // 212: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	34,  // 213: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	36,  // 214: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	3,   // 215: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	60,  // 216: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	62,  // 217: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	64,  // 218: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	66,  // 219: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	68,  // 220: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	51,  // 221: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	70,  // 222: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	73,  // 223: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	82,  // 224: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	84,  // 225: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	89,  // 226: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	78,  // 227: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	75,  // 228: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	92,  // 229: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	94,  // 230: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	96,  // 231: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	98,  // 232: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	100, // 233: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	102, // 234: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	104, // 235: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	111, // 236: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	121, // 237: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	123, // 238: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	125, // 239: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	127, // 240: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	129, // 241: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	113, // 242: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
-	116, // 243: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
-	132, // 244: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	134, // 245: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	137, // 246: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	139, // 247: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	141, // 248: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	143, // 249: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	145, // 250: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	147, // 251: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	149, // 252: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	156, // 253: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	159, // 254: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	163, // 255: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	166, // 256: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	168, // 257: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
-	171, // 258: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
-	173, // 259: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
-	176, // 260: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
-	151, // 261: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
-	154, // 262: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
-	201, // [201:263] is the sub-list for method output_type
-	139, // [139:201] is the sub-list for method input_type
-	139, // [139:139] is the sub-list for extension type_name
-	139, // [139:139] is the sub-list for extension extendee
-	0,   // [0:139] is the sub-list for field type_name
+	122, // 116: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	0,   // 117: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
+	186, // 118: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
+	114, // 119: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
+	118, // 120: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	53,  // 121: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	131, // 122: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	131, // 123: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 124: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 125: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	118, // 126: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	136, // 127: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
+	122, // 128: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	186, // 129: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
+	131, // 130: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	153, // 131: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
+	186, // 132: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
+	153, // 133: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
+	158, // 134: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
+	85,  // 135: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
+	162, // 136: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
+	165, // 137: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
+	186, // 138: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	170, // 139: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
+	186, // 140: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	175, // 141: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	186, // 142: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	186, // 143: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	175, // 144: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 145: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 146: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 147: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	25,  // 148: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	27,  // 149: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	29,  // 150: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	31,  // 151: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	38,  // 152: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	40,  // 153: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	42,  // 154: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	47,  // 155: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	44,  // 156: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	33,  // 157: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	35,  // 158: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	2,   // 159: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	59,  // 160: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	61,  // 161: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	63,  // 162: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	65,  // 163: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	67,  // 164: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	50,  // 165: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	69,  // 166: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	72,  // 167: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	81,  // 168: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	83,  // 169: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	85,  // 170: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	77,  // 171: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	74,  // 172: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	91,  // 173: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	93,  // 174: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	95,  // 175: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	97,  // 176: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	99,  // 177: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	101, // 178: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	103, // 179: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	110, // 180: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	120, // 181: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	123, // 182: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	125, // 183: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	127, // 184: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	129, // 185: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	112, // 186: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
+	115, // 187: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
+	132, // 188: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	134, // 189: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	137, // 190: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	139, // 191: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	141, // 192: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	143, // 193: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	145, // 194: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	147, // 195: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	149, // 196: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	156, // 197: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	159, // 198: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	163, // 199: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	166, // 200: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	168, // 201: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
+	171, // 202: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
+	173, // 203: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	176, // 204: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	151, // 205: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
+	154, // 206: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
+	7,   // 207: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 208: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 209: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	26,  // 210: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	28,  // 211: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	30,  // 212: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	32,  // 213: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	39,  // 214: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	41,  // 215: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	43,  // 216: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	49,  // 217: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	46,  // 218: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	34,  // 219: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	36,  // 220: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	3,   // 221: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	60,  // 222: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	62,  // 223: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	64,  // 224: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	66,  // 225: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	68,  // 226: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	51,  // 227: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	70,  // 228: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	73,  // 229: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	82,  // 230: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	84,  // 231: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	89,  // 232: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	78,  // 233: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	75,  // 234: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	92,  // 235: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	94,  // 236: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	96,  // 237: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	98,  // 238: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	100, // 239: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	102, // 240: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	104, // 241: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	111, // 242: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	121, // 243: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	124, // 244: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	126, // 245: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	128, // 246: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	130, // 247: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	113, // 248: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
+	116, // 249: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
+	133, // 250: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	135, // 251: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	138, // 252: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	140, // 253: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	142, // 254: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	144, // 255: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	146, // 256: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	148, // 257: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	150, // 258: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	157, // 259: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	160, // 260: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	164, // 261: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	167, // 262: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	169, // 263: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
+	172, // 264: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
+	174, // 265: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	177, // 266: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	152, // 267: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
+	155, // 268: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
+	207, // [207:269] is the sub-list for method output_type
+	145, // [145:207] is the sub-list for method input_type
+	145, // [145:145] is the sub-list for extension type_name
+	145, // [145:145] is the sub-list for extension extendee
+	0,   // [0:145] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -13351,7 +13503,7 @@ func file_apipb_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   184,
+			NumMessages:   185,
 			NumExtensions: 0,
 			NumServices:   9,
 		},

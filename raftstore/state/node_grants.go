@@ -137,6 +137,26 @@ func (r Rights) NodeGrants() []*statepb.NodeGrant {
 // node may claim everything.
 func (r Rights) NodeRefusal(n *statepb.Node) string { return claimantOf(r.State, n).refusal }
 
+// GivenTo returns what the grants that match a node's name give it together, with the name as the pattern; nil if
+// none matches.
+func (r Rights) GivenTo(n *statepb.Node) *statepb.NodeGrant {
+	matching := claimantOf(r.State, n).matching
+	if len(matching) == 0 {
+		return nil
+	}
+	given := &statepb.NodeGrant{Pattern: n.GetId(), Max: map[string]int64{}}
+	for _, g := range matching {
+		given.Tags = append(given.Tags, g.GetTags()...)
+	}
+	given.Tags = inOrder(given.GetTags())
+	for kind := range resource.Kind(resource.Count) {
+		if most, bounded := most(matching, kind); bounded {
+			given.Max[kind.String()] = most
+		}
+	}
+	return given
+}
+
 // claimantOf returns what the grants say about a node that may be new, or claim something else than before.
 func claimantOf(s *State, n *statepb.Node) (claims claimant) {
 	if known, is := s.nodes[scheduling.NodeID(n.GetId())]; is {

@@ -3,6 +3,8 @@ package state
 import (
 	"cmp"
 	"fmt"
+	"iter"
+	"slices"
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -14,18 +16,32 @@ import (
 // mayEdit allows edits of a tree to those who administer, for each edit, the pool above the one that
 // changes: above both places of a pool that moves. Only operators change the options of the tree.
 func mayEdit(r Rights, who access.Who, m *commandpb.EditTree) error {
-	name := cmp.Or(scheduling.TreeName(m.GetTree()), r.defaultTree)
-	t := r.trees[name]
-	if who.Operator || t == nil {
-		return nil
-	}
-	a := administration{who: who, name: name, pools: t.pools, moved: make(map[string]string)}
-	for _, edit := range m.GetEdits() {
-		if err := a.allow(edit.GetEdit()); err != nil {
-			return err
-		}
+	for err := range r.deniedEdits(who, m) {
+		return err
 	}
 	return nil
+}
+
+// Edits says why a subject may not make edits of a tree: for each edit that is denied, an error of type
+// *access.Denied.
+func (r Rights) Edits(by *commandpb.Subject, m *commandpb.EditTree) []error {
+	return slices.Collect(r.deniedEdits(r.Who(by), m))
+}
+
+func (r Rights) deniedEdits(who access.Who, m *commandpb.EditTree) iter.Seq[error] {
+	return func(yield func(error) bool) {
+		name := cmp.Or(scheduling.TreeName(m.GetTree()), r.defaultTree)
+		t := r.trees[name]
+		if who.Operator || t == nil {
+			return
+		}
+		a := administration{who: who, name: name, pools: t.pools, moved: make(map[string]string)}
+		for _, edit := range m.GetEdits() {
+			if err := a.allow(edit.GetEdit()); err != nil && !yield(err) {
+				return
+			}
+		}
+	}
 }
 
 // administration decides about the edits of one command, one after another. Rights are those before
@@ -52,10 +68,8 @@ func (a *administration) allow(edit any) error {
 		return a.change("move", e.ChangePool.GetName(), &statepb.Pool{Name: e.ChangePool.GetName(), Parent: e.ChangePool.GetParent()})
 	case *commandpb.TreeEdit_Rename:
 		parent := a.parent(e.Rename.GetFrom())
-		if err := a.below("rename", e.Rename.GetFrom(), parent); err != nil {
-			return err
-		}
-		return a.put("rename", e.Rename.GetTo(), parent)
+		err := a.below("rename", e.Rename.GetFrom(), parent)
+		return cmp.Or(err, a.put("rename", e.Rename.GetTo(), parent))
 	case *commandpb.TreeEdit_Remove:
 		return a.below("remove", e.Remove, a.parent(e.Remove))
 	}
@@ -64,19 +78,15 @@ func (a *administration) allow(edit any) error {
 
 // change allows an edit of a pool that leaves it below p.Parent.
 func (a *administration) change(verb, pool string, p *statepb.Pool) error {
-	if err := a.below(verb, pool, a.parent(pool)); err != nil {
-		return err
-	}
-	return a.put(verb, pool, p.GetParent())
+	err := a.below(verb, pool, a.parent(pool))
+	return cmp.Or(err, a.put(verb, pool, p.GetParent()))
 }
 
-// put allows a pool below a parent, where it is from now on.
+// put allows a pool below a parent, where it is from now on; also if that is denied, to judge the edits after it.
 func (a *administration) put(verb, pool, parent string) error {
-	if err := a.below(verb, pool, parent); err != nil {
-		return err
-	}
+	err := a.below(verb, pool, parent)
 	a.moved[pool] = parent
-	return nil
+	return err
 }
 
 // parent returns the parent of a pool; the root if there is no such pool.

@@ -88,7 +88,7 @@ func TestDenied(t *testing.T) {
 		denied Denied
 		want   string
 	}{
-		{Denied{User: "x", What: "drain nodes"}, `user "x" may not drain nodes: only operators may (certificates with role operator)`},
+		{Denied{User: "x", What: "drain nodes"}, `user "x" may not drain nodes: only operators may (certificates with role operator): ask one, or whoever keeps the authority's key for a certificate (weir tls issue --role operator)`},
 		{Denied{User: "x", What: "have jobs run as user root", Grant: "--as root"}, `user "x" may not have jobs run as user root: this needs a grant: an operator gives it with: weir account allow user:x --as root`},
 		{Denied{User: "x", What: `use pool "a"`, Right: Use, Tree: "t", Pool: "a"}, `user "x" may not use pool "a": this needs the right use on pool "a", which only operators have: it is given by weir pool acl 'a' --tree t --allow user:x=use`},
 		{Denied{User: "x", What: "w", Right: Read, Tree: "t", Pool: "a", Holders: many}, `user "x" may not w: this needs the right read on pool "a", which user:u, user:u, user:u, user:u, user:u, user:u, user:u, user:u and 3 more have: it is given by weir pool acl 'a' --tree t --allow user:x=read`},

@@ -33,7 +33,7 @@ func (d *Denied) Error() string {
 		return text + fmt.Sprintf("this needs a grant: an operator gives it with: weir account allow %s %s", UserSubject(d.User), d.Grant)
 	}
 	if d.Right == "" {
-		return text + "only operators may (certificates with role operator)"
+		return text + "only operators may (certificates with role operator): ask one, or whoever keeps the authority's key for a certificate (weir tls issue --role operator)"
 	}
 	text += fmt.Sprintf("this needs the right %s on pool %q", d.Right, d.Pool)
 	holders := make([]string, len(d.Holders))

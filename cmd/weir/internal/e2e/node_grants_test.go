@@ -10,7 +10,7 @@ import (
 // may claim no tag that it is not given. Without any grant everything holds again.
 func TestNodeGrants(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, here, "n1", "n2")
+	c := newCluster(t, here, "n1", "n2", "n3")
 	c.startAgent("n1", "--tags", "ssd")
 	second := c.startAgent("n2")
 	c.ready(t, 2)
@@ -62,6 +62,35 @@ func TestNodeGrants(t *testing.T) {
 	c.cli(t, "node", "allow", n2, "--tags", "gpu")
 	c.nodeIs(t, "n2", "online")
 
+	// One that never registered is told of, with what it claims, what it is given, and what allows it.
+	c.startAgent("n3", "--tags", "fast")
+	n3 := c.node("n3")
+	until(t, "an agent that never registered is told of", func() string {
+		list, status := c.cli(t, "node", "list"), c.health(t)
+		for _, word := range []string{n3, "it claims tags fast", "no grant", "weir node allow '" + n3 + "'"} {
+			if !strings.Contains(list, word) {
+				return list
+			}
+		}
+		if !strings.Contains(status, n3) || !strings.Contains(status, "claim what no grant gives them") {
+			return status
+		}
+		return ""
+	})
+	c.cli(t, "node", "allow", n3)
+	until(t, "the list says what grants give it", func() string {
+		if list := c.cli(t, "node", "list"); !strings.Contains(list, "grants give it: without tags, any resources") || !strings.Contains(list, `it may not claim the tag "fast"`) {
+			return list
+		}
+		return ""
+	})
+	c.cli(t, "node", "allow", n3, "--tags", "fast")
+	c.nodeIs(t, "n3", "online")
+	if list := c.cli(t, "node", "list"); strings.Contains(list, "refused agents") {
+		t.Errorf("nothing is refused any more:\n%s", list)
+	}
+
+	c.cli(t, "node", "disallow", n3, "--force")
 	c.cli(t, "node", "disallow", n1, "--force")
 	c.nodeIs(t, "n1", "offline")
 	if printed, code := c.verb(t, "node", "disallow", n2); code != 0 || !strings.Contains(printed, "each node may register with any tags and resources") {

@@ -109,6 +109,17 @@ func TestStrangerIsKeptOut(t *testing.T) {
 			}
 		}
 	}
+	// A plan names all rights that mallory lacks, and changes nothing.
+	file := filepath.Join(c.dir, "pools.yaml")
+	if err := os.WriteFile(file, []byte("options: {max_operation_count: 7}\npools:\n  default: {weight: 2}\n  mallorys: {weight: 3}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	printed, code := weir(t, "pool", "apply", "-f", file, "--dry-run", "--addresses", c.addresses["r1"], "--credentials", c.certs("user-mallory"))
+	for _, word := range []string{`may not create pool "mallorys"`, `may not change pool "default"`, "may not change the options of pool tree", "--allow user:mallory=administer", "would be refused"} {
+		if !strings.Contains(printed, word) || code != 1 {
+			t.Errorf("exit code %d, without %q:\n%s", code, word, printed)
+		}
+	}
 	if op := c.get(t, operation); op.GetState() != "running" || op.GetSuspended() || op.GetWeight() != 1 {
 		t.Errorf("the operation is %v", op)
 	}
