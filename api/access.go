@@ -147,9 +147,10 @@ func callerOf(who identity.Identity, r *http.Request) (caller, *connect.Error) {
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
 		serial = identity.Serial(r.TLS.PeerCertificates[0])
 	}
-	user, groups := r.Header.Get(apipb.HeaderOnBehalfOf), r.Header.Values(apipb.HeaderGroups)
+	users, groups := r.Header.Values(apipb.HeaderOnBehalfOf), r.Header.Values(apipb.HeaderGroups)
+	user := r.Header.Get(apipb.HeaderOnBehalfOf)
 	if who.Role != identity.Gateway {
-		if user != "" || len(groups) > 0 {
+		if len(users) > 0 || len(groups) > 0 {
 			return caller{}, fail(connect.CodePermissionDenied, apipb.CodePermissionDenied,
 				"the header %s is for gateways: the certificate of %q has role %s", apipb.HeaderOnBehalfOf, who.Name, who.Role)
 		}
@@ -161,6 +162,10 @@ func callerOf(who identity.Identity, r *http.Request) (caller, *connect.Error) {
 			"gateway %q does not say for whom it asks: the header %s is missing", who.Name, apipb.HeaderOnBehalfOf)
 	}
 	err := access.CheckName("user", user)
+	if len(users) > 1 || len(groups) > 1 {
+		// A gateway that adds its headers to those of its own caller would say what that caller wants.
+		err = fmt.Errorf("the header %s or %s is there twice: remove what the gateway gets, and send one of each", apipb.HeaderOnBehalfOf, apipb.HeaderGroups)
+	}
 	for _, list := range groups {
 		for group := range strings.SplitSeq(list, ",") {
 			group = strings.TrimSpace(group)

@@ -10,6 +10,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"weir/cluster/identity"
 	"weir/messages/apipb"
 	"weir/messages/eventpb"
 	"weir/raftstore/events"
@@ -227,14 +228,19 @@ func (f *eventFlow) cut(told []*eventpb.Event) (shown []*eventpb.Event, hidden i
 				readable[e.GetOperation()] = seen.reads(op)
 				continue
 			}
-			// It is not archived any more, and its tree may be gone too.
+			// It is not archived any more, its tree may be gone too, and somebody else may have made a pool
+			// with the name of its own since.
 			_, _, known := st.Pools(scheduling.TreeName(e.GetTree()))
-			missing := seen.Pool(seen.who, access.Read, scheduling.TreeName(e.GetTree()), scheduling.PoolName(e.GetPool()), "see the events")
+			missing := seen.Pool(seen.who, access.Read, scheduling.TreeName(e.GetTree()), scheduling.RootPool, "see the events")
 			readable[e.GetOperation()] = seen.who.Operator || known && missing == nil
 		}
 	})
 	shown = slices.Clone(told)
 	for i, e := range shown {
+		if profile := e.GetAttributes()["profile"]; e.GetKind() == events.ProfileRemoved && !f.asker.ownsProfile(profile) {
+			hidden++
+			shown[i] = &eventpb.Event{Index: e.GetIndex(), Position: e.GetPosition(), Time: e.GetTime(), Kind: e.GetKind(), User: e.GetUser()}
+		}
 		if e.GetOperation() != "" && !readable[e.GetOperation()] {
 			hidden++
 			shown[i] = &eventpb.Event{
@@ -246,6 +252,11 @@ func (f *eventFlow) cut(told []*eventpb.Event) (shown []*eventpb.Event, hidden i
 		}
 	}
 	return shown, hidden
+}
+
+// ownsProfile reports whether a memory profile is one of the caller's, or the caller is an operator.
+func (a *asking) ownsProfile(key string) bool {
+	return a.Role == identity.Operator || strings.HasPrefix(key, a.Name+":")
 }
 
 // beneficiaryOf returns for which operation a job is preempted, without the name of its task.

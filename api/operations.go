@@ -55,7 +55,7 @@ func (s operations) Start(ctx context.Context, req *connect.Request[apipb.StartR
 func (s operations) room(ctx context.Context, what, mutation string, described *statepb.OperationSpec) error {
 	user := scheduling.User(userOf(ctx))
 	check := func(st *state.State) error {
-		if _, repeated := st.OperationByMutation(user, mutation); repeated {
+		if _, repeated := st.OperationByMutation(user, askerOf(ctx).Role == identity.Operator, mutation); repeated {
 			return nil
 		}
 		if err := state.CheckBytes(st, user, described); err != nil {

@@ -39,7 +39,7 @@ func (s operations) Retry(ctx context.Context, req *connect.Request[apipb.RetryO
 	out := &apipb.RetryOperationResponse{}
 	err := s.read(ctx, what, func(st *state.State) error {
 		// Look up a repeated request first: the retry may have taken over the alias.
-		if started, ok := st.OperationByMutation(scheduling.User(userOf(ctx)), m.GetMutationId()); ok {
+		if started, ok := st.OperationByMutation(scheduling.User(userOf(ctx)), askerOf(ctx).Role == identity.Operator, m.GetMutationId()); ok {
 			out.OperationId, out.RetryOf, out.Repeated = started.GetId(), started.GetRetryOf(), true
 			again, bounded = started.GetSpec(), st.Bounded(started)
 			return nil

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/cluster/identity"
 	"weir/messages/apipb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -249,6 +250,25 @@ func TestRightsOfTheMomentCount(t *testing.T) {
 	got := s.post("OperationService/Suspend", fmt.Sprintf(`{"operation": %q}`, operation), roleHeader, "user/stranger")
 	if got.status != http.StatusForbidden || at(t, s.get("OperationService/Get", fmt.Sprintf(`{"operation": %q}`, operation)), "operation", "suspended") == true {
 		t.Errorf("%d %s", got.status, got.raw)
+	}
+}
+
+// TestGatewayPassesNothingOn (T1): a gateway that adds its headers to those that its own caller has sent would
+// let that caller be anybody.
+func TestGatewayPassesNothingOn(t *testing.T) {
+	for name, header := range map[string]http.Header{
+		"users":  {apipb.HeaderOnBehalfOf: {"ann", "mallory"}},
+		"groups": {apipb.HeaderOnBehalfOf: {"mallory"}, apipb.HeaderGroups: {"admins", "all"}},
+	} {
+		r := &http.Request{Header: http.Header{}}
+		for key, values := range header {
+			for _, value := range values {
+				r.Header.Add(key, value)
+			}
+		}
+		if by, err := callerOf(identity.Identity{Cluster: "c1", Role: identity.Gateway, Name: "web"}, r); err == nil || !strings.Contains(err.Message(), "is there twice") {
+			t.Errorf("%s: it asks for %q with groups %q, %v", name, by.Name, by.groups, err)
+		}
 	}
 }
 

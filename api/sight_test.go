@@ -105,19 +105,32 @@ func TestWhatOthersWaitFor(t *testing.T) {
 }
 
 // TestEventsOfWhatIsGone (T1): an operation and its tree may be gone, and its events are still those of
-// an operation that one may not read.
+// an operation that one may not read, also if one may read what has the name of its pool now. Removed memory
+// profiles are those of their users.
 func TestEventsOfWhatIsGone(t *testing.T) {
 	s, _ := rightsSite(t)
-	gone := []*eventpb.Event{{Kind: "operation_ended", Operation: "op-0", Tree: "removed", Pool: "ads", Message: "secret"}}
-	for user, want := range map[string]bool{"stranger": false, "reader": false, "oda": true} {
-		role := identity.User
-		if want {
-			role = identity.Operator
-		}
-		f := &eventFlow{server: s.handler.server, asker: &asking{caller: caller{Identity: identity.Identity{Cluster: "c1", Role: role, Name: user}}}}
-		_, hidden := f.cut(gone)
-		if (hidden == 0) != want {
-			t.Errorf("%s sees all: %t, want %t", user, hidden == 0, want)
+	for what, test := range map[string]struct {
+		event *eventpb.Event
+		sees  string
+	}{
+		"a tree that is gone":         {&eventpb.Event{Kind: "operation_ended", Operation: "op-0", Tree: "removed", Pool: "ads", Message: "secret"}, "oda"},
+		"a pool of the name":          {&eventpb.Event{Kind: "operation_ended", Operation: "op-0", Tree: "default", Pool: "ads", Message: "secret"}, "oda"},
+		"a profile of somebody":       {&eventpb.Event{Kind: "memory_profile_removed", Attributes: map[string]string{"profile": "ann:secret"}}, "oda ann"},
+		"a profile without an owner":  {&eventpb.Event{Kind: "memory_profile_removed", Attributes: map[string]string{"profile": "secret"}}, "oda"},
+		"a profile of a like-named":   {&eventpb.Event{Kind: "memory_profile_removed", Attributes: map[string]string{"profile": "reader2:secret"}}, "oda"},
+		"something that is no secret": {&eventpb.Event{Kind: "node_online", Node: "n1"}, "oda ann reader stranger"},
+	} {
+		for _, user := range []string{"oda", "ann", "reader", "stranger"} {
+			role := identity.User
+			if user == "oda" {
+				role = identity.Operator
+			}
+			f := &eventFlow{server: s.handler.server, asker: &asking{caller: caller{Identity: identity.Identity{Cluster: "c1", Role: role, Name: user}}}}
+			shown, hidden := f.cut([]*eventpb.Event{test.event})
+			wanted := slices.Contains(strings.Fields(test.sees), user)
+			if (hidden == 0) != wanted || strings.Contains(fmt.Sprint(shown), "secret") && !wanted {
+				t.Errorf("of %s %s sees %v (%d hidden), want all of it: %t", what, user, shown, hidden, wanted)
+			}
 		}
 	}
 }

@@ -221,8 +221,8 @@ func (s *State) forget(o *operation) {
 	if alias := o.record.GetSpec().GetAlias(); s.aliases[alias] == o.id() {
 		delete(s.aliases, alias)
 	}
-	if id := o.record.GetMutationId(); id != "" {
-		delete(s.mutations, mutation{user: scheduling.User(o.record.GetUser()), id: id})
+	if o.record.GetMutationId() != "" {
+		delete(s.mutations, mutationOf(o.record))
 	}
 }
 
@@ -235,8 +235,8 @@ func (s *State) insert(v *version) *operation {
 	if alias := o.record.GetSpec().GetAlias(); alias != "" {
 		s.aliases[alias] = o.id()
 	}
-	if id := o.record.GetMutationId(); id != "" {
-		s.mutations[mutation{user: scheduling.User(o.record.GetUser()), id: id}] = o.id()
+	if o.record.GetMutationId() != "" {
+		s.mutations[mutationOf(o.record)] = o.id()
 	}
 	return o
 }

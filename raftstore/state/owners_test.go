@@ -35,6 +35,27 @@ func TestOwnersHaveARole(t *testing.T) {
 	}
 }
 
+// TestMutationsHaveARole (T1): what a user has started with a mutation id is not given to an operator of the same
+// name in place of what the operator starts, nor the other way round.
+func TestMutationsHaveARole(t *testing.T) {
+	j := newJournal(t)
+	started := func(id string, byOperator bool) string {
+		t.Helper()
+		start := &commandpb.StartOperation{OperationId: id, User: "oda", ByOperator: byOperator, MutationId: "nightly", Spec: specOf(1)}
+		result, _ := j.apply(start)
+		if r := result.GetRefusal(); r != nil {
+			t.Fatalf("%s: %v", id, r)
+		}
+		return result.GetStartOperation().GetOperationId()
+	}
+	for range 2 {
+		if by, of := started("of a user", false), started("of an operator", true); by != "of a user" || of != "of an operator" {
+			t.Errorf("the user has started %q, the operator %q", by, of)
+		}
+		j.state = mustRestore(t, j.state.Freeze())
+	}
+}
+
 // TestNamesOfGroupsAreNotInherited (T1): the rights that operations give to a group are not those of a
 // later group of the same name, unless an operator accepts it.
 func TestNamesOfGroupsAreNotInherited(t *testing.T) {

@@ -65,10 +65,10 @@ func (s *State) OperationByAlias(alias string) (*statepb.Operation, bool) {
 	return s.Operation(s.aliases[alias])
 }
 
-// OperationByMutation returns the operation that a user started with a mutation
-// id.
-func (s *State) OperationByMutation(user scheduling.User, mutationID string) (*statepb.Operation, bool) {
-	return s.Operation(s.mutations[mutation{user: user, id: mutationID}])
+// OperationByMutation returns the operation that a user, or an operator of that name, started with a
+// mutation id.
+func (s *State) OperationByMutation(user scheduling.User, byOperator bool, mutationID string) (*statepb.Operation, bool) {
+	return s.Operation(s.mutations[mutation{user: user, byOperator: byOperator, id: mutationID}])
 }
 
 // Operations yields all operations, in the order of their acceptance.

@@ -15,7 +15,7 @@ func TestReaders(t *testing.T) {
 	if _, ok := s.Operation("gone"); ok {
 		t.Error("found an operation that is not there")
 	}
-	if _, ok := s.OperationByMutation("ann", ""); ok {
+	if _, ok := s.OperationByMutation("ann", false, ""); ok {
 		t.Error("found an operation by no mutation id")
 	}
 	if _, ok := s.OperationByAlias("*bob"); ok {

@@ -12,7 +12,7 @@ import (
 // mutation id, it returns that operation, even if that has ended since.
 func (c operationChange) startOperation(m *commandpb.StartOperation) *refusal {
 	if m.GetMutationId() != "" {
-		if o, ok := c.OperationByMutation(scheduling.User(m.GetUser()), m.GetMutationId()); ok {
+		if o, ok := c.OperationByMutation(scheduling.User(m.GetUser()), m.GetByOperator(), m.GetMutationId()); ok {
 			c.answerStart(o, true)
 			return nil
 		}

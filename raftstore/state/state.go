@@ -78,10 +78,17 @@ type State struct {
 	rates  rates
 }
 
-// mutation identifies a user's request to start an operation, so that it can be retried.
+// mutation identifies a request to start an operation, so that it can be retried: that of a user, or of
+// an operator, who may have the same name.
 type mutation struct {
-	user scheduling.User
-	id   string
+	user       scheduling.User
+	byOperator bool
+	id         string
+}
+
+// mutationOf returns the request that has started an operation.
+func mutationOf(op *statepb.Operation) mutation {
+	return mutation{user: scheduling.User(op.GetUser()), byOperator: op.GetByOperator(), id: op.GetMutationId()}
 }
 
 // New returns the state before the first command: the pool tree

@@ -338,7 +338,7 @@ func (s verifier) verifyNames() error {
 			aliases[alias] = o.id()
 		}
 		if id := o.record.GetMutationId(); id != "" {
-			m := mutation{user: scheduling.User(o.record.GetUser()), id: id}
+			m := mutationOf(o.record)
 			holder, taken := mutations[m]
 			b.when(taken, "operation %q: operation %q has its mutation id %q", o.id(), holder, id)
 			mutations[m] = o.id()

@@ -45,7 +45,7 @@ func TestProbeIsOfTheJob(t *testing.T) {
 	}
 }
 
-// TestProbeTakesNoOrdersFromTheJob gives a job variables that are orders to programs of Go, and to the
+// TestProbeTakesNoOrdersFromTheJob (T2) gives a job variables that are orders to programs of Go, and to the
 // loader of programs: the proxy, which starts a probe with rights of its own, must not heed them. A
 // program that is loaded so says what it does at its start, which would be the end of the probe's output.
 func TestProbeTakesNoOrdersFromTheJob(t *testing.T) {

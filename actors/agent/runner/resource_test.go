@@ -105,7 +105,7 @@ func TestLimitsReachTheKernel(t *testing.T) {
 	}
 }
 
-// TestForkBombsLeaveRoom has a job that asks for more processes than the machine can have: it gets a quarter,
+// TestForkBombsLeaveRoom (T2) has a job that asks for more processes than the machine can have: it gets a quarter,
 // and all jobs together get half, so that the agent, its other jobs and whoever else is there can start some.
 func TestForkBombsLeaveRoom(t *testing.T) {
 	f := newFixture(t, backends["with cgroups"])
