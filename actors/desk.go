@@ -24,13 +24,13 @@ import (
 func (r *Replica) Answer(ctx context.Context, m proto.Message) proto.Message {
 	answer, err := r.answer(ctx, m)
 	if err != nil {
-		return r.refuse(err)
+		return refusal(r, err)
 	}
 	return answer
 }
 
-// refuse turns an error into an answer. The function expect turns that answer back into the error.
-func (r *Replica) refuse(err error) proto.Message {
+// refusal turns an error into an answer. The function expect turns that answer back into the error.
+func refusal(r *Replica, err error) proto.Message {
 	switch {
 	case errors.Is(err, errElsewhere):
 		return r.Redirect()
@@ -160,8 +160,8 @@ func (d desk) readOutput(ctx context.Context, m *actorpb.ReadOutput) proto.Messa
 	}
 }
 
-// schedulerView asks for a view, part by part.
-func (r *Replica) schedulerView(ctx context.Context, m *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error) {
+// viewFor asks the leader for a view, part by part.
+func viewFor(ctx context.Context, r *Replica, m *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error) {
 	view, err := askLeader[*actorpb.SchedulerView](ctx, r, m)
 	if err != nil || view.GetNext() == "" {
 		return view, err

@@ -120,11 +120,11 @@ func (r *Replica) ReadBarrier(ctx context.Context) error {
 // SchedulerView returns the view of the leader's engines. It is shared, and must not be changed.
 func (r *Replica) SchedulerView(ctx context.Context, m *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error) {
 	if m.GetExplain() { // The scheduler shares those itself.
-		return r.schedulerView(ctx, m)
+		return viewFor(ctx, r, m)
 	}
 	key, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
 		return nil, err
 	}
-	return r.views.get(ctx, string(key), func(ctx context.Context) (*actorpb.SchedulerView, error) { return r.schedulerView(ctx, m) })
+	return r.views.get(ctx, string(key), func(ctx context.Context) (*actorpb.SchedulerView, error) { return viewFor(ctx, r, m) })
 }
