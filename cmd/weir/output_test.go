@@ -55,6 +55,7 @@ func TestEncode(t *testing.T) {
   tree: ""
   memory_limits: "0"
   file_cache: null
+refused: []
 `,
 	}
 	for f, want := range tests {
