@@ -34,7 +34,8 @@ func TestEncode(t *testing.T) {
       "memory_limits": "0",
       "file_cache": null
     }
-  ]
+  ],
+  "refused": []
 }
 `,
 		formatYAML: `nodes:
