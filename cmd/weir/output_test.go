@@ -34,7 +34,8 @@ func TestEncode(t *testing.T) {
       "memory_limits": "0",
       "file_cache": null
     }
-  ]
+  ],
+  "refused": []
 }
 `,
 		formatYAML: `nodes:
@@ -55,6 +56,7 @@ func TestEncode(t *testing.T) {
   tree: ""
   memory_limits: "0"
   file_cache: null
+refused: []
 `,
 	}
 	for f, want := range tests {
