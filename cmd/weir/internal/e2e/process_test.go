@@ -27,8 +27,9 @@ import (
 // has nothing else to do.
 const patience = 60 * time.Second
 
-// glance is how often a test looks whether what it waits for has come.
-const glance = 25 * time.Millisecond
+// glance is how soon a test looks again whether what it waits for has come, at first; rarely, when it
+// has waited for long: each look asks replicas that are busy with the other tests.
+const glance, rarely = 25 * time.Millisecond, 100 * time.Millisecond
 
 // until waits until check says nothing. What it said last is why the test fails.
 func until(t testing.TB, what string, check func() string) {
@@ -42,15 +43,13 @@ func until(t testing.TB, what string, check func() string) {
 func settle(timeout time.Duration, check func() string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	ticker := time.NewTicker(glance)
-	defer ticker.Stop()
-	for {
+	for began := time.Now(); ; {
 		missing := check()
 		if missing == "" {
 			return ""
 		}
 		select {
-		case <-ticker.C:
+		case <-time.After(min(max(time.Since(began)/8, glance), rarely)):
 		case <-ctx.Done():
 			return missing
 		}
