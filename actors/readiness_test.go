@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -137,6 +138,11 @@ func tellNoTruth(t *testing.T, c *testCluster, a *fakeAgent, leader *testReplica
 	}
 	b := startAgent(t, c, "n2")
 	eventually(t, "the other agent is connected", func() bool { return b.remote.Connected(peerOf(leader.id)) })
+	// Every replica keeps it, and sends it on.
+	long := &actorpb.InstanceWord{OperationId: service, JobId: job, Word: actorpb.WordNotReady, Reason: strings.Repeat("x", actorpb.MaxWordReason+1), Session: 9, Number: 99}
+	if answer, err := a.ask(peerOf(leader.id), &actorpb.TellWord{Node: "n1", Word: long}); err != nil || !isRefused(answer) {
+		t.Errorf("an agent tells a reason of any length: %v, %v", answer, err)
+	}
 	if answer, err := b.ask(peerOf(leader.id), &actorpb.TellWord{Node: "n2", Word: &actorpb.InstanceWord{OperationId: service, JobId: job, Word: actorpb.WordReady, Session: 9}}); err != nil || !isRefused(answer) {
 		t.Errorf("the word of another node is answered by %v, %v", answer, err)
 	}

@@ -278,6 +278,10 @@ func (a *controllerActor) heard(m *actorpb.TellWord, reply func(proto.Message)) 
 		reply(&actorpb.Refused{Code: actorpb.CodeNotFound, Reason: fmt.Sprintf("readiness of job %s: it is not running on node %q", word.GetJobId(), m.GetNode())})
 		return
 	}
+	if n := len(word.GetReason()); n > actorpb.MaxWordReason {
+		reply(&actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: fmt.Sprintf("readiness of job %s: the reason has %d bytes, the limit is %d", word.GetJobId(), n, actorpb.MaxWordReason)})
+		return
+	}
 	switch word.GetWord() {
 	case actorpb.WordReady, actorpb.WordNotReady, actorpb.WordDraining:
 		a.cfg.Signals.Tell(word)

@@ -28,6 +28,10 @@ const (
 	WordDraining = "draining"
 )
 
+// MaxWordReason bounds the reason of an InstanceWord, in bytes: a replica that joins is sent the words of
+// thousands of instances.
+const MaxWordReason = 80
+
 // InstanceChanges finds and applies changes of lists of instances, ordered by task, cookie and job.
 var InstanceChanges = changes.Kind[*Instance]{
 	ID: (*Instance).GetJobId,

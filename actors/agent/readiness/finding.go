@@ -7,9 +7,7 @@ import (
 	"weir/messages/statepb"
 )
 
-// maxReason bounds the reason of a report, in bytes: a replica that joins is sent the reports
-// of thousands of instances.
-const maxReason = 80
+const maxReason = actorpb.MaxWordReason
 
 // Finding is what is known of an instance's readiness. The zero value is for an instance
 // without a readiness setting that has reported nothing. It is not safe for concurrent use.
