@@ -24,13 +24,13 @@ import (
 func (r *Replica) Answer(ctx context.Context, m proto.Message) proto.Message {
 	answer, err := r.answer(ctx, m)
 	if err != nil {
-		return refusal(r, err)
+		return asRefused(r, err)
 	}
 	return answer
 }
 
-// refusal turns an error into an answer. The function expect turns that answer back into the error.
-func refusal(r *Replica, err error) proto.Message {
+// asRefused turns an error into an answer. The function expect turns that answer back into the error.
+func asRefused(r *Replica, err error) proto.Message {
 	switch {
 	case errors.Is(err, errElsewhere):
 		return r.Redirect()

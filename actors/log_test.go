@@ -24,7 +24,7 @@ func TestRefusalsOfALeaderElsewhere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			here := fromStore(fmt.Errorf("propose: %w", refusal))
-			_, there := expect[*actorpb.Proposed](refusal(r, here))
+			_, there := expect[*actorpb.Proposed](asRefused(r, here))
 			for where, err := range map[string]error{"here": here, "there": there} {
 				if !errors.Is(err, refusal) {
 					t.Errorf("%s: got %v, want it to be %v", where, err, refusal)
