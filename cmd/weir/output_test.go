@@ -35,6 +35,8 @@ func TestEncode(t *testing.T) {
       "file_cache": null
     }
   ],
+  "next": "",
+  "left_out": 0,
   "refused": []
 }
 `,
@@ -56,6 +58,8 @@ func TestEncode(t *testing.T) {
   tree: ""
   memory_limits: "0"
   file_cache: null
+next: ""
+left_out: 0
 refused: []
 `,
 	}
