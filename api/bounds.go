@@ -3,7 +3,9 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -11,6 +13,7 @@ import (
 
 	"weir/messages/apipb"
 	limits "weir/messages/bounds"
+	"weir/raftstore"
 )
 
 // bounds is an interceptor that bounds the texts of each request, sets a deadline for each call,
@@ -83,6 +86,65 @@ func (b bounds) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.
 		restIfSlow(ctx, conn.Spec().Procedure)
 		return next(ctx, boundedConn{conn, ctx, b.server})
 	}
+}
+
+// turn is the right of a call to compute: to decode its request, to read the state, to encode its
+// answer. Few calls have it at once, and users get it in turns. Whatever else a call does, waiting for
+// the leader, for a change or for its client, it does at rest. A nil turn is without effect.
+type turn struct {
+	at *entrance
+	of subject
+	// ctx is done when the client has gone. Parts of a call may have less time.
+	ctx context.Context
+
+	mu   sync.Mutex
+	held *ticket
+}
+
+// take waits until the call may compute. It returns false if that takes too long, or the client has gone.
+func (t *turn) take() bool {
+	if t == nil {
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.held == nil {
+		t.held = t.at.enter(t.ctx, t.of)
+	}
+	return t.held != nil
+}
+
+// rest lets other calls compute.
+func (t *turn) rest() {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.held != nil {
+		t.at.leave(t.held)
+		t.held = nil
+	}
+}
+
+// resting lets other calls compute until `done` is called.
+func resting(ctx context.Context) (done func()) {
+	mine := askerOf(ctx).turn
+	mine.rest()
+	return func() { mine.take() }
+}
+
+// away makes a request of the call of ctx to the leader, once it has a place at `at`. Meanwhile other calls
+// compute.
+func away[T any](ctx context.Context, d *door, at *entrance, request func() (T, error)) (answer T, err error) {
+	defer resting(ctx)()
+	of := subjectOf(askerOf(ctx).Identity)
+	t := at.enter(ctx, of)
+	if t == nil {
+		return answer, fmt.Errorf("%w: %s", raftstore.ErrOverloaded, d.crowded(at, of))
+	}
+	defer at.leave(t)
+	return request()
 }
 
 // restIfSlow gives the turn of a call back if it is for operators or replicas only: these are few, and wait for

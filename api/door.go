@@ -10,7 +10,6 @@ import (
 
 	"weir/cluster/identity"
 	"weir/messages/apipb/apipbconnect"
-	"weir/raftstore"
 )
 
 // door lets calls in by kind, each kind with places of its own. A call that is inside has one place
@@ -48,8 +47,16 @@ func newDoor(replica string, limits Limits) *door {
 		large:   newEntrance("large requests", limits.LargeRequests, inside, limits.Patience),
 		leader:  newEntrance("requests to the leader", limits.AtLeader, inside, limits.Patience),
 		parts:   newEntrance("reads of output at the leader", partPlaces, inside, limits.Patience),
-		turns:   newEntrance("calls that compute", limits.Computing, inside, limits.Patience),
+		turns:   newTurns(limits.Computing, inside, limits.Patience),
 	}
+}
+
+// newTurns returns the entrance of calls that compute. The share of a subject in one or two places may be
+// less than a place. It is a part of the time then.
+func newTurns(limit, queue int, patience time.Duration) *entrance {
+	e := newEntrance("calls that compute", limit, queue, patience)
+	e.timed = true
+	return e
 }
 
 // entrance returns where a call comes in.
@@ -102,6 +109,8 @@ func (d *door) stats(now time.Time) Stats {
 type entrance struct {
 	kind     string
 	patience time.Duration
+	// timed says that a share of less than a place is a part of the time.
+	timed bool
 
 	mu     sync.Mutex
 	places *places
@@ -153,13 +162,34 @@ func (e *entrance) enter(ctx context.Context, of subject) *ticket {
 func (e *entrance) leave(t *ticket) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.timed {
+		e.pause(t.of, time.Since(t.began))
+	}
 	e.places.leave(t)
 	e.settle()
+}
+
+// pause keeps a subject with more calls, which had a place for some time, waiting for as long as its share
+// asks. The caller holds the lock.
+func (e *entrance) pause(of *holding, had time.Duration) {
+	pause := e.places.pause(of, had)
+	if pause <= 0 || of.pauses {
+		return
+	}
+	of.pauses = true
+	time.AfterFunc(pause, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		of.pauses = false
+		e.places.drop(of)
+		e.settle()
+	})
 }
 
 // settle lets in whoever can have a place now. The caller holds the lock.
 func (e *entrance) settle() {
 	for t := e.places.admit(); t != nil; t = e.places.admit() {
+		t.began = time.Now()
 		close(e.admitted[t])
 		delete(e.admitted, t)
 	}
@@ -179,65 +209,6 @@ func (e *entrance) count() (taken, waiting int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.places.taken, e.places.waiting
-}
-
-// turn is the right of a call to compute: to decode its request, to read the state, to encode its
-// answer. Few calls have it at once, and users get it in turns. Whatever else a call does, waiting for
-// the leader, for a change or for its client, it does at rest. A nil turn is without effect.
-type turn struct {
-	at *entrance
-	of subject
-	// ctx is done when the client has gone. Parts of a call may have less time.
-	ctx context.Context
-
-	mu   sync.Mutex
-	held *ticket
-}
-
-// take waits until the call may compute. It returns false if that takes too long, or the client has gone.
-func (t *turn) take() bool {
-	if t == nil {
-		return true
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.held == nil {
-		t.held = t.at.enter(t.ctx, t.of)
-	}
-	return t.held != nil
-}
-
-// rest lets other calls compute.
-func (t *turn) rest() {
-	if t == nil {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.held != nil {
-		t.at.leave(t.held)
-		t.held = nil
-	}
-}
-
-// resting lets other calls compute until `done` is called.
-func resting(ctx context.Context) (done func()) {
-	mine := askerOf(ctx).turn
-	mine.rest()
-	return func() { mine.take() }
-}
-
-// away makes a request of the call of ctx to the leader, once it has a place at `at`. Meanwhile other calls
-// compute.
-func away[T any](ctx context.Context, d *door, at *entrance, request func() (T, error)) (answer T, err error) {
-	defer resting(ctx)()
-	of := subjectOf(askerOf(ctx).Identity)
-	t := at.enter(ctx, of)
-	if t == nil {
-		return answer, fmt.Errorf("%w: %s", raftstore.ErrOverloaded, d.crowded(at, of))
-	}
-	defer at.leave(t)
-	return request()
 }
 
 // refusedSubjects counts refused calls, and the subjects that were refused in the last minute. The zero
@@ -309,10 +280,16 @@ type holding struct {
 	waiting []*ticket // oldest first
 	// since is when the subject came or last got a place, as a number that grows.
 	since uint64
+	// pauses says that the subject gets no place for now.
+	pauses bool
 }
 
 // ticket is a call that waits.
-type ticket struct{ of *holding }
+type ticket struct {
+	of *holding
+	// began is when the call got its place.
+	began time.Time
+}
 
 func newPlaces(limit, queue int) *places {
 	return &places{limit: limit, queue: queue, subjects: map[subject]*holding{}}
@@ -320,6 +297,15 @@ func newPlaces(limit, queue int) *places {
 
 // share returns the fair share of a subject, at least 1.
 func (p *places) share() int { return max(1, p.limit/(len(p.subjects)+1)) }
+
+// pause returns how long a subject with more calls, which had a place for some time, has to wait for the
+// next one, so that it has its fair share of the time. It is 0 if this share is a place or more.
+func (p *places) pause(h *holding, had time.Duration) time.Duration {
+	if len(h.waiting) == 0 {
+		return 0
+	}
+	return had * time.Duration(max(0, len(p.subjects)+1-p.limit)) / time.Duration(p.limit)
+}
 
 // enter asks for a place. It returns the ticket of the call, which admit may return, or nil if
 // too many calls of the subject wait already.
@@ -347,7 +333,7 @@ func (p *places) admit() *ticket {
 	}
 	var next *holding
 	for _, h := range p.subjects {
-		if len(h.waiting) > 0 && h.held < p.share() && (next == nil || h.before(next)) {
+		if len(h.waiting) > 0 && !h.pauses && h.held < p.share() && (next == nil || h.before(next)) {
 			next = h
 		}
 	}
@@ -388,7 +374,7 @@ func (p *places) abandon(t *ticket) {
 }
 
 func (p *places) drop(h *holding) {
-	if h.held == 0 && len(h.waiting) == 0 {
+	if h.held == 0 && len(h.waiting) == 0 && !h.pauses {
 		delete(p.subjects, h.of)
 	}
 }

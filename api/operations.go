@@ -125,7 +125,7 @@ func (s operations) List(ctx context.Context, req *connect.Request[apipb.ListOpe
 	if err != nil {
 		return nil, err
 	}
-	of := listing{request: m, limit: limit, left: s.cfg.Limits.AnswerBytes, out: out}
+	of := listing{request: m, limit: limit, left: s.cfg.Limits.AnswerBytes, out: out, needs: map[string]string{}}
 	s.latestFirst(before, operationsSearched, m.GetInProgress(), func(st *state.State, some []*statepb.Operation) bool {
 		err = of.add(askerOf(ctx).sight(st), some)
 		return err == nil && !out.GetIncomplete()
@@ -155,6 +155,18 @@ type listing struct {
 	// limit is how many operations it may have; left, how many bytes more.
 	limit, left int
 	out         *apipb.ListOperationsResponse
+	// needs says what it takes to see all of an operation, by its pool.
+	needs map[string]string
+}
+
+// hidden returns why not all of an operation is shown. The call Get has the whole refusal.
+func (l *listing) hidden(pool string) string {
+	text, ok := l.needs[pool]
+	if !ok {
+		text = fmt.Sprintf("this needs the right %s on pool %q: weir op get says who has it", access.Read, pool)
+		l.needs[pool] = text
+	}
+	return text
 }
 
 // add adds those of some operations that the request selects, as the caller may see them. It sets
@@ -172,8 +184,8 @@ func (l *listing) add(seen sight, some []*statepb.Operation) error {
 		if err != nil {
 			return err
 		}
-		if hidden := seen.Operation(seen.who, access.Read, op, "see all of"); hidden != nil {
-			shown = cut(shown, hidden)
+		if !seen.Gives(seen.who, access.Read, op) {
+			shown = cut(shown, l.hidden(shown.GetPool()))
 		}
 		if l.left -= proto.Size(shown); l.left < 0 && len(l.out.GetOperations()) > 0 {
 			l.out.Incomplete = true
@@ -228,7 +240,7 @@ func (s operations) get(ctx context.Context, name string, full bool) (out *apipb
 		hidden := false
 		if err == nil {
 			if why := askerOf(ctx).read(st, op, "see all of"); why != nil {
-				out, full, hidden = cut(out, why), false, true
+				out, full, hidden = cut(out, why.Error()), false, true
 			}
 		}
 		if full && err == nil {

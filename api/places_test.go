@@ -3,7 +3,11 @@ package api
 import (
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -164,4 +168,60 @@ func checkPlaces(t *rapid.T, h *hall, names []string) {
 	if h.taken != taken || h.waiting != waiting || taken > h.limit {
 		t.Fatalf("%d of %d places taken, %d wait; there are %d and %d", h.taken, h.limit, h.waiting, taken, waiting)
 	}
+}
+
+// TestShareOfTheTime (T5) has one user with more calls than it can have turns: where there is one turn, the user
+// computes for its share of the time. Another user, with one call at a time, waits for one turn of the first at most,
+// and not for its own.
+func TestShareOfTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const compute = 10 * time.Millisecond
+		e := newTurns(1, 100, time.Minute)
+		mallory, ann := subject{identity.User, "mallory"}, subject{identity.User, "ann"}
+		began, end := time.Now(), time.Now().Add(time.Second)
+		var turns atomic.Int64
+		call := func(of subject) (waited time.Duration) {
+			asked := time.Now()
+			ticket := e.enter(t.Context(), of)
+			waited = time.Since(asked)
+			time.Sleep(compute)
+			e.leave(ticket)
+			return waited
+		}
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				for time.Now().Before(end) {
+					call(mallory)
+					turns.Add(1)
+				}
+			})
+		}
+		calls := 0
+		for ; time.Now().Before(end); calls++ {
+			if waited := call(ann); waited > compute {
+				t.Errorf("ann waits for %v", waited)
+			}
+			time.Sleep(3 * compute)
+		}
+		synctest.Wait()
+		had := time.Duration(turns.Load()) * compute
+		if alone := time.Since(began); had > alone/2+compute || had < alone/4 {
+			t.Errorf("mallory computes for %v of %v, want at most half", had, alone)
+		}
+		if calls < 15 {
+			t.Errorf("ann has %d calls, want one each 40 to 60 ms", calls)
+		}
+		all.Wait()
+		quick := time.Now()
+		for range 10 {
+			call(ann)
+		}
+		if took := time.Since(quick); took != 10*compute {
+			t.Errorf("ten calls of one who is alone take %v, want %v", took, 10*compute)
+		}
+		if synctest.Wait(); len(e.places.subjects) > 0 {
+			t.Errorf("%d subjects are kept", len(e.places.subjects))
+		}
+	})
 }

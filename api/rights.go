@@ -180,11 +180,11 @@ func reads(ctx context.Context, st *state.State, name, verb string) (*statepb.Op
 }
 
 // cut returns what everyone may see of an operation, and says what it needs to see more.
-func cut(op *apipb.Operation, why error) *apipb.Operation {
+func cut(op *apipb.Operation, why string) *apipb.Operation {
 	shown := &apipb.Operation{
 		Id: op.GetId(), Type: op.GetType(), State: op.GetState(), Suspended: op.GetSuspended(), User: op.GetUser(), Pool: op.GetPool(), Weight: op.GetWeight(),
 		StartTime: op.GetStartTime(), FinishTime: op.GetFinishTime(), Controller: op.GetController(), ControllerEpoch: op.GetControllerEpoch(),
-		PendingReason: op.GetPendingReason(), Progress: op.GetProgress(), Hidden: why.Error(),
+		PendingReason: op.GetPendingReason(), Progress: op.GetProgress(), Hidden: why,
 	}
 	for _, in := range op.GetTrees() {
 		shown.Trees = append(shown.Trees, &apipb.OperationTree{Tree: in.GetTree(), Pool: in.GetPool(), Admitted: in.GetAdmitted(), PendingReason: in.GetPendingReason()})
