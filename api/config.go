@@ -76,8 +76,8 @@ type Limits struct {
 	Watches int
 	// Outputs is how many calls may read output. Default 256: each holds up to 128 KiB.
 	Outputs int
-	// QueueTime is how long a call waits for a place before it is rejected. Default 500 ms: a
-	// client that waits costs less than one that comes again, but may give up after 1 s.
+	// QueueTime bounds how long a call waits for a place before it is rejected; half of it is random.
+	// Default 500 ms: a client that waits costs less than one that comes again, but may give up after 1 s.
 	QueueTime time.Duration
 	// MessageBytes is the largest request that starts an operation. Default 2 MiB: a spec of the
 	// largest size with its envelope. Other requests have bounds of their own.
@@ -85,8 +85,9 @@ type Limits struct {
 	// LargeRequests is how many calls may send more than 64 KiB at once. Default 8: each may need
 	// 20 MiB until it has ended.
 	LargeRequests int
-	// AtLeader is how many calls may wait for the leader at once. Default 64: it carries out many
-	// together, and what waits there cannot be shared among users any more.
+	// AtLeader is how many calls may wait for the leader at once, besides those that share a request with
+	// others. Default 64: it carries out many together, and what waits there cannot be shared among users
+	// any more.
 	AtLeader int
 	// Computing is how many calls may compute at once. Default: half of the processors, at least one,
 	// so that the others are left for the log, the scheduler and the connections.
