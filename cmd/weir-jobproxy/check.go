@@ -20,11 +20,11 @@ func check(isolation, outside string) error {
 		}
 		return nil
 	}
-	// /tmp serves as the job's own temporary folder, and nothing has to be hidden.
-	spec := &proxyproto.Spec{Hidden: "/tmp", Isolation: isolation}
-	root := rootfs{spec: spec, folder: "/"}
-	if err := root.build(); err != nil {
+	if _, err := ownProcesses(); err != nil {
 		return err
 	}
-	return dropRights(spec)
+	// /tmp serves as the job's own temporary folder, and nothing has to be hidden.
+	var err error
+	onOwnThread(func() { err = separate(&proxyproto.Spec{Hidden: "/tmp", Isolation: isolation}, "/") })
+	return err
 }

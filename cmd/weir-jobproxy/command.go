@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -22,79 +21,96 @@ type child struct {
 	// handle is a descriptor of the process. Unlike the pid it can never refer to another
 	// process.
 	handle int
-	// init is the pid of the job's init; 0 if the command is the proxy's own child. reports is the
-	// connection on which the init reports how the command ended.
-	init    int
-	reports *net.UnixConn
 }
 
 // startChild starts the command inside the enclosure with the given standard files, isolated as
 // the spec says.
 func startChild(spec *proxyproto.Spec, folder string, inside enclosure, standard []uintptr) (started child, err error) {
+	if err := makeTemporary(spec, folder); err != nil {
+		return child{}, err
+	}
 	onOwnThread(func() {
 		// Start nothing else on this thread: it may be in the job's groups by then, and have
 		// fewer rights.
 		if err = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(proxyproto.UsualTimerSlack), 0, 0, 0); err != nil {
 			return
 		}
-		switch {
-		case spec.HasInit():
-			started, err = startWithInit(spec, folder, inside, standard)
-			return
-		case spec.Isolation == proxyproto.IsolationDefault:
-			if err = refuseMoreRights(); err != nil {
-				return
-			}
+		argv := spec.Argv
+		if spec.Shell != "" {
+			argv = []string{"/bin/sh", "-c", spec.Shell}
 		}
-		started, err = startCommand(spec, inside.Start, standard)
+		started, err = startCommand(spec, argv, standard, inside.Start, func() error {
+			switch {
+			case spec.Separated():
+				return separate(spec, folder)
+			case spec.Isolation == proxyproto.IsolationDefault:
+				return refuseMoreRights()
+			}
+			return nil
+		})
 	})
 	return started, err
 }
 
-// onOwnThread runs work on a thread that ends afterwards.
+// onOwnThread runs work on a thread that ends afterwards. It is not the first thread of the process,
+// which would not end, and whose namespaces /proc shows as those of the process.
 func onOwnThread(work func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			onOwnThread(work)
+			runtime.UnlockOSThread()
+			return
+		}
 		work()
 	}()
 	<-done
 }
 
-// startCommand starts the command with the function `start`, a method of the enclosure.
-func startCommand(spec *proxyproto.Spec, start func(*syscall.SysProcAttr, func() error) error, standard []uintptr) (child, error) {
-	argv := spec.Argv
-	if spec.Shell != "" {
-		argv = []string{"/bin/sh", "-c", spec.Shell}
-	}
-	path, err := lookPath(argv[0], spec.Environment)
-	if err != nil {
-		return child{}, fmt.Errorf("start %q: %w", argv[0], err)
-	}
-	// The system reports a missing program and a missing folder alike.
-	if _, err := os.Stat(spec.Workspace); err != nil {
-		return child{}, fmt.Errorf("start %q: workspace: %w", argv[0], err)
-	}
+// startCommand starts a command of the job with the function `start`, a method of the enclosure. Within
+// the enclosure it first calls confine, which isolates this thread.
+func startCommand(spec *proxyproto.Spec, argv []string, standard []uintptr, start func(*syscall.SysProcAttr, func() error) error, confine func() error) (child, error) {
 	started := child{handle: -1}
 	attributes := &syscall.SysProcAttr{Setsid: true, PidFD: &started.handle}
 	if spec.User != nil {
 		attributes.Credential = &syscall.Credential{Uid: spec.User.UID, Gid: spec.User.GID}
 	}
-	err = start(attributes, func() error {
-		var err error
-		started.pid, _, err = syscall.StartProcess(path, argv, &syscall.ProcAttr{
-			Dir:   spec.Workspace,
-			Env:   slices.Concat(spec.Environment, spec.Secrets),
-			Files: standard,
-			Sys:   attributes,
-		})
+	err := start(attributes, func() error {
+		err := confine()
+		if err == nil {
+			started.pid, err = startProgram(spec, argv, standard, attributes)
+		}
 		return err
 	})
 	if err != nil {
-		return child{}, fmt.Errorf("start %q: %w", argv[0], err)
+		return child{}, err
 	}
 	return started, nil
+}
+
+// startProgram starts a program as the job sees it.
+func startProgram(spec *proxyproto.Spec, argv []string, standard []uintptr, attributes *syscall.SysProcAttr) (pid int, err error) {
+	path, err := lookPath(argv[0], spec.Environment)
+	if err == nil {
+		// The system reports a missing program and a missing folder alike.
+		if _, missing := os.Stat(spec.Workspace); missing != nil {
+			err = fmt.Errorf("workspace: %w", missing)
+		}
+	}
+	environment := slices.Concat(spec.Environment, spec.Secrets)
+	switch {
+	case err != nil:
+	case spec.Isolation == proxyproto.IsolationStrict:
+		pid, err = becoming(program{path, argv, environment, *spec.User}, spec.Workspace, standard, attributes)
+	default:
+		pid, _, err = syscall.StartProcess(path, argv, &syscall.ProcAttr{Dir: spec.Workspace, Env: environment, Files: standard, Sys: attributes})
+	}
+	if err != nil {
+		return 0, fmt.Errorf("start %q: %w", argv[0], err)
+	}
+	return pid, nil
 }
 
 // signal sends a signal to the root process.
@@ -141,18 +157,6 @@ type ending struct {
 // passes the end of every other process to the function others. It closes the channel empty when no
 // process is left.
 func (c child) await(ended chan<- ending, others func(pid int, e ending), empty chan<- struct{}) {
-	reported := make(chan struct{})
-	if c.reports == nil {
-		close(reported)
-	} else {
-		go func() {
-			defer close(reported)
-			// The proxy has inspected the command by now, so init may reap it. If this write fails,
-			// init is gone, and awaitReport sees the end of the reports.
-			_, _ = c.reports.Write([]byte{0})
-			ended <- c.awaitReport()
-		}()
-	}
 	told := false
 	reap(func(pid int, e ending) {
 		// An orphan may reuse the pid later.
@@ -163,7 +167,6 @@ func (c child) await(ended chan<- ending, others func(pid int, e ending), empty 
 		}
 		others(pid, e)
 	})
-	<-reported
 	close(empty)
 }
 

@@ -49,7 +49,7 @@ func (s *supervisor) conclude(status unix.WaitStatus) {
 	}
 	result := &proxyproto.Result{
 		JobID:          s.spec.JobID,
-		Pid:            s.child.pid,
+		Pid:            s.rootPid(),
 		StartTime:      s.startTime.UTC(),
 		EndTime:        end.UTC(),
 		DurationMicros: end.Sub(s.startTime).Microseconds(),

@@ -64,13 +64,14 @@ func limitsOf(spec *proxyproto.Spec) cgroup.Limits {
 	return limits
 }
 
-// initThreads is how many processes and threads the init adds to the limit of the job.
-const initThreads = 8
+// becomeThreads is how many processes and threads there are besides a strictly isolated command before
+// weir-jobproxy has become it.
+const becomeThreads = 8
 
-// pidsLimit is the limit of processes and threads, with those of the job's init.
+// pidsLimit is the limit of processes and threads that the enclosure has.
 func pidsLimit(spec *proxyproto.Spec) int {
-	if spec.PidsLimit > 0 && spec.HasInit() {
-		return spec.PidsLimit + initThreads
+	if spec.PidsLimit > 0 && spec.Isolation == proxyproto.IsolationStrict {
+		return spec.PidsLimit + becomeThreads
 	}
 	return spec.PidsLimit
 }
@@ -166,19 +167,16 @@ func signalAll(inside enclosure, number unix.Signal) error {
 	return errors.Join(errs...)
 }
 
-// biggestProcesses lists the processes with the most memory, without the job's init.
-func biggestProcesses(inside enclosure, init int) []proxyproto.ProcessMemory {
+// biggestProcesses lists the processes with the most memory.
+func biggestProcesses(inside enclosure, outside outside) []proxyproto.ProcessMemory {
 	processes, err := inside.processes()
 	if err != nil {
 		return nil
 	}
 	var list []proxyproto.ProcessMemory
 	for _, process := range processes {
-		if process.Pid == init {
-			continue
-		}
 		if memory, err := proctree.Resident(process.Pid); err == nil && memory > 0 {
-			list = append(list, proxyproto.ProcessMemory{Pid: process.Pid, Name: process.Name, Bytes: memory})
+			list = append(list, proxyproto.ProcessMemory{Pid: outside.pid(process.Pid), Name: process.Name, Bytes: memory})
 		}
 	}
 	return mostMemory(list)

@@ -24,7 +24,7 @@ func TestEndThatHasComeCounts(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := newSupervisor(t.TempDir(), &proxyproto.Spec{JobID: "job", LeaseMillis: 3_600_000}, proxyproto.Identity{}, nil, nil)
+			s := newSupervisor(t.TempDir(), &proxyproto.Spec{JobID: "job", LeaseMillis: 3_600_000}, outside{}, nil, nil)
 			// Nothing has to be ended.
 			s.endingAll = true
 			s.rootEnded <- ending{time: time.Now()}

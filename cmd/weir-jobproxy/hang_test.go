@@ -164,7 +164,7 @@ func TestPausedEndIsNoHang(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			spec := &proxyproto.Spec{JobID: "job", Shell: "true", Workspace: t.TempDir(), EndTimeoutMillis: timeout.Milliseconds()}
-			s := newSupervisor(t.TempDir(), spec, proxyproto.Identity{Pid: os.Getpid()}, nil, nil)
+			s := newSupervisor(t.TempDir(), spec, outside{self: proxyproto.Identity{Pid: os.Getpid()}}, nil, nil)
 			s.gone, s.root = nil, &ending{time: time.Now()}
 			s.verdict.decide(verdict{outcome: proxyproto.OutcomeExited})
 			s.ending.start("keep a as b")
@@ -238,7 +238,7 @@ func TestHangIsGivenUp(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			spec := &proxyproto.Spec{JobID: "job", Shell: "true", Workspace: t.TempDir(), EndTimeoutMillis: 80}
-			s := newSupervisor(t.TempDir(), spec, proxyproto.Identity{Pid: os.Getpid()}, nil, nil)
+			s := newSupervisor(t.TempDir(), spec, outside{self: proxyproto.Identity{Pid: os.Getpid()}}, nil, nil)
 			stuck := stuckStreams{streams: &dataStreams{spec: spec}, letGo: make(chan struct{})}
 			s.streams, s.gone = stuck, nil
 			s.root = &ending{status: test.status, time: time.Now()}
@@ -270,7 +270,7 @@ func TestHangIsGivenUp(t *testing.T) {
 // TestHangOfAJobThatNeverBegan holds nobody up: orders are heard, and its end is told.
 func TestHangOfAJobThatNeverBegan(t *testing.T) {
 	spec := &proxyproto.Spec{JobID: "job", Shell: "true", Workspace: t.TempDir(), EndTimeoutMillis: 80}
-	s := newSupervisor(t.TempDir(), spec, proxyproto.Identity{Pid: os.Getpid()}, nil, nil)
+	s := newSupervisor(t.TempDir(), spec, outside{self: proxyproto.Identity{Pid: os.Getpid()}}, nil, nil)
 	stuck := stuckStreams{streams: &dataStreams{spec: spec}, letGo: make(chan struct{})}
 	s.streams = stuck
 	s.startFailed(errors.New("no such program"))
@@ -303,7 +303,7 @@ func (s *stuckProcesses) Kill(time.Duration) error               { <-s.letGo; re
 // the agent may still have to hear of the result.
 func TestProcessesGoAfterTheyWereGivenUp(t *testing.T) {
 	spec := &proxyproto.Spec{JobID: "job", Shell: "true", Workspace: t.TempDir(), EndTimeoutMillis: 80}
-	s := newSupervisor(t.TempDir(), spec, proxyproto.Identity{Pid: os.Getpid()}, nil, nil)
+	s := newSupervisor(t.TempDir(), spec, outside{self: proxyproto.Identity{Pid: os.Getpid()}}, nil, nil)
 	stuck := &stuckProcesses{tree: tree{volumes: s.volumes}, letGo: make(chan struct{})}
 	s.inside = stuck
 	var writer *os.File

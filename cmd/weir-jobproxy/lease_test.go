@@ -32,7 +32,7 @@ func TestRenewal(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := newSupervisor(t.TempDir(), &proxyproto.Spec{JobID: "job", LeaseMillis: 2 * hour}, proxyproto.Identity{}, nil, nil)
+			s := newSupervisor(t.TempDir(), &proxyproto.Spec{JobID: "job", LeaseMillis: 2 * hour}, outside{}, nil, nil)
 			if test.over {
 				s.lease.set(clock.Boot(), -time.Hour)
 			}

@@ -27,7 +27,7 @@ func TestLimitsOf(t *testing.T) {
 		"a weight beyond all":         {proxyproto.Spec{CPULimit: 1e5, CPUEnforcement: proxyproto.EnforceWeight}, cgroup.Limits{CPUWeight: cgroup.MaxWeight}},
 		"a weight of next to nothing": {proxyproto.Spec{CPULimit: 1e-4, CPUEnforcement: proxyproto.EnforceWeight}, cgroup.Limits{CPUWeight: 1}},
 		"processes":                   {proxyproto.Spec{PidsLimit: 3, MemoryLimit: 5}, cgroup.Limits{Pids: 3, Memory: 5}},
-		"processes and an init":       {proxyproto.Spec{PidsLimit: 3, Isolation: proxyproto.IsolationStrict}, cgroup.Limits{Pids: 3 + initThreads}},
+		"processes, strict":           {proxyproto.Spec{PidsLimit: 3, Isolation: proxyproto.IsolationStrict}, cgroup.Limits{Pids: 3 + becomeThreads}},
 	}
 	for name, test := range tests {
 		if got := limitsOf(&test.spec); got != test.want {
@@ -148,7 +148,7 @@ func TestAbandonedFlush(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			spec := &proxyproto.Spec{JobID: "job", Shell: "true", Workspace: t.TempDir()}
-			s := newSupervisor(t.TempDir(), spec, proxyproto.Identity{}, nil, nil)
+			s := newSupervisor(t.TempDir(), spec, outside{}, nil, nil)
 			slow := slowStreams{streams: &dataStreams{spec: new(proxyproto.Spec)}, began: make(chan bool, 1), done: test.done}
 			s.streams = slow
 			if s.abandonFlush(test.cause) {
@@ -196,7 +196,7 @@ func TestFlushOfAnAbandonedJob(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := newSupervisor(t.TempDir(), &proxyproto.Spec{JobID: "job", LeaseMillis: 3_600_000}, proxyproto.Identity{}, nil, nil)
+			s := newSupervisor(t.TempDir(), &proxyproto.Spec{JobID: "job", LeaseMillis: 3_600_000}, outside{}, nil, nil)
 			slow := slowStreams{streams: &dataStreams{spec: new(proxyproto.Spec)}, began: make(chan bool, 1)}
 			s.streams, s.endingAll = slow, true
 			s.root = &ending{status: test.status, time: time.Now()}
@@ -226,7 +226,7 @@ func TestFailedFlush(t *testing.T) {
 		proxyproto.OutcomeExited:            proxyproto.OutcomeOutputFailed,
 		proxyproto.OutcomeTimeLimitExceeded: proxyproto.OutcomeTimeLimitExceeded,
 	} {
-		s := newSupervisor(t.TempDir(), &proxyproto.Spec{JobID: "job"}, proxyproto.Identity{}, nil, nil)
+		s := newSupervisor(t.TempDir(), &proxyproto.Spec{JobID: "job"}, outside{}, nil, nil)
 		s.root = &ending{time: time.Now()}
 		s.verdict.decide(verdict{outcome: outcome})
 		s.flush()
@@ -306,7 +306,7 @@ func TestLongestResult(t *testing.T) {
 	for i := range int64(biggest) {
 		use.note(odd, i+1)
 	}
-	s := newSupervisor(t.TempDir(), &proxyproto.Spec{JobID: "job", DiskLimit: 1}, proxyproto.Identity{}, nil, nil)
+	s := newSupervisor(t.TempDir(), &proxyproto.Spec{JobID: "job", DiskLimit: 1}, outside{}, nil, nil)
 	s.verdict = verdict{reason: odd}
 	// The children of this process, which are those of other tests, are not to be ended.
 	s.endingAll = true

@@ -30,15 +30,10 @@ func main() {
 	debug.SetMemoryLimit(heapLimit)
 	var err error
 	switch {
-	case len(os.Args) > 3 && os.Args[1] == probeArgument:
-		var code int
-		if code, err = runProbe(os.Args[2], os.Args[3:]); err == nil {
-			os.Exit(code)
-		}
+	case len(os.Args) == 2 && os.Args[1] == becomeArgument:
+		err = become()
 	case len(os.Args) == 2:
 		err = run(os.Args[1])
-	case len(os.Args) == 3 && os.Args[1] == initArgument:
-		err = runInit(os.Args[2])
 	case len(os.Args) == 4 && os.Args[1] == proxyproto.CheckArgument:
 		err = check(os.Args[2], os.Args[3])
 	default:
@@ -72,12 +67,18 @@ func run(folder string) error {
 	}
 	// From here on a restarted agent can find this process. After a power failure there is no
 	// process to find, so nothing needs to be synced.
-	self, err := proctree.Read(os.Getpid())
+	self, err := proctree.Self()
 	if err != nil {
 		return err
 	}
 	if _, err := os.Stderr.Write(self.Identity.LogLine()); err != nil {
 		return fmt.Errorf("write the identity of this process: %w", err)
+	}
+	outside := outside{self: self.Identity}
+	if spec.Separated() {
+		if outside.proc, err = ownProcesses(); err != nil {
+			return fmt.Errorf("separate the job's processes from the node's: %w", err)
+		}
 	}
 	// Orphans of the job become children of the proxy, not of init.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -89,7 +90,7 @@ func run(folder string) error {
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, unix.SIGTERM)
 
-	s := newSupervisor(folder, spec, self.Identity, newServer(listener), told)
+	s := newSupervisor(folder, spec, outside, newServer(listener), told)
 	s.run()
 	return nil
 }
@@ -103,8 +104,7 @@ func readSpec(folder string) (*proxyproto.Spec, error) {
 	return proxyproto.ParseSpec(data)
 }
 
-// readSecrets reads the secrets that the agent or the proxy has put into memory. Their descriptor
-// stays open; see forgetSecrets.
+// readSecrets reads the secrets that the agent has put into memory.
 func readSecrets(spec *proxyproto.Spec) error {
 	if !spec.HasSecrets {
 		return nil
@@ -114,7 +114,6 @@ func readSecrets(spec *proxyproto.Spec) error {
 		return fmt.Errorf("read secrets: %w", err)
 	}
 	content := make([]byte, stat.Size)
-	// The offset is shared with the other processes that have the descriptor.
 	n, err := again(func() (int, error) { return unix.Pread(proxyproto.SecretsDescriptor, content, 0) })
 	if err == nil && n < len(content) {
 		err = io.ErrUnexpectedEOF
@@ -122,18 +121,14 @@ func readSecrets(spec *proxyproto.Spec) error {
 	if err != nil {
 		return fmt.Errorf("read secrets: %w", err)
 	}
-	unix.CloseOnExec(proxyproto.SecretsDescriptor)
 	spec.Secrets = proxyproto.SplitSecrets(string(content))
 	clear(content)
-	return nil
+	return unix.Close(proxyproto.SecretsDescriptor)
 }
 
 // forgetSecrets drops the secrets of a job whose command has been started, or never will be.
 func forgetSecrets(spec *proxyproto.Spec) {
-	if spec.HasSecrets && spec.Secrets != nil {
-		spec.Secrets = nil
-		_ = unix.Close(proxyproto.SecretsDescriptor) // it was only read
-	}
+	spec.Secrets = nil
 }
 
 // inheritedListener returns the listener on the socket that the agent opened.

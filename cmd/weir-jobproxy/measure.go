@@ -94,12 +94,8 @@ func (m *meter) advance(now time.Time) {
 // Until a child executes its program, the kernel counts it with the memory of the proxy, whose peak
 // is the parameter `own`. So a value up to `own` only says that the true peak is no higher than
 // this value; the result `peak` is then 0. The result `least` is the value in either case.
-func processPeak(root unix.Rusage, alone bool, own int64) (peak, least int64) {
-	least = root.Maxrss << 10
-	// The init of a strictly isolated job is no process of the job.
-	if alone {
-		least = max(least, used(unix.RUSAGE_CHILDREN).Maxrss<<10)
-	}
+func processPeak(root unix.Rusage, own int64) (peak, least int64) {
+	least = max(root.Maxrss, used(unix.RUSAGE_CHILDREN).Maxrss) << 10
 	if least > own {
 		peak = least
 	}

@@ -24,6 +24,7 @@ type memoryWatch struct {
 	spec    *proxyproto.Spec
 	inside  enclosure
 	volumes *volumes
+	outside outside
 	scorer  scorer
 	// suspects are the biggest processes seen so far.
 	suspects []proxyproto.ProcessMemory
@@ -40,9 +41,9 @@ type memoryWatch struct {
 	rootName string
 }
 
-func newMemoryWatch(spec *proxyproto.Spec, inside enclosure, volumes *volumes) memoryWatch {
+func newMemoryWatch(spec *proxyproto.Spec, inside enclosure, volumes *volumes, outside outside) memoryWatch {
 	return memoryWatch{
-		spec: spec, inside: inside, volumes: volumes, scorer: newScorer(spec.MemoryReserve),
+		spec: spec, inside: inside, volumes: volumes, outside: outside, scorer: newScorer(spec.MemoryReserve),
 		low: make(chan struct{}, 1), check: stoppedTimer(), stop: func() {},
 	}
 }
@@ -62,7 +63,7 @@ func (s *supervisor) measure(now time.Time) {
 	s.memory.scorer.score(s.inside, usage.Memory)
 	limit := s.spec.MemoryLimit
 	if limit > 0 && float64(usage.Memory) >= nearLimit*float64(limit) {
-		s.memory.noteSuspects(s.child.init)
+		s.memory.noteSuspects()
 	}
 	switch pids := pidsLimit(s.spec); {
 	case limit > 0 && s.spec.Cgroups.None() && usage.Memory > limit:
@@ -84,7 +85,7 @@ func (s *supervisor) suspectMemory() {
 	if s.conclusion.result != nil || s.endingAll {
 		return
 	}
-	s.memory.noteSuspects(s.child.init)
+	s.memory.noteSuspects()
 	s.memory.checksLeft = memoryChecks
 	s.recheckMemory()
 }
@@ -132,8 +133,8 @@ func (m *memoryWatch) excess(usage int64) verdict {
 
 // noteSuspects records the biggest processes. If they now have less than half the memory of those
 // recorded before, the kernel's victim may be missing: the old list is kept.
-func (m *memoryWatch) noteSuspects(init int) {
-	list := biggestProcesses(m.inside, init)
+func (m *memoryWatch) noteSuspects() {
+	list := biggestProcesses(m.inside, m.outside)
 	if total(list) >= total(m.suspects)/2 {
 		m.suspects = list
 	}
@@ -158,11 +159,11 @@ func (s *supervisor) finishMeasuring() {
 		s.meter.observeGap(usage, tmpfs)
 		s.meter.observe(s.root.time, usage, tmpfs)
 	}
-	peak, least := processPeak(s.root.usage, s.child.init == 0, s.memory.ownPeak)
+	peak, least := processPeak(s.root.usage, s.memory.ownPeak)
 	s.meter.observeEnd(s.root.time, peak, least)
 	if excess := s.verdict.memory; excess != nil {
 		s.meter.statistics.MaxMemory = max(s.meter.statistics.MaxMemory, excess.Usage)
-		excess.Biggest = s.memory.culprits(s.child.pid, s.root.usage.Maxrss<<10)
+		excess.Biggest = s.memory.culprits(s.rootPid(), s.root.usage.Maxrss<<10)
 		s.verdict.err = excess.String()
 	}
 }

@@ -141,11 +141,11 @@ func (s *supervisor) hanging() []proxyproto.HungProcess {
 		processes, err := s.inside.processes()
 		complain(err)
 		for _, process := range processes {
-			list = append(list, proxyproto.HungProcess{Identity: process.Identity, Name: process.Name, Wait: waitingIn(process.Pid)})
+			list = append(list, proxyproto.HungProcess{Identity: s.outside.identity(process.Identity), Name: process.Name, Wait: waitingIn(process.Pid)})
 		}
 	}
-	if wait := waitingIn(s.self.Pid); wait != "" {
-		list = append(list, proxyproto.HungProcess{Identity: s.self, Name: "weir-jobproxy", Wait: wait})
+	if wait := waitingIn(os.Getpid()); wait != "" {
+		list = append(list, proxyproto.HungProcess{Identity: s.outside.self, Name: "weir-jobproxy", Wait: wait})
 	}
 	return list[:min(len(list), biggest)]
 }

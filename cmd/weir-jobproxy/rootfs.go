@@ -35,9 +35,9 @@ var deviceLinks = map[string]string{
 	"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx",
 }
 
-// rootfs is the view of the machine's files of a job with an init: hidden files are missing, and
-// /proc shows the job's own processes. For a strictly isolated job all files are also read-only
-// except its own. The view is built in a mount namespace made for it.
+// rootfs is the view of the machine's files of a separate job: hidden files are missing. For a strictly
+// isolated job all files are also read-only except its own. The view is built in a mount namespace
+// made for it, where /proc shows the job's own processes already.
 type rootfs struct {
 	spec   *proxyproto.Spec
 	folder string
@@ -66,9 +66,7 @@ func (r *rootfs) build() error {
 		{"make all mounts read-only", func() error { return readOnly("/", true) }, strict},
 		{"mount the job's own /tmp", func() error { return putBack(r.temporary, nil) }, strict},
 		{"mount the job's own /dev", r.replaceDevices, strict},
-		{"mount the job's own /proc", func() error {
-			return unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
-		}, true},
+		{"put back /proc", mountProc, strict},
 		{"hide " + r.spec.Hidden, r.hide, true},
 	}
 	for _, step := range steps {

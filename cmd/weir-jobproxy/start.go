@@ -21,7 +21,7 @@ func (s *supervisor) start() {
 			err = s.launch()
 		}
 		if err != nil {
-			err = errors.Join(err, s.inside.Remove(killPatience))
+			err = errors.Join(err, s.inside.Kill(killPatience), s.inside.Remove(killPatience))
 		}
 	}
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *supervisor) start() {
 	}
 	s.memory.ownPeak = ownPeak()
 	if root, err := proctree.Read(s.child.pid); err == nil {
-		s.started = &proxyproto.Started{Identity: root.Identity, Time: s.startTime}
+		s.started = &proxyproto.Started{Identity: s.outside.identity(root.Identity), Time: s.startTime}
 		s.memory.rootName = root.Name
 	}
 	go s.child.await(s.rootEnded, s.prober.heard, s.reaped)
@@ -46,6 +46,14 @@ func (s *supervisor) start() {
 		default:
 		}
 	})
+}
+
+// rootPid is the pid by which the agent knows the root process; 0 if none was started.
+func (s *supervisor) rootPid() int {
+	if s.started == nil {
+		return 0
+	}
+	return s.started.Pid
 }
 
 // startFailed ends a job whose command was not started.

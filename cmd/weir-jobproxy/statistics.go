@@ -89,7 +89,7 @@ func used(who int) (usage unix.Rusage) {
 
 // ownMemory is the proxy's current memory, in bytes; 0 if unknown.
 func (s *supervisor) ownMemory() int64 {
-	memory, err := proctree.Resident(s.self.Pid)
+	memory, err := proctree.Resident(os.Getpid())
 	complain(err)
 	return memory
 }

@@ -15,7 +15,7 @@ import (
 type supervisor struct {
 	folder  string
 	spec    *proxyproto.Spec
-	self    proxyproto.Identity
+	outside outside
 	server  *server
 	agent   *connection
 	signals <-chan os.Signal
@@ -62,14 +62,14 @@ type supervisor struct {
 	leave      bool
 }
 
-func newSupervisor(folder string, spec *proxyproto.Spec, self proxyproto.Identity, server *server, told <-chan os.Signal) *supervisor {
+func newSupervisor(folder string, spec *proxyproto.Spec, outside outside, server *server, told <-chan os.Signal) *supervisor {
 	pace := new(progress)
 	volumes := new(volumes)
 	inside := newEnclosure(spec, volumes)
 	return &supervisor{
 		folder:     folder,
 		spec:       spec,
-		self:       self,
+		outside:    outside,
 		server:     server,
 		signals:    told,
 		inside:     inside,
@@ -77,7 +77,7 @@ func newSupervisor(folder string, spec *proxyproto.Spec, self proxyproto.Identit
 		volumes:    volumes,
 		lease:      newLease(spec),
 		deadline:   deadline{timer: stoppedTimer()},
-		memory:     newMemoryWatch(spec, inside, volumes),
+		memory:     newMemoryWatch(spec, inside, volumes, outside),
 		disk:       newDiskWatch(newDisk(spec, folder, inside.processes)),
 		prober:     &prober{inside: inside, spec: spec},
 		probed:     make(chan probed),
@@ -165,7 +165,7 @@ func (s *supervisor) serve(r request) {
 
 // greet sends a new connection all that has happened so far.
 func (s *supervisor) greet() {
-	s.agent.send(proxyproto.Message{Hello: &proxyproto.Hello{Version: proxyproto.Version, JobID: s.spec.JobID, Identity: s.self, RenewsUntil: true}})
+	s.agent.send(proxyproto.Message{Hello: &proxyproto.Hello{Version: proxyproto.Version, JobID: s.spec.JobID, Identity: s.outside.self, RenewsUntil: true}})
 	if s.started != nil {
 		s.agent.send(proxyproto.Message{Started: s.started})
 	}

@@ -108,7 +108,7 @@ func (r *Runner) confine(spec *proxyproto.Spec, job *JobSpec, user *proxyproto.U
 	spec.User = user
 	spec.Separate = spec.Isolation == proxyproto.IsolationDefault && user != nil && user.UID != 0 && r.confinement.noStrict == ""
 	switch {
-	case spec.HasInit() && user != nil:
+	case spec.Separated() && user != nil:
 		var err error
 		if spec.Hidden, err = hiddenFolder(cmp.Or(r.config.Hidden, r.config.Root), user); err != nil {
 			return err

@@ -48,7 +48,7 @@ func (j *Job) Discovery() net.Listener { return j.discovery }
 // socketOf is the path of the discovery socket as the job sees it.
 func (l layout) socketOf(spec *proxyproto.Spec) string {
 	path := l.file(spec.JobID, discoveryFile)
-	if spec.HasInit() || len(path) > longestAddress {
+	if spec.Separated() || len(path) > longestAddress {
 		return l.discovery(spec.JobID)
 	}
 	return path

@@ -250,7 +250,7 @@ func (j *Job) start(ctx context.Context, spec *proxyproto.Spec, furnish func(wor
 func (j *Job) makeFolders(spec *proxyproto.Spec) error {
 	paths := j.runner.paths
 	above := os.FileMode(0o700)
-	if spec.User != nil && !spec.HasInit() {
+	if spec.User != nil && !spec.Separated() {
 		above = 0o711
 		for _, folder := range []string{paths.root, paths.jobs()} {
 			if err := os.Chmod(folder, above); err != nil {
@@ -335,6 +335,9 @@ func (j *Job) startProxy(ctx context.Context, spec *proxyproto.Spec, socket *os.
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
 	if spec.AgentMounts != "" {
 		cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWNS
+	}
+	if spec.Separated() {
+		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWPID
 	}
 	// The steps before may have waited long for a disk.
 	if err := ctx.Err(); err != nil {

@@ -99,11 +99,15 @@ func writeFile(folder, name, value string) error {
 	if err != nil {
 		return err
 	}
-	err = f.call("write", func() error {
+	return errors.Join(f.write(value), unix.Close(f.fd))
+}
+
+func (f control) write(value string) error {
+	err := f.call("write", func() error {
 		_, err := unix.Write(f.fd, []byte(value))
 		return err
 	})
-	if err = errors.Join(err, unix.Close(f.fd)); err != nil {
+	if err != nil {
 		return fmt.Errorf("%w (value %q)", err, value)
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -16,18 +15,22 @@ import (
 )
 
 // Start sets attributes and calls start, which starts a process with them. The process is in the
-// group before its first instruction. The calling goroutine must be locked to its thread, and both
-// goroutine and thread must end soon: on v1 the thread may stay in the groups until it ends, except
-// in the group that limits pids. start must not change goroutines.
+// group before its first instruction. The calling goroutine must be locked to its thread, which is not
+// the first of its process, and both goroutine and thread must end soon: on v1 the thread may stay in the groups until it ends, except
+// in the group that limits pids. start must not change goroutines; it may change the thread's
+// namespaces. After an error a process may be left.
 func (g *Group) Start(attributes *syscall.SysProcAttr, start func() error) error {
-	err := g.Join(attributes, start)
-	if err == nil && g.place.Hybrid() {
-		err = g.limitPids()
+	if !g.place.Hybrid() || g.limits.Pids == 0 {
+		return g.Join(attributes, start)
 	}
-	if err != nil && g.place.Hybrid() {
-		return errors.Join(err, g.Kill(time.Second))
+	limit, err := g.openLimit()
+	if err != nil {
+		return fmt.Errorf("limit cgroup: %w", err)
 	}
-	return err
+	if err = g.Join(attributes, start); err == nil {
+		err = limit.set(g.limits.Pids)
+	}
+	return errors.Join(err, limit.close())
 }
 
 // Join is like Start, but for a further process of the group: Join does not change the pids limit.
@@ -46,21 +49,33 @@ func (g *Group) Join(attributes *syscall.SysProcAttr, start func() error) error 
 	return g.startInside(start)
 }
 
-// limitPids takes the calling thread out of the v1 pids group, and lowers the limit by 1, which
-// Create had added for that thread. Otherwise the thread would count against the job's limit until
-// it ends.
-func (g *Group) limitPids() error {
-	if g.limits.Pids == 0 {
-		return nil
+// pidsLimit is the limit of a v1 group, and the group that the calling thread is to leave for before the
+// limit is set: otherwise the thread would count against the job's limit until it ends. The two are
+// opened before the thread has namespaces in which they may be read-only.
+type pidsLimit struct{ above, limit control }
+
+func (g *Group) openLimit() (p pidsLimit, err error) {
+	if p.above, err = openControl(tasksAbove(g.place.Pids), unix.O_WRONLY); err != nil {
+		return p, err
 	}
-	if err := leave([]string{g.place.Pids}); err != nil {
-		return err
+	if p.limit, err = openControl(filepath.Join(g.place.Pids, "pids.max"), unix.O_WRONLY); err != nil {
+		return p, errors.Join(err, unix.Close(p.above.fd))
 	}
-	if err := writeFile(g.place.Pids, "pids.max", strconv.Itoa(g.limits.Pids)); err != nil {
+	return p, nil
+}
+
+// set lowers the limit by 1, which Create had added for the calling thread.
+func (p pidsLimit) set(pids int) error {
+	if err := p.above.write(itself); err != nil {
+		return fmt.Errorf("leave cgroup: %w", err)
+	}
+	if err := p.limit.write(strconv.Itoa(pids)); err != nil {
 		return fmt.Errorf("limit cgroup: %w", err)
 	}
 	return nil
 }
+
+func (p pidsLimit) close() error { return errors.Join(unix.Close(p.above.fd), unix.Close(p.limit.fd)) }
 
 // itself stands for the thread that writes it. A thread that writes its number instead has to wait
 // until every processor of the machine has been through its scheduler (some 10 ms), and every other
@@ -77,23 +92,24 @@ func (g *Group) startInside(start func() error) error {
 		}
 		joined = append(joined, folder)
 	}
-	err := start()
-	if unix.Gettid() == unix.Getpid() {
-		// The first thread ends only with the process, so it must leave now.
-		err = errors.Join(err, leave(joined))
-	}
-	return err
+	return start()
 }
 
-// leave moves the calling thread back to the group of its process, in which the node's
-// group lies.
+// leave moves the calling thread back to the group of its process.
 func leave(joined []string) error {
 	for _, folder := range joined {
-		if err := writeFile(filepath.Dir(filepath.Dir(folder)), "tasks", itself); err != nil {
+		path := tasksAbove(folder)
+		if err := writeFile(filepath.Dir(path), filepath.Base(path), itself); err != nil {
 			return fmt.Errorf("leave cgroup: %w", err)
 		}
 	}
 	return nil
+}
+
+// tasksAbove is the file of the threads of the group in which the node's group lies: the one of its
+// agents and proxies.
+func tasksAbove(folder string) string {
+	return filepath.Join(filepath.Dir(filepath.Dir(folder)), "tasks")
 }
 
 // MemoryEvents counts what happened at a group's memory limit.

@@ -62,6 +62,10 @@ func Read(pid int) (Process, error) {
 	return parseStat(data)
 }
 
+// Self reads the calling process. Its pid is that of /proc, which may be another than the process has
+// in a namespace of its own.
+func Self() (Process, error) { return ReadTask("/proc/self") }
+
 // ReadTask reads a thread by its folder, /proc/PID/task/TID.
 func ReadTask(folder string) (Process, error) {
 	data, err := os.ReadFile(filepath.Join(folder, "stat"))

@@ -49,8 +49,9 @@ type User struct {
 	Own bool `json:"own,omitempty"`
 }
 
-// HasInit reports whether the job has process ids of its own, and so an init.
-func (s *Spec) HasInit() bool { return s.Separate || s.Isolation == IsolationStrict }
+// Separated reports whether the job has namespaces of its own. Its proxy is then the first process of
+// one of process ids.
+func (s *Spec) Separated() bool { return s.Separate || s.Isolation == IsolationStrict }
 
 // ownFolder is the folder in the workspace that is reserved for Weir.
 const ownFolder = ".weir"
@@ -64,7 +65,7 @@ func (s *Spec) validateConfinement() error {
 		return errors.New("user: isolation strict needs a user other than root")
 	case s.Separate && (s.Isolation != IsolationDefault || s.User == nil || s.User.UID == 0):
 		return errors.New("separate: needs isolation default, and a user other than root")
-	case s.AgentMounts == "" && (s.HasInit() || len(s.Tmpfs) > 0):
+	case s.AgentMounts == "" && (s.Separated() || len(s.Tmpfs) > 0):
 		return errors.New("agent_mounts: is empty, but separate, isolation strict and tmpfs need private mounts")
 	case s.CPUEnforcement != "" && s.CPUEnforcement != EnforceQuota && s.CPUEnforcement != EnforceWeight:
 		return fmt.Errorf("cpu_enforcement: %.40q, must be %s or %s", s.CPUEnforcement, EnforceQuota, EnforceWeight)
