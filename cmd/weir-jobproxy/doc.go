@@ -12,9 +12,10 @@
 // before it sends it.
 //
 // A job can be isolated from its node. For that the agent starts the proxy in a mount
-// namespace, in which it mounts the job's tmpfs. Strictly isolated jobs also get an init, which
-// is this program again (init.go): it prepares their view of the machine's files (rootfs.go)
-// and drops their rights (seccomp.go).
+// namespace, in which it mounts the job's tmpfs. The proxy of a separate job is also the first process
+// of a namespace: the kernel ends the job with it (separate.go). The job has a view of the machine's
+// files of its own (rootfs.go), and rights are taken from it (seccomp.go). A strictly isolated command
+// is this program first (become.go).
 //
 // The job's input, and the output and files that are kept, are handled by streams (streams.go).
 //

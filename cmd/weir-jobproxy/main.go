@@ -80,7 +80,7 @@ func run(folder string) error {
 			return fmt.Errorf("separate the job's processes from the node's: %w", err)
 		}
 	}
-	// Orphans of the job become children of the proxy, not of init.
+	// Orphans of the job become children of the proxy.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the subreaper of the job: %w", err)
 	}

@@ -26,7 +26,7 @@ const (
 )
 
 const (
-	// discoveryFolder is a folder in the job's folder for the socket of a job with an init,
+	// discoveryFolder is a folder in the job's folder for the socket of a separate job,
 	// which sees only a few folders. Other jobs have the socket in the job's folder
 	// itself. discoveryFile is the socket's name in both folders.
 	discoveryFolder = "ask"

@@ -48,7 +48,7 @@ func (j *Job) run() {
 // follow listens to the proxy, reconnecting if needed, until it reports the result
 // or is gone. It returns nil when the runner leaves the job.
 func (j *Job) follow() *Result {
-	wait := firstRedial
+	wait, ends := firstRedial, false
 	for {
 		result, err := j.listenOn()
 		if result != nil {
@@ -70,7 +70,18 @@ func (j *Job) follow() *Result {
 		wait = min(2*wait, maxRedial)
 		j.runner.config.Logger.Warn("connection to job proxy lost", "job", j.id, "error", err)
 		j.reconnect()
+		if !ends && j.proxyEnds() {
+			// It ends with all processes of the job, of which one may hang.
+			ends = true
+			j.killProxy()
+		}
 	}
+}
+
+// proxyEnds reports whether the proxy has begun to end.
+func (j *Job) proxyEnds() bool {
+	process, err := proctree.Read(j.identity.Pid)
+	return err == nil && process.Identity == j.identity && process.Ending
 }
 
 func (j *Job) reconnect() {

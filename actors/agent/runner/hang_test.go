@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -29,16 +30,18 @@ func TestHungEndIsReported(t *testing.T) {
 	tests := map[string]struct {
 		shell    string
 		outputs  bool
+		users    runner.Users
 		wantName string
 	}{
-		"the proxy":            {shell: "echo mine > result", outputs: true, wantName: "weir-jobproxy"},
-		"a process of the job": {shell: "touch $DISK/file & " + untilStuck, wantName: "touch"},
+		"the proxy":                      {shell: "echo mine > result", outputs: true, users: asRoot, wantName: "weir-jobproxy"},
+		"a process of the job":           {shell: "touch $DISK/file & " + untilStuck, users: asRoot, wantName: "touch"},
+		"a process of one that is apart": {shell: "touch $DISK/file & " + untilStuck, users: apart, wantName: "touch"},
 	}
 	for backend, detect := range backends {
 		for name, test := range tests {
 			t.Run(backend+", "+name, func(t *testing.T) {
-				disk := disktest.Hanging(t, 8)
-				f := newFixture(t, detect, func(c *runner.Config) { c.EndTimeout = 1500 * time.Millisecond })
+				disk := hangingDisk(t)
+				f := newFixture(t, detect, as(test.users), func(c *runner.Config) { c.EndTimeout = 1500 * time.Millisecond })
 				spec := runner.JobSpec{Shell: "echo begun; while [ ! -e go ]; do sleep 0.01; done; " + test.shell, Environment: map[string]string{"DISK": disk}}
 				if test.outputs {
 					spec.Outputs = []proxyproto.KeptFile{{Path: "result", Destination: filepath.Join(disk, "kept")}}
@@ -66,30 +69,56 @@ func TestHungEndIsReported(t *testing.T) {
 	}
 }
 
+// asRoot are jobs that are root. apart are jobs with process ids of their own: what ends their proxy
+// waits for them.
+var asRoot, apart = runner.Users{Root: true}, runner.Users{Own: runner.DefaultUIDs}
+
+// hangingDisk is a disk which the users of jobs reach.
+func hangingDisk(t *testing.T) string {
+	t.Helper()
+	t.Setenv("TMPDIR", disktest.Reachable(t))
+	disk := disktest.Hanging(t, 8)
+	for folder := filepath.Dir(disk); len(folder) > len(os.TempDir()); folder = filepath.Dir(folder) {
+		if err := os.Chmod(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return disk
+}
+
 // TestProxyKilledWhileAProcessHangs: the job ends though nobody can end its process.
 func TestProxyKilledWhileAProcessHangs(t *testing.T) {
-	onEachBackendWith(t, func(c *runner.Config) { c.EndTimeout = time.Second }, func(t *testing.T, f *fixture) {
-		disk := disktest.Hanging(t, 8)
-		thaw := disktest.Freeze(t, disk)
-		job := f.start(t, runner.JobSpec{Shell: "echo $PPID; exec touch $DISK/file", Environment: map[string]string{"DISK": disk}})
-		proxy, err := proctree.Read(pidsOf(t, f.awaitOutput(t, job, 1))[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, "a process that hangs", func() bool {
-			inside, err := proctree.Tree(proxy.Pid, "")
-			return err == nil && slices.ContainsFunc(inside, func(p proctree.Process) bool { return p.Stuck })
-		})
-		if err := proctree.Signal(proxy.Identity, unix.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		result := finished(t, job)
-		if result.Outcome != proxyproto.OutcomeProxyFailed || result.Hang == nil || !strings.Contains(result.Error, "still running") {
-			t.Errorf("result %+v, want the proxy failed, and processes left", result)
-		}
-		thaw()
-		eventually(t, "the job is released", func() bool { return job.Release() == nil })
+	for _, users := range []runner.Users{asRoot, apart} {
+		onEachBackendWith(t, func(c *runner.Config) { c.EndTimeout, c.Users = time.Second, users }, killProxyOfAHungProcess)
+	}
+}
+
+func killProxyOfAHungProcess(t *testing.T, f *fixture) {
+	disk := hangingDisk(t)
+	thaw := disktest.Freeze(t, disk)
+	job := f.start(t, runner.JobSpec{Shell: "echo begun; exec touch $DISK/file", Environment: map[string]string{"DISK": disk}})
+	f.awaitOutput(t, job, 1)
+	pid, err := strconv.Atoi(proxiesOf(t, filepath.Join(f.config.Root, "jobs", "job"))[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy, err := proctree.Read(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a process that hangs", func() bool {
+		inside, err := proctree.Tree(proxy.Pid, "")
+		return err == nil && slices.ContainsFunc(inside, func(p proctree.Process) bool { return p.Stuck })
 	})
+	if err := proctree.Signal(proxy.Identity, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	result := finished(t, job)
+	if result.Outcome != proxyproto.OutcomeProxyFailed || result.Hang == nil || !strings.Contains(result.Error, "still running") {
+		t.Errorf("result %+v, want the proxy failed, and processes left", result)
+	}
+	thaw()
+	eventually(t, "the job is released", func() bool { return job.Release() == nil })
 }
 
 // TestLeasesGoOnWhileOutputIsDropped: the disk hangs on which output is that is not kept any

@@ -379,6 +379,10 @@ func (j *Job) release() error {
 	// Ignore errors: a proxy that has gone needs no message, and a proxy that is not reached is
 	// killed.
 	_ = j.tell(proxyproto.Message{Release: &proxyproto.Release{}})
+	// A proxy may have to wait for what hangs.
+	if err := j.endHung(); err != nil {
+		return err
+	}
 	if j.awaitProxy(leaveTimeout) != nil {
 		j.killProxy()
 		if err := j.awaitProxy(leaveTimeout); err != nil {
@@ -386,9 +390,6 @@ func (j *Job) release() error {
 		}
 	}
 	j.disconnect()
-	if err := j.endHung(); err != nil {
-		return err
-	}
 	if err := j.runner.paths.removeJob(j.id); err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func TestSecretsReachTheCommandAlone(t *testing.T) {
 	}
 }
 
-// proxiesOf returns the pids of weir-jobproxy, as proxy and as init, for a job's folder.
+// proxiesOf returns the pids of weir-jobproxy for a job's folder.
 func proxiesOf(t *testing.T, folder string) (pids []string) {
 	t.Helper()
 	processes, err := filepath.Glob("/proc/[0-9]*")

@@ -79,8 +79,8 @@ const CheckArgument = "--check"
 // ListenerDescriptor is the number of the listening socket in the proxy.
 const ListenerDescriptor = 3
 
-// SecretsDescriptor is the number, in the proxy and in a job's init, of a file in memory that holds
-// the job's secrets, if it has any.
+// SecretsDescriptor is the number, in the proxy, of a file in memory that holds the job's secrets, if
+// it has any.
 const SecretsDescriptor = 4
 
 // JoinSecrets returns the content of that file.

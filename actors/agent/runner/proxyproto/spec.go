@@ -46,7 +46,7 @@ type Spec struct {
 	// AgentMounts names the agent's mount namespace if the proxy is started in another one; empty
 	// if it is not, in which case the proxy mounts nothing.
 	AgentMounts string `json:"agent_mounts,omitempty"`
-	// Hidden is a folder that a job with an init does not see, except for Visible.
+	// Hidden is a folder that a separate job does not see, except for Visible.
 	Hidden string `json:"hidden,omitempty"`
 	// Visible are folders that such a job sees even within Hidden, unchanged.
 	Visible []string `json:"visible,omitempty"`
