@@ -60,7 +60,7 @@ func (o outside) pid(inside int) int {
 	if err != nil {
 		return 0
 	}
-	defer unix.Close(handle)
+	defer func() { _ = unix.Close(handle) }() // nothing was written through it
 	// What describes a handle in a /proc has the process id of that /proc.
 	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d/self/fdinfo/%d", o.proc.Fd(), handle))
 	if err != nil {
