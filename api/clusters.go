@@ -70,20 +70,30 @@ func (s *server) inProgress(each func(*state.State, *statepb.Operation)) {
 	})
 }
 
+// quorum reports whether there is a quorum. An error ends the call.
+func (s *server) quorum(ctx context.Context, what string) (bool, error) {
+	asking, cancel := context.WithTimeout(ctx, quorumPatience)
+	defer cancel()
+	reached := s.cfg.Log.ReadBarrier(asking)
+	if errors.Is(reached, errNoTurn) {
+		return false, s.unavailable(what, reached)
+	}
+	// A user with too many requests of its own does not see a cluster without a quorum.
+	return reached == nil || errors.Is(reached, raftstore.ErrOverloaded), nil
+}
+
 // Status answers from this replica alone.
 func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusRequest]) (*connect.Response[apipb.StatusResponse], error) {
-	asking, cancel := context.WithTimeout(ctx, quorumPatience)
-	reached := s.cfg.Log.ReadBarrier(asking)
-	cancel()
-	// A user with too many requests of its own does not see a cluster without a quorum.
-	quorum := reached == nil || errors.Is(reached, raftstore.ErrOverloaded)
+	quorum, err := s.quorum(ctx, "cluster status")
+	if err != nil {
+		return nil, err
+	}
 	// Read once, or the answer could name two leaders.
 	current, _ := s.cfg.Store.Leadership()
 	out := &apipb.StatusResponse{
 		ClusterId: s.cfg.Cluster, Replica: s.cfg.Replica, Leader: current.LeaderID, Term: current.Term, Quorum: quorum,
 		AppliedIndex: s.cfg.Store.Applied(), Version: s.cfg.Version,
 	}
-	var err error
 	if out.Members, err = s.members(current.LeaderID); err != nil {
 		return nil, err
 	}
@@ -128,7 +138,9 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 	// This takes long if there are many nodes and many filters.
 	stuck.trees.survey(stuck.nodes)
 	s.inProgress(func(st *state.State, op *statepb.Operation) { stuck.judge(st, op) })
-	out.Refused = s.refusedAgents(ctx)
+	if out.Refused, err = s.refusedAgents(ctx, "cluster status"); err != nil {
+		return nil, err
+	}
 	ofNodes.addAgents(out.GetRefused())
 	out.Total, out.Usage = resourcesOf(total), resourcesOf(usage)
 	out.Problems = slices.Concat(problems(out, ofNodes.offline), s.troubles(time.Now(), health),
