@@ -82,6 +82,9 @@ func (s *server) quorum(ctx context.Context, what string) (bool, error) {
 	return reached == nil || errors.Is(reached, raftstore.ErrOverloaded), nil
 }
 
+// drainingPart is the part of Limits.AnswerBytes, one of so many, that the drained nodes of a status may have.
+const drainingPart = 8
+
 // Status answers from this replica alone.
 func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusRequest]) (*connect.Response[apipb.StatusResponse], error) {
 	quorum, err := s.quorum(ctx, "cluster status")
@@ -103,11 +106,12 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 	var ofNodes nodeTroubles
 	var stuck misfits
 	var sharing []string
+	left := s.cfg.Limits.AnswerBytes / drainingPart
 	s.cfg.Store.View(func(st *state.State) {
 		for _, n := range st.Nodes() {
 			ofNodes.addCredentials(out, n, health, time.Now())
 			if n.GetDrain() != nil {
-				out.Draining = append(out.Draining, nodeOf(st, n))
+				left = addDraining(out, st, n, left)
 			}
 			if addNode(out, n, &ofNodes) {
 				total = total.Add(n.GetResources().Amounts())
@@ -143,7 +147,7 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 	}
 	ofNodes.addAgents(out.GetRefused())
 	out.Total, out.Usage = resourcesOf(total), resourcesOf(usage)
-	out.Problems = slices.Concat(problems(out, ofNodes.offline), s.troubles(time.Now(), health),
+	out.Problems = slices.Concat(problems(out, ofNodes.offline, ofNodes.open), s.troubles(time.Now(), health),
 		ofNodes.others.problem("nodes run a version other than "+s.cfg.Version), ofNodes.caveats.problem("nodes lack features"),
 		ofNodes.expiring.problem("nodes have agents whose certificate expires soon"),
 		ofNodes.refused.problem("nodes are refused because they claim what no grant gives them (weir node list)"), sharing)

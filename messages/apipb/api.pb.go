@@ -9468,8 +9468,10 @@ type StatusResponse struct {
 	Version              string                 `protobuf:"bytes,17,opt,name=version,proto3" json:"version,omitempty"`
 	// What an operator should look at; empty: nothing.
 	Problems []string `protobuf:"bytes,18,rep,name=problems,proto3" json:"problems,omitempty"`
-	// The nodes that are given no more jobs, by name.
+	// The nodes that are given no more jobs, by name: the first ones.
 	Draining []*Node `protobuf:"bytes,19,rep,name=draining,proto3" json:"draining,omitempty"`
+	// How many more there are. ListNodes shows all nodes.
+	DrainingLeftOut int32 `protobuf:"varint,23,opt,name=draining_left_out,json=drainingLeftOut,proto3" json:"draining_left_out,omitempty"`
 	// How many grants of nodes there are; 0: agents may claim any tags and any capacity.
 	NodeGrants int32 `protobuf:"varint,20,opt,name=node_grants,json=nodeGrants,proto3" json:"node_grants,omitempty"`
 	// What processes hold of the cluster's certificates: this replica first and, if it leads, those
@@ -9642,6 +9644,13 @@ func (x *StatusResponse) GetDraining() []*Node {
 		return x.Draining
 	}
 	return nil
+}
+
+func (x *StatusResponse) GetDrainingLeftOut() int32 {
+	if x != nil {
+		return x.DrainingLeftOut
+	}
+	return 0
 }
 
 func (x *StatusResponse) GetNodeGrants() int32 {
@@ -12752,7 +12761,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x0eMembersRequest\"@\n" +
 	"\x0fMembersResponse\x12-\n" +
 	"\amembers\x18\x01 \x03(\v2\x13.weir.api.v1.MemberR\amembers\"\x0f\n" +
-	"\rStatusRequest\"\xda\x06\n" +
+	"\rStatusRequest\"\x86\a\n" +
 	"\x0eStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x18\n" +
@@ -12774,7 +12783,8 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x05usage\x18\x10 \x01(\v2\x16.weir.api.v1.ResourcesR\x05usage\x12\x18\n" +
 	"\aversion\x18\x11 \x01(\tR\aversion\x12\x1a\n" +
 	"\bproblems\x18\x12 \x03(\tR\bproblems\x12-\n" +
-	"\bdraining\x18\x13 \x03(\v2\x11.weir.api.v1.NodeR\bdraining\x12\x1f\n" +
+	"\bdraining\x18\x13 \x03(\v2\x11.weir.api.v1.NodeR\bdraining\x12*\n" +
+	"\x11draining_left_out\x18\x17 \x01(\x05R\x0fdrainingLeftOut\x12\x1f\n" +
 	"\vnode_grants\x18\x14 \x01(\x05R\n" +
 	"nodeGrants\x12>\n" +
 	"\vcredentials\x18\x15 \x03(\v2\x1c.weir.api.v1.HeldCredentialsR\vcredentials\x123\n" +
