@@ -276,7 +276,7 @@ func (h *Handler) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
-	call.turn = &turn{at: h.door.turns, of: subjectOf(call.Identity), ctx: r.Context()}
+	call.turn = &turn{door: h.door, of: subjectOf(call.Identity), ctx: r.Context()}
 	w.turn = call.turn
 	defer call.turn.rest()
 	r = r.WithContext(context.WithValue(r.Context(), askingKey{}, call))

@@ -95,7 +95,11 @@ func (p *path) ask(ctx context.Context) error {
 	default:
 		return nil
 	}
-	if p.view, p.unseen = p.seen(ctx, request); p.unseen == nil && request.GetPool() != "" && len(p.view.GetElements()) == 0 {
+	var err error
+	if p.view, p.unseen, err = p.seen(ctx, "get attribute", request); err != nil {
+		return err
+	}
+	if p.unseen == nil && request.GetPool() != "" && len(p.view.GetElements()) == 0 {
 		p.unseen = errors.New("the leader's scheduler has just started")
 	}
 	return nil

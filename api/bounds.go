@@ -92,8 +92,8 @@ func (b bounds) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.
 // answer. Few calls have it at once, and users get it in turns. Whatever else a call does, waiting for
 // the leader, for a change or for its client, it does at rest. A nil turn is without effect.
 type turn struct {
-	at *entrance
-	of subject
+	door *door
+	of   subject
 	// ctx is done when the client has gone. Parts of a call may have less time.
 	ctx context.Context
 
@@ -101,17 +101,28 @@ type turn struct {
 	held *ticket
 }
 
-// take waits until the call may compute. It returns false if that takes too long, or the client has gone.
-func (t *turn) take() bool {
+// errNoTurn is raftstore.ErrOverloaded of a call that gets no turn. Such a call ends, also where it could do
+// without what it has waited for.
+var errNoTurn = fmt.Errorf("%w", raftstore.ErrOverloaded)
+
+// take waits until the call may compute. It returns errNoTurn if that takes too long, or the client has gone.
+func (t *turn) take() error {
 	if t == nil {
-		return true
+		return nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.held == nil {
-		t.held = t.at.enter(t.ctx, t.of)
+		t.held = t.door.turns.enter(t.ctx, t.of)
 	}
-	return t.held != nil
+	switch {
+	case t.held != nil:
+		return nil
+	case t.ctx.Err() != nil:
+		return fmt.Errorf("%w: %w", errNoTurn, context.Cause(t.ctx))
+	default:
+		return fmt.Errorf("%w: %s", errNoTurn, t.door.crowded(t.door.turns, t.of))
+	}
 }
 
 // rest lets other calls compute.
@@ -122,29 +133,35 @@ func (t *turn) rest() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.held != nil {
-		t.at.leave(t.held)
+		t.door.turns.leave(t.held)
 		t.held = nil
 	}
 }
 
-// resting lets other calls compute until `done` is called.
-func resting(ctx context.Context) (done func()) {
+// resting lets other calls compute while `wait` runs. Its error is errNoTurn if the call may not compute
+// after that, else that of wait.
+func resting[T any](ctx context.Context, wait func() (T, error)) (T, error) {
 	mine := askerOf(ctx).turn
 	mine.rest()
-	return func() { mine.take() }
+	got, err := wait()
+	if crowded := mine.take(); crowded != nil {
+		return got, crowded
+	}
+	return got, err
 }
 
 // away makes a request of the call of ctx to the leader, once it has a place at `at`. Meanwhile other calls
 // compute.
-func away[T any](ctx context.Context, d *door, at *entrance, request func() (T, error)) (answer T, err error) {
-	defer resting(ctx)()
-	of := subjectOf(askerOf(ctx).Identity)
-	t := at.enter(ctx, of)
-	if t == nil {
-		return answer, fmt.Errorf("%w: %s", raftstore.ErrOverloaded, d.crowded(at, of))
-	}
-	defer at.leave(t)
-	return request()
+func away[T any](ctx context.Context, d *door, at *entrance, request func() (T, error)) (T, error) {
+	return resting(ctx, func() (answer T, err error) {
+		of := subjectOf(askerOf(ctx).Identity)
+		t := at.enter(ctx, of)
+		if t == nil {
+			return answer, fmt.Errorf("%w: %s", raftstore.ErrOverloaded, d.crowded(at, of))
+		}
+		defer at.leave(t)
+		return request()
+	})
 }
 
 // restIfSlow gives the turn of a call back if it is for operators or replicas only: these are few, and wait for
@@ -167,13 +184,19 @@ func (c boundedConn) Send(message any) error {
 	if err := c.server.readable(c.Spec().Procedure, message); err != nil {
 		return err
 	}
+	what := strings.TrimPrefix(c.Spec().Procedure, servicePrefix)
 	mine := askerOf(c.ctx).turn
-	mine.take()
-	err := c.StreamingHandlerConn.Send(message) // At rest when the first byte is sent.
-	if needs[c.Spec().Procedure] != operatorsOnly {
-		mine.take()
+	if err := mine.take(); err != nil {
+		return c.server.unavailable(what, err)
 	}
-	return err
+	if err := c.StreamingHandlerConn.Send(message); err != nil || needs[c.Spec().Procedure] == operatorsOnly {
+		return err
+	}
+	// It is at rest since the first byte was sent.
+	if err := mine.take(); err != nil {
+		return c.server.unavailable(what, err)
+	}
+	return nil
 }
 
 // Receive implements connect.StreamingHandlerConn.

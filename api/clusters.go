@@ -70,20 +70,33 @@ func (s *server) inProgress(each func(*state.State, *statepb.Operation)) {
 	})
 }
 
+// quorum reports whether there is a quorum. An error ends the call.
+func (s *server) quorum(ctx context.Context, what string) (bool, error) {
+	asking, cancel := context.WithTimeout(ctx, quorumPatience)
+	defer cancel()
+	reached := s.cfg.Log.ReadBarrier(asking)
+	if errors.Is(reached, errNoTurn) {
+		return false, s.unavailable(what, reached)
+	}
+	// A user with too many requests of its own does not see a cluster without a quorum.
+	return reached == nil || errors.Is(reached, raftstore.ErrOverloaded), nil
+}
+
+// drainingPart is the part of Limits.AnswerBytes, one of so many, that the drained nodes of a status may have.
+const drainingPart = 8
+
 // Status answers from this replica alone.
 func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusRequest]) (*connect.Response[apipb.StatusResponse], error) {
-	asking, cancel := context.WithTimeout(ctx, quorumPatience)
-	reached := s.cfg.Log.ReadBarrier(asking)
-	cancel()
-	// A user with too many requests of its own does not see a cluster without a quorum.
-	quorum := reached == nil || errors.Is(reached, raftstore.ErrOverloaded)
+	quorum, err := s.quorum(ctx, "cluster status")
+	if err != nil {
+		return nil, err
+	}
 	// Read once, or the answer could name two leaders.
 	current, _ := s.cfg.Store.Leadership()
 	out := &apipb.StatusResponse{
 		ClusterId: s.cfg.Cluster, Replica: s.cfg.Replica, Leader: current.LeaderID, Term: current.Term, Quorum: quorum,
 		AppliedIndex: s.cfg.Store.Applied(), Version: s.cfg.Version,
 	}
-	var err error
 	if out.Members, err = s.members(current.LeaderID); err != nil {
 		return nil, err
 	}
@@ -93,11 +106,12 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 	var ofNodes nodeTroubles
 	var stuck misfits
 	var sharing []string
+	left := s.cfg.Limits.AnswerBytes / drainingPart
 	s.cfg.Store.View(func(st *state.State) {
 		for _, n := range st.Nodes() {
 			ofNodes.addCredentials(out, n, health, time.Now())
 			if n.GetDrain() != nil {
-				out.Draining = append(out.Draining, nodeOf(st, n))
+				left = addDraining(out, st, n, left)
 			}
 			if addNode(out, n, &ofNodes) {
 				total = total.Add(n.GetResources().Amounts())
@@ -128,10 +142,12 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 	// This takes long if there are many nodes and many filters.
 	stuck.trees.survey(stuck.nodes)
 	s.inProgress(func(st *state.State, op *statepb.Operation) { stuck.judge(st, op) })
-	out.Refused = s.refusedAgents(ctx)
+	if out.Refused, err = s.refusedAgents(ctx, "cluster status"); err != nil {
+		return nil, err
+	}
 	ofNodes.addAgents(out.GetRefused())
 	out.Total, out.Usage = resourcesOf(total), resourcesOf(usage)
-	out.Problems = slices.Concat(problems(out, ofNodes.offline), s.troubles(time.Now(), health),
+	out.Problems = slices.Concat(problems(out, ofNodes.offline, ofNodes.open), s.troubles(time.Now(), health),
 		ofNodes.others.problem("nodes run a version other than "+s.cfg.Version), ofNodes.caveats.problem("nodes lack features"),
 		ofNodes.expiring.problem("nodes have agents whose certificate expires soon"),
 		ofNodes.refused.problem("nodes are refused because they claim what no grant gives them (weir node list)"), sharing)

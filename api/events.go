@@ -178,13 +178,14 @@ func (f *eventFlow) wait(ctx context.Context, more <-chan struct{}) error {
 	}
 	quiet := time.NewTimer(max(f.cfg.Limits.KeepAlive-time.Since(f.sent), 0))
 	defer quiet.Stop()
-	done := resting(ctx)
+	f.asker.turn.rest()
 	select {
 	case <-more:
-		done()
-		return nil
+		return f.asker.turn.take()
 	case <-quiet.C:
-		done()
+		if err := f.asker.turn.take(); err != nil {
+			return err
+		}
 		return f.flush(false)
 	case <-ctx.Done():
 		return context.Cause(ctx)

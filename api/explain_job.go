@@ -23,7 +23,9 @@ func (s explanations) job(ctx context.Context, m *apipb.ExplainRequest) ([]*expl
 	if err != nil {
 		return nil, err
 	}
-	of.addLive(ctx, []*apipb.Job{job})
+	if err := of.addLive(ctx, "explain job", []*apipb.Job{job}); err != nil {
+		return nil, err
+	}
 	x := &explainpb.Explanation{Subject: "job", Id: job.GetId(), State: job.GetState(), Time: timestamppb.New(s.cfg.Now())}
 	s.cfg.Store.View(func(st *state.State) {
 		x.Pool = poolOfJob(st, job)

@@ -98,7 +98,7 @@ func (s *server) unavailable(what string, err error) error {
 	switch {
 	case s.closing.Err() != nil:
 		failure = fail(connect.CodeUnavailable, apipb.CodeStopping, "%s: replica %s is stopping: use another one", what, s.cfg.Replica)
-	case errors.Is(err, raftstore.ErrOverloaded):
+	case errors.Is(err, raftstore.ErrOverloaded) && !errors.Is(err, context.Canceled):
 		failure = s.overloaded(what + ": " + err.Error())
 	case errors.Is(err, raftstore.ErrOutcomeUnknown):
 		failure = fail(connect.CodeUnavailable, apipb.CodeOutcomeUnknown, "%s: %v", what, err)

@@ -62,6 +62,19 @@ func (e *endedCalls) of(procedure, code string) int {
 const roleHeader = "Test-Identity"
 
 func newSite(t testing.TB, change ...func(*Limits)) *site {
+	s := newDirectSite(t, change...)
+	server := httptest.NewServer(s.handler)
+	s.url, s.client = server.URL, server.Client()
+	t.Cleanup(func() {
+		s.handler.Close()
+		s.client.CloseIdleConnections()
+		server.Close()
+	})
+	return s
+}
+
+// newDirectSite is a site without a network: its client calls the handler, and has an answer once that is whole.
+func newDirectSite(t testing.TB, change ...func(*Limits)) *site {
 	s := &site{replicaFake: newReplica(t), limits: DefaultLimits()}
 	// Nothing is told but what has happened, however slow the machine is.
 	s.limits.KeepAlive = time.Hour
@@ -89,12 +102,9 @@ func newSite(t testing.TB, change ...func(*Limits)) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(handler)
-	s.handler, s.url, s.client = handler, server.URL, server.Client()
+	s.handler, s.url, s.client = handler, "http://r1.example", &http.Client{Transport: direct{handler}}
 	t.Cleanup(func() {
 		handler.Close()
-		s.client.CloseIdleConnections()
-		server.Close()
 		directory.Close()
 		for _, e := range []*entrance{handler.door.large, handler.door.leader, handler.door.parts, handler.door.turns} {
 			if taken, waiting := e.count(); taken+waiting > 0 {
@@ -103,6 +113,16 @@ func newSite(t testing.TB, change ...func(*Limits)) *site {
 		}
 	})
 	return s
+}
+
+// direct carries requests to a handler.
+type direct struct{ to http.Handler }
+
+// RoundTrip implements http.RoundTripper.
+func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer := httptest.NewRecorder()
+	d.to.ServeHTTP(answer, r)
+	return answer.Result(), nil
 }
 
 // healthNow is well unless the test says otherwise.

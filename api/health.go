@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	clocks "weir/cluster/clock"
@@ -130,8 +131,8 @@ func (t *nodeTroubles) addCredentials(out *apipb.StatusResponse, n *statepb.Node
 }
 
 // problems lists the problems of the cluster, worst first. offline are the names of the
-// offline nodes.
-func problems(st *apipb.StatusResponse, offline []string) []string {
+// offline nodes, and open is how many online nodes are not drained.
+func problems(st *apipb.StatusResponse, offline []string, open int64) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	switch {
@@ -159,12 +160,6 @@ func problems(st *apipb.StatusResponse, offline []string) []string {
 	}
 	if majority := voters/2 + 1; up < voters && up == majority && st.GetQuorum() {
 		add("%d of %d voting replicas are up, the minimum: if one more fails, nothing can be started or changed", up, voters)
-	}
-	open := st.GetNodesOnline()
-	for _, n := range st.GetDraining() {
-		if n.GetState() == statepb.NodeOnline {
-			open--
-		}
 	}
 	switch {
 	case st.GetNodesOnline() == 0:
@@ -223,6 +218,8 @@ func (a *alike) problem(what string) []string {
 type nodeTroubles struct {
 	// offline are the names of the offline nodes, without drained ones.
 	offline []string
+	// open counts the online nodes that are not drained.
+	open int64
 	// caveats counts the nodes with a caveat. The field others counts the nodes that run another
 	// version.
 	caveats, others alike
@@ -276,6 +273,21 @@ func (t *nodeTroubles) sharing(st *state.State) (problems []string) {
 	return problems
 }
 
+// addDraining shows a drained node in a status if there are bytes left for it, and returns how many are then.
+func addDraining(out *apipb.StatusResponse, st *state.State, n *statepb.Node, left int) int {
+	if out.GetDrainingLeftOut() > 0 {
+		out.DrainingLeftOut++
+		return left
+	}
+	shown := nodeOf(st, n)
+	if left -= proto.Size(shown); left < 0 && len(out.GetDraining()) > 0 {
+		out.DrainingLeftOut++
+		return left
+	}
+	out.Draining = append(out.Draining, shown)
+	return left
+}
+
 // addNode counts a node in a status and collects its problems. It reports whether the node is
 // online.
 func addNode(out *apipb.StatusResponse, n *statepb.Node, troubles *nodeTroubles) (online bool) {
@@ -287,6 +299,9 @@ func addNode(out *apipb.StatusResponse, n *statepb.Node, troubles *nodeTroubles)
 		return false
 	}
 	out.NodesOnline++
+	if n.GetDrain() == nil {
+		troubles.open++
+	}
 	if user := n.GetSharedUser(); user != "" {
 		if troubles.shared == nil {
 			troubles.shared = map[string][]string{}

@@ -127,7 +127,7 @@ func TestStatusTellsOfWhoIsGone(t *testing.T) {
 			if test.node != nil && addNode(st, test.node, &ofNodes) {
 				t.Fatal("an offline node is online")
 			}
-			if got := strings.Join(problems(st, ofNodes.offline), "; "); got != test.want {
+			if got := strings.Join(problems(st, ofNodes.offline, ofNodes.open), "; "); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
@@ -293,24 +293,30 @@ func TestBodyEndsAsItDid(t *testing.T) {
 }
 
 func TestProblemsOfDrainedNodes(t *testing.T) {
-	drained := func(states ...string) (nodes []*apipb.Node) {
+	drained := func(states ...string) (nodes []*statepb.Node) {
 		for _, state := range states {
-			nodes = append(nodes, &apipb.Node{State: state})
+			nodes = append(nodes, &statepb.Node{State: state, Drain: &statepb.Drain{User: "ann"}})
 		}
 		return nodes
 	}
+	open := &statepb.Node{State: statepb.NodeOnline}
 	all := []string{"every online node is drained, and 3 jobs are waiting: see weir node undrain"}
 	for name, test := range map[string]struct {
-		draining []*apipb.Node
-		pending  int64
-		want     []string
+		nodes   []*statepb.Node
+		pending int64
+		want    []string
 	}{
 		"all":                     {drained("online", "online"), 3, all},
 		"all, and nobody waits":   {drained("online", "online"), 0, nil},
-		"one of two":              {drained("online"), 3, nil},
-		"one, and one is offline": {drained("online", "offline"), 3, nil},
+		"one of two":              {append(drained("online"), open), 3, nil},
+		"one, and one is offline": {append(drained("online", "offline"), open), 3, nil},
 	} {
-		got := problems(&apipb.StatusResponse{Leader: "r1", Quorum: true, NodesOnline: 2, Draining: test.draining, JobsPending: test.pending}, nil)
+		st := &apipb.StatusResponse{Leader: "r1", Quorum: true, JobsPending: test.pending}
+		var ofNodes nodeTroubles
+		for _, n := range test.nodes {
+			addNode(st, n, &ofNodes)
+		}
+		got := problems(st, ofNodes.offline, ofNodes.open)
 		if !slices.Equal(got, test.want) {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
@@ -323,7 +329,7 @@ func TestProblemsOfOperationsThatWait(t *testing.T) {
 		1: {"1 operation is waiting for the running limit of its pool: see weir op list --state pending"},
 		2: {"2 operations are waiting for the running limit of their pool: see weir op list --state pending"},
 	} {
-		got := problems(&apipb.StatusResponse{Leader: "r1", Quorum: true, NodesOnline: 1, OperationsPending: n}, nil)
+		got := problems(&apipb.StatusResponse{Leader: "r1", Quorum: true, NodesOnline: 1, OperationsPending: n}, nil, 1)
 		if !slices.Equal(got, want) {
 			t.Errorf("%d: got %q, want %q", n, got, want)
 		}
@@ -349,7 +355,7 @@ func TestProblemsOfNodes(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := problems(&apipb.StatusResponse{Leader: "r1", Quorum: true, NodesOnline: test.online}, test.offline)
+			got := problems(&apipb.StatusResponse{Leader: "r1", Quorum: true, NodesOnline: test.online}, test.offline, test.online)
 			if !slices.Equal(got, test.want) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}

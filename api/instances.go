@@ -18,7 +18,10 @@ func (s operations) Instances(ctx context.Context, req *connect.Request[apipb.In
 	if err != nil {
 		return nil, err
 	}
-	seen := s.cfg.Signals.Instances(ctx, id, "")
+	seen, err := s.instances(ctx, "instances", id, "")
+	if err != nil {
+		return nil, err
+	}
 	return connect.NewResponse(&apipb.InstancesResponse{OperationId: id, Instances: instancesOf(seen), Over: seen.GetOver()}), nil
 }
 
@@ -38,10 +41,13 @@ func (s operations) WatchInstances(ctx context.Context, req *connect.Request[api
 	var sent time.Time
 	for {
 		waiting, cancel := context.WithTimeout(ctx, min(s.cfg.Limits.KeepAlive, rightsChecked))
-		seen := s.cfg.Signals.Instances(waiting, id, before.GetVersion())
+		seen, err := s.instances(waiting, "watch instances", id, before.GetVersion())
 		cancel()
 		if ctx.Err() != nil {
 			return s.unavailable("watch instances", context.Cause(ctx))
+		}
+		if err != nil {
+			return err
 		}
 		if err := s.stillReads(ctx, id); err != nil {
 			return err
@@ -65,6 +71,15 @@ func (s operations) WatchInstances(ctx context.Context, req *connect.Request[api
 		}
 		before, sent = seen, time.Now()
 	}
+}
+
+// instances returns what Signals.Instances does. Other calls compute while it waits.
+func (s operations) instances(ctx context.Context, what, id, version string) (*actorpb.Instances, error) {
+	seen, err := resting(ctx, func() (*actorpb.Instances, error) { return s.cfg.Signals.Instances(ctx, id, version), nil })
+	if err != nil {
+		return nil, s.unavailable(what, err)
+	}
+	return seen, nil
 }
 
 // stillReads returns an error if the caller may not see the instances of an operation any more. The

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -54,7 +55,9 @@ func (s jobs) List(ctx context.Context, req *connect.Request[apipb.ListJobsReque
 	if err != nil {
 		return nil, err
 	}
-	s.addLive(ctx, all)
+	if err := s.addLive(ctx, "list jobs", all); err != nil {
+		return nil, err
+	}
 	all = slices.DeleteFunc(all, func(j *apipb.Job) bool {
 		return m.GetState() != "" && j.GetState() != m.GetState() || m.GetTask() != "" && j.GetTask() != m.GetTask() ||
 			m.GetNode() != "" && j.GetNode() != m.GetNode()
@@ -80,8 +83,8 @@ func (s jobs) running(st *state.State, op *statepb.Operation, a *statepb.Allocat
 }
 
 // addLive adds what nodes last reported about jobs that have not ended. If the leader
-// cannot be reached, it adds nothing.
-func (s jobs) addLive(ctx context.Context, all []*apipb.Job) {
+// cannot be reached, it adds nothing. An error ends the call.
+func (s jobs) addLive(ctx context.Context, what string, all []*apipb.Job) error {
 	byID := map[string]*apipb.Job{}
 	var ids []string
 	for _, job := range all {
@@ -91,15 +94,18 @@ func (s jobs) addLive(ctx context.Context, all []*apipb.Job) {
 		}
 	}
 	if len(ids) == 0 {
-		return
+		return nil
 	}
 	ctx, cancel := extra(ctx)
 	defer cancel()
 	for some := range slices.Chunk(ids, jobsAsked) {
 		live, err := s.cfg.Leader.JobLive(ctx, some)
+		if errors.Is(err, errNoTurn) {
+			return s.unavailable(what, err)
+		}
 		if err != nil {
 			s.cfg.Logger.Debug("job states from nodes unknown", "error", err)
-			return
+			return nil
 		}
 		for _, held := range live.GetJobs() {
 			if job := byID[held.GetJobId()]; job != nil {
@@ -107,6 +113,7 @@ func (s jobs) addLive(ctx context.Context, all []*apipb.Job) {
 			}
 		}
 	}
+	return nil
 }
 
 // jobsAsked is how many jobs the leader is asked about at once.
@@ -175,7 +182,9 @@ func (s jobs) Get(ctx context.Context, req *connect.Request[apipb.GetJobRequest]
 	if err != nil {
 		return nil, err
 	}
-	s.addLive(ctx, []*apipb.Job{job})
+	if err := s.addLive(ctx, "get job", []*apipb.Job{job}); err != nil {
+		return nil, err
+	}
 	return connect.NewResponse(&apipb.GetJobResponse{Job: job}), nil
 }
 

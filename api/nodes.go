@@ -53,8 +53,10 @@ func (s nodes) List(ctx context.Context, req *connect.Request[apipb.ListNodesReq
 		})
 	}
 	if err == nil {
-		s.addLive(ctx, out.Nodes...)
-		out.Refused = s.refusedAgents(ctx)
+		err = s.addLive(ctx, "list nodes", out.Nodes...)
+	}
+	if err == nil {
+		out.Refused, err = s.refusedAgents(ctx, "list nodes")
 	}
 	return answer(out, err)
 }
@@ -68,13 +70,13 @@ const (
 
 // refusedAgents returns the agents that the leader remembers as refused, and that would be refused now. It is empty
 // if the leader cannot be reached.
-func (s *server) refusedAgents(ctx context.Context) (out []*apipb.RefusedAgent) {
+func (s *server) refusedAgents(ctx context.Context, what string) (out []*apipb.RefusedAgent, err error) {
 	granted := false
 	s.cfg.Store.View(func(st *state.State) { granted = len(state.RightsIn(st).NodeGrants()) > 0 })
 	if !granted {
-		return nil
+		return nil, nil
 	}
-	view, _ := s.seen(ctx, &actorpb.SchedulerViewRequest{Refused: true})
+	view, _, err := s.seen(ctx, what, &actorpb.SchedulerViewRequest{Refused: true})
 	s.cfg.Store.View(func(st *state.State) {
 		rights := state.RightsIn(st)
 		for _, agent := range view.GetRefused() {
@@ -93,7 +95,7 @@ func (s *server) refusedAgents(ctx context.Context) (out []*apipb.RefusedAgent) 
 			})
 		}
 	})
-	return out
+	return out, err
 }
 
 // Get shows one node, and those of its jobs whose operations the caller may read.
@@ -121,8 +123,12 @@ func (s nodes) Get(ctx context.Context, req *connect.Request[apipb.GetNodeReques
 	if err != nil {
 		return nil, err
 	}
-	s.addLive(ctx, out.Node)
-	jobs(s).addLive(ctx, out.Jobs)
+	if err := s.addLive(ctx, "get node", out.Node); err != nil {
+		return nil, err
+	}
+	if err := jobs(s).addLive(ctx, "get node", out.Jobs); err != nil {
+		return nil, err
+	}
 	return connect.NewResponse(out), nil
 }
 
@@ -148,8 +154,8 @@ func caveatOf(n *statepb.Node) string {
 }
 
 // addLive adds what nodes last reported, if the leader can be reached.
-func (s nodes) addLive(ctx context.Context, shown ...*apipb.Node) {
-	view, _ := s.seen(ctx, &actorpb.SchedulerViewRequest{})
+func (s nodes) addLive(ctx context.Context, what string, shown ...*apipb.Node) error {
+	view, _, err := s.seen(ctx, what, &actorpb.SchedulerViewRequest{})
 	byID := map[string]*actorpb.NodeView{}
 	for _, n := range view.GetNodes() {
 		byID[n.GetId()] = n
@@ -162,6 +168,7 @@ func (s nodes) addLive(ctx context.Context, shown ...*apipb.Node) {
 			}
 		}
 	}
+	return err
 }
 
 // Grants shows what agents of nodes may claim.

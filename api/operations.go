@@ -131,7 +131,7 @@ func (s operations) List(ctx context.Context, req *connect.Request[apipb.ListOpe
 		return err == nil && !out.GetIncomplete()
 	})
 	if err == nil {
-		s.addShares(ctx, out.Operations...)
+		err = s.addShares(ctx, "list operations", out.Operations...)
 	}
 	return answer(out, err)
 }
@@ -280,7 +280,9 @@ func (s operations) Get(ctx context.Context, req *connect.Request[apipb.GetOpera
 	if err != nil {
 		return nil, err
 	}
-	s.addShares(ctx, op)
+	if err := s.addShares(ctx, "get operation", op); err != nil {
+		return nil, err
+	}
 	return connect.NewResponse(&apipb.GetOperationResponse{Operation: op}), nil
 }
 
@@ -416,12 +418,12 @@ func (s operations) follow(ctx context.Context, name string, guard func(id strin
 	}
 }
 
-// pause waits until the channel `happened` is closed, but no longer than `longest`. It returns an
-// error if ctx is done or no more changes will be reported.
+// pause waits until the channel `happened` is closed, but no longer than `longest`. Meanwhile other calls
+// compute. It returns an error if ctx is done, no more changes will be reported, or the call gets no turn after that.
 func (s operations) pause(ctx context.Context, happened <-chan struct{}, longest time.Duration) error {
 	timer := time.NewTimer(longest)
 	defer timer.Stop()
-	defer resting(ctx)()
+	askerOf(ctx).turn.rest()
 	select {
 	case <-happened:
 	case <-timer.C:
@@ -430,7 +432,7 @@ func (s operations) pause(ctx context.Context, happened <-chan struct{}, longest
 	case <-s.changes.over:
 		return s.changes.err
 	}
-	return nil
+	return askerOf(ctx).turn.take()
 }
 
 // Events shows the events on an operation's record.

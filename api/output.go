@@ -56,7 +56,9 @@ func (s jobs) Output(ctx context.Context, req *connect.Request[apipb.JobOutputRe
 		out.Text = string(part.GetData())
 	}
 	if part.GetNextOffset() == 0 {
-		s.addLive(ctx, []*apipb.Job{job})
+		if err := s.addLive(ctx, "job output", []*apipb.Job{job}); err != nil {
+			return nil, err
+		}
 		out.Note = silence(job, m.GetStream())
 	}
 	return connect.NewResponse(out), nil

@@ -125,7 +125,10 @@ func (s pools) list(ctx context.Context, what, tree string, pick func(scheduling
 	if err != nil {
 		return nil, err
 	}
-	elements := s.elements(ctx, out.GetTree())
+	elements, err := s.elements(ctx, what, out.GetTree())
+	if err != nil {
+		return nil, err
+	}
 	out.Alerts = slices.Clone(elements[string(scheduling.RootPool)].GetAlerts())
 	for _, shown := range out.GetPools() {
 		if e, ok := elements[shown.GetName()]; ok {
@@ -266,13 +269,13 @@ func changesOf(values *structpb.Struct) *commandpb.Changes {
 
 // elements returns the leader's scheduler's view of the pools of a tree, by name; empty if
 // the leader cannot be reached.
-func (s *server) elements(ctx context.Context, tree string) map[string]*actorpb.ElementView {
-	view, _ := s.seen(ctx, &actorpb.SchedulerViewRequest{Tree: tree})
+func (s *server) elements(ctx context.Context, what, tree string) (map[string]*actorpb.ElementView, error) {
+	view, _, err := s.seen(ctx, what, &actorpb.SchedulerViewRequest{Tree: tree})
 	elements := make(map[string]*actorpb.ElementView, len(view.GetElements()))
 	for _, e := range view.GetElements() {
 		if e.GetPool() && e.GetTree() == tree {
 			elements[e.GetId()] = e
 		}
 	}
-	return elements
+	return elements, err
 }

@@ -48,6 +48,8 @@ type replicaFake struct {
 	hold atomic.Pointer[chan struct{}]
 	// held counts the reads that wait.
 	held atomic.Int64
+	// meanwhile, when set, happens in each request to the leader and to the signals.
+	meanwhile atomic.Pointer[func(request string)]
 
 	leadership atomic.Pointer[raftstore.Leadership]
 	transfers  atomic.Int64
@@ -206,7 +208,15 @@ func (r *replicaFake) ProposeBy(ctx context.Context, by *commandpb.Subject, msg 
 	return result, nil
 }
 
+// waits says that a call waits for the leader or the signals.
+func (r *replicaFake) waits(request string) {
+	if meanwhile := r.meanwhile.Load(); meanwhile != nil {
+		(*meanwhile)(request)
+	}
+}
+
 func (r *replicaFake) ReadBarrier(ctx context.Context) error {
+	r.waits("ReadBarrier")
 	if hold := r.hold.Load(); hold != nil {
 		r.held.Add(1)
 		<-*hold
@@ -219,6 +229,7 @@ func (r *replicaFake) ReadBarrier(ctx context.Context) error {
 }
 
 func (r *replicaFake) SchedulerView(ctx context.Context, m *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error) {
+	r.waits("SchedulerView")
 	if r.mute.Load() {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -237,6 +248,7 @@ func (r *replicaFake) SchedulerView(ctx context.Context, m *actorpb.SchedulerVie
 }
 
 func (r *replicaFake) PoolHistory(_ context.Context, m *actorpb.PoolHistoryRequest) (*actorpb.PoolHistory, error) {
+	r.waits("PoolHistory")
 	if history := r.history.Load(); history != nil {
 		return (*history)(m), nil
 	}
@@ -244,6 +256,7 @@ func (r *replicaFake) PoolHistory(_ context.Context, m *actorpb.PoolHistoryReque
 }
 
 func (r *replicaFake) JobLive(context.Context, []string) (*actorpb.JobLive, error) {
+	r.waits("JobLive")
 	if live := r.live.Load(); live != nil {
 		return live, nil
 	}
@@ -251,12 +264,14 @@ func (r *replicaFake) JobLive(context.Context, []string) (*actorpb.JobLive, erro
 }
 
 func (r *replicaFake) ReadOutput(_ context.Context, m *actorpb.ReadOutput) (*actorpb.OutputPart, error) {
+	r.waits("ReadOutput")
 	return r.output(m)
 }
 
 // Instances implements Signals: those that the test has set, once they are of another
 // version.
 func (r *replicaFake) Instances(ctx context.Context, operation, version string) *actorpb.Instances {
+	r.waits("Instances")
 	for {
 		r.mu.Lock()
 		seen, changed := r.instances, r.changed

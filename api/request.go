@@ -123,8 +123,8 @@ func (q *receipt) message(r *http.Request) ([]byte, *connect.Error) {
 	if len(data) < head {
 		return data, nil // The protocol refuses it.
 	}
-	if !q.call.turn.take() {
-		return nil, q.handler.server.overloaded(q.handler.door.crowded(q.handler.door.turns, subjectOf(q.call.Identity)))
+	if err := q.call.turn.take(); err != nil {
+		return nil, q.handler.server.overloaded(err.Error())
 	}
 	packed := r.Header.Get(packing) == "gzip" && (!framed || data[0]&1 != 0)
 	if packed {
@@ -219,9 +219,11 @@ func (q *receipt) unpack(ctx context.Context, data []byte, head int) ([]byte, *c
 		return nil, q.tooLarge(" once it is unpacked")
 	case refused != nil:
 		return nil, refused
-	case !q.call.turn.take():
-		return nil, q.handler.server.overloaded(q.handler.door.crowded(q.handler.door.turns, subjectOf(q.call.Identity)))
-	case head == 0:
+	}
+	if err := q.call.turn.take(); err != nil {
+		return nil, q.handler.server.overloaded(err.Error())
+	}
+	if head == 0 {
 		return message, nil
 	}
 	framed := make([]byte, head, head+len(message))

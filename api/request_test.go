@@ -257,8 +257,10 @@ func TestCallsRestWhileTheyWait(t *testing.T) {
 		defer func() { _ = events.Close() }()
 	}
 	eventually(t, func() bool { computing, waiting := s.handler.door.turns.count(); return computing+waiting == 0 })
-	first := &turn{at: s.handler.door.turns, of: aUser("mallory"), ctx: ctx}
-	first.take()
+	first := &turn{door: s.handler.door, of: aUser("mallory"), ctx: ctx}
+	if err := first.take(); err != nil {
+		t.Fatal(err)
+	}
 	h := newHurried(discarded{}, time.Second)
 	h.turn = first
 	if _, err := h.Write([]byte("x")); err != nil || first.held != nil {
@@ -296,22 +298,23 @@ func TestTurnsGoRound(t *testing.T) {
 
 // TestTurnsOutlastParts: a part of a call that has less time than the call does not make the call compute out of turn.
 func TestTurnsOutlastParts(t *testing.T) {
-	turns := newEntrance("calls that compute", 1, 10, patience)
-	mine := &turn{at: turns, of: aUser("ann"), ctx: t.Context()}
-	short, cancel := context.WithCancel(context.WithValue(t.Context(), askingKey{}, &asking{turn: mine}))
-	mine.take()
 	d := newDoor("r1", DefaultLimits())
-	other := &turn{at: turns, of: aUser("mallory"), ctx: t.Context()}
+	d.turns = newEntrance("calls that compute", 1, 10, patience)
+	mine := &turn{door: d, of: aUser("ann"), ctx: t.Context()}
+	short, cancel := context.WithCancel(context.WithValue(t.Context(), askingKey{}, &asking{turn: mine}))
+	other := &turn{door: d, of: aUser("mallory"), ctx: t.Context()}
+	if err := mine.take(); err != nil {
+		t.Fatal(err)
+	}
 	back := make(chan error, 1)
 	go func() {
 		_, err := away(short, d, d.leader, func() (none struct{}, err error) {
-			other.take()
 			cancel()
-			return none, nil
+			return none, other.take()
 		})
 		back <- err
 	}()
-	eventually(t, func() bool { _, waiting := turns.count(); return waiting == 1 })
+	eventually(t, func() bool { _, waiting := d.turns.count(); return waiting == 1 })
 	if len(back) > 0 {
 		t.Error("the call goes on without a turn")
 	}

@@ -272,6 +272,28 @@ func TestGatewayPassesNothingOn(t *testing.T) {
 	}
 }
 
+// TestWhoAmIShowsAccounts (T2): those of the caller, of its groups and of everyone, together; none of others. An operator needs none.
+func TestWhoAmIShowsAccounts(t *testing.T) {
+	s := newSite(t)
+	s.must(
+		&commandpb.EditGroup{Group: "crew", Add: []string{"ann"}},
+		&commandpb.EditAccounts{Subject: "user:ann", Accounts: []string{"ann", "web"}},
+		&commandpb.EditAccounts{Subject: "group:crew", Accounts: []string{"ads", "web"}, Groups: []string{"ads"}},
+		&commandpb.EditAccounts{Subject: "*", IsolationNone: true},
+		&commandpb.EditAccounts{Subject: "user:bob", Accounts: []string{"bob"}},
+	)
+	for who, given := range map[string]string{
+		"user/ann":     `"accounts":{"subject":"user:ann","accounts":["ads","ann","web"],"groups":["ads"],"isolation_none":true`,
+		"user/carol":   `"accounts":{"subject":"user:carol","accounts":[],"groups":[],"isolation_none":true`,
+		"operator/oda": "",
+	} {
+		got := s.post("AccessService/WhoAmI", `{}`, roleHeader, who)
+		if text := strings.ReplaceAll(got.raw, " ", ""); !strings.Contains(text, given) || given == "" && strings.Contains(text, "accounts") {
+			t.Errorf("%s: %d %s, want %s", who, got.status, got.raw, given)
+		}
+	}
+}
+
 // TestGatewaySpeaksForUsers: a gateway asks for a user whom it names, never for more.
 func TestGatewaySpeaksForUsers(t *testing.T) {
 	s, _ := rightsSite(t)

@@ -61,7 +61,7 @@ func NewHandler(cfg Config) (*Handler, error) {
 		return nil, fmt.Errorf("api: who may call %s is not in the table of access", strings.Join(missing, ", "))
 	}
 	d := newDoor(cfg.Replica, cfg.Limits)
-	cfg.Log, cfg.Leader, cfg.Signals = sharedLog{cfg.Log, d}, sharedLeader{cfg.Leader, d}, patientSignals{cfg.Signals}
+	cfg.Log, cfg.Leader = sharedLog{cfg.Log, d}, sharedLeader{cfg.Leader, d}
 	s := &server{cfg: cfg, changes: newChanges(), procedures: knownProcedures()}
 	var cancel context.CancelFunc
 	s.closing, cancel = context.WithCancel(context.Background())
@@ -109,15 +109,23 @@ type sharedLog struct {
 	door *door
 }
 
-// ProposeBy implements Log.
-func (l sharedLog) ProposeBy(ctx context.Context, by *commandpb.Subject, command proto.Message) (*commandpb.Result, error) {
-	return away(ctx, l.door, l.door.leader, func() (*commandpb.Result, error) { return l.Log.ProposeBy(ctx, by, command) })
+// ProposeBy implements Log. What became of a command is answered also without a turn: the answer is short, and
+// whoever tried again might do twice what was done.
+func (l sharedLog) ProposeBy(ctx context.Context, by *commandpb.Subject, command proto.Message) (result *commandpb.Result, err error) {
+	_, crowded := away(ctx, l.door, l.door.leader, func() (none struct{}, _ error) {
+		result, err = l.Log.ProposeBy(ctx, by, command)
+		return none, nil
+	})
+	if result == nil && err == nil {
+		err = crowded
+	}
+	return result, err
 }
 
 // ReadBarrier implements Log. It needs no place: calls share a request.
 func (l sharedLog) ReadBarrier(ctx context.Context) error {
-	defer resting(ctx)()
-	return l.Log.ReadBarrier(ctx)
+	_, err := resting(ctx, func() (none struct{}, err error) { return none, l.Log.ReadBarrier(ctx) })
+	return err
 }
 
 // sharedLeader is a Leader at which each user has a share of the requests.
@@ -129,8 +137,7 @@ type sharedLeader struct {
 // SchedulerView implements Leader. Calls that want the same share a request.
 func (l sharedLeader) SchedulerView(ctx context.Context, m *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error) {
 	if !m.GetExplain() {
-		defer resting(ctx)()
-		return l.to.SchedulerView(ctx, m)
+		return resting(ctx, func() (*actorpb.SchedulerView, error) { return l.to.SchedulerView(ctx, m) })
 	}
 	return away(ctx, l.door, l.door.leader, func() (*actorpb.SchedulerView, error) { return l.to.SchedulerView(ctx, m) })
 }
@@ -148,15 +155,6 @@ func (l sharedLeader) JobLive(ctx context.Context, jobs []string) (*actorpb.JobL
 // ReadOutput implements Leader.
 func (l sharedLeader) ReadOutput(ctx context.Context, m *actorpb.ReadOutput) (*actorpb.OutputPart, error) {
 	return away(ctx, l.door, l.door.parts, func() (*actorpb.OutputPart, error) { return l.to.ReadOutput(ctx, m) })
-}
-
-// patientSignals are Signals at which other calls compute while one waits.
-type patientSignals struct{ Signals }
-
-// Instances implements Signals.
-func (p patientSignals) Instances(ctx context.Context, operation, version string) *actorpb.Instances {
-	defer resting(ctx)()
-	return p.Signals.Instances(ctx, operation, version)
 }
 
 // recovered turns a panic into an error of that call, so that other calls go on.
@@ -218,15 +216,19 @@ func extra(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, extraPatience)
 }
 
-// seen returns the view of the leader's schedulers, or an error if they cannot be reached.
-func (s *server) seen(ctx context.Context, m *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error) {
+// seen returns the view of the leader's schedulers, or why they cannot be reached. The error ends the call.
+func (s *server) seen(ctx context.Context, what string, m *actorpb.SchedulerViewRequest) (view *actorpb.SchedulerView, unseen, err error) {
 	ctx, cancel := extra(ctx)
 	defer cancel()
-	view, err := s.cfg.Leader.SchedulerView(ctx, m)
-	if err != nil {
-		s.cfg.Logger.Debug("scheduler state unknown", "error", err)
+	view, unseen = s.cfg.Leader.SchedulerView(ctx, m)
+	switch {
+	case errors.Is(unseen, errNoTurn):
+		return nil, unseen, s.unavailable(what, unseen)
+	case unseen != nil:
+		s.cfg.Logger.Debug("scheduler state unknown", "error", unseen)
+		return nil, unseen, nil
 	}
-	return view, err
+	return view, nil, nil
 }
 
 // answer wraps msg in a response if err is nil.

@@ -37,8 +37,8 @@ func inPool(op *statepb.Operation, pool string) bool {
 
 // addShares adds the shares of operations in each tree, if the leader's scheduler can be
 // reached. The shares of the operation itself are those in its first tree.
-func (s operations) addShares(ctx context.Context, shown ...*apipb.Operation) {
-	view, _ := s.seen(ctx, &actorpb.SchedulerViewRequest{})
+func (s operations) addShares(ctx context.Context, what string, shown ...*apipb.Operation) error {
+	view, _, err := s.seen(ctx, what, &actorpb.SchedulerViewRequest{})
 	elements := make(map[[2]string]*actorpb.ElementView, len(view.GetElements()))
 	for _, e := range view.GetElements() {
 		if !e.GetPool() {
@@ -57,4 +57,5 @@ func (s operations) addShares(ctx context.Context, shown ...*apipb.Operation) {
 			}
 		}
 	}
+	return err
 }

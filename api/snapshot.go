@@ -25,10 +25,13 @@ func (s trees) Snapshot(ctx context.Context, req *connect.Request[apipb.Snapshot
 	if tree == "" {
 		s.cfg.Store.View(func(st *state.State) { tree = string(st.DefaultTree()) })
 	}
-	view, _ := s.seen(ctx, &actorpb.SchedulerViewRequest{Tree: tree})
+	view, _, err := s.seen(ctx, what, &actorpb.SchedulerViewRequest{Tree: tree})
+	if err != nil {
+		return nil, err
+	}
 	out := &apipb.SnapshotResponse{}
 	var t treeIn
-	err := s.read(ctx, what, func(st *state.State) (err error) {
+	err = s.read(ctx, what, func(st *state.State) (err error) {
 		if t, err = findTree(st, what, tree); err == nil {
 			snapshot(out, st, t, view)
 		}

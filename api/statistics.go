@@ -109,7 +109,9 @@ func (s jobs) Statistics(ctx context.Context, req *connect.Request[apipb.JobStat
 	if err != nil {
 		return nil, err
 	}
-	s.addLive(ctx, []*apipb.Job{job})
+	if err := s.addLive(ctx, what, []*apipb.Job{job}); err != nil {
+		return nil, err
+	}
 	out := &apipb.JobStatisticsResponse{JobId: job.GetId(), State: job.GetState()}
 	values := job.GetStatistics().GetValues()
 	if used := job.GetStatistics().GetMaxMemory(); values == nil && used > 0 {

@@ -29,6 +29,9 @@ func (s whoAndWhat) WhoAmI(ctx context.Context, _ *connect.Request[apipb.WhoAmIR
 		rights := state.RightsIn(st)
 		who := rights.Who(by.subject())
 		out.Groups = who.Groups
+		if mine := rights.AccountsOf(who); mine != nil {
+			out.Accounts = accountsOf(mine)
+		}
 		for giver, list := range rights.Given() {
 			given := &apipb.PoolRights{Tree: string(giver.Tree), Pool: string(giver.Pool)}
 			for _, right := range access.Rights() {
@@ -151,14 +154,16 @@ func (s whoAndWhat) EditGroup(ctx context.Context, req *connect.Request[apipb.Ed
 func (s whoAndWhat) Accounts(ctx context.Context, _ *connect.Request[apipb.AccountsRequest]) (*connect.Response[apipb.AccountsResponse], error) {
 	out := &apipb.AccountsResponse{}
 	err := s.read(ctx, "show accounts", func(st *state.State) error {
-		out.Accounts = mapped(state.RightsIn(st).Accounts(), func(a *statepb.Accounts) *apipb.Accounts {
-			return &apipb.Accounts{
-				Subject: a.GetSubject(), Accounts: a.GetAccounts(), Groups: a.GetGroups(), IsolationNone: a.GetIsolationNone(), ModifiedTime: a.GetModifiedTime(),
-			}
-		})
+		out.Accounts = mapped(state.RightsIn(st).Accounts(), accountsOf)
 		return nil
 	})
 	return answer(out, err)
+}
+
+func accountsOf(a *statepb.Accounts) *apipb.Accounts {
+	return &apipb.Accounts{
+		Subject: a.GetSubject(), Accounts: a.GetAccounts(), Groups: a.GetGroups(), IsolationNone: a.GetIsolationNone(), ModifiedTime: a.GetModifiedTime(),
+	}
 }
 
 // EditAccounts changes as whom a subject may have jobs run.

@@ -19,7 +19,7 @@ func newWhoamiCommand(f *clientFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "whoami [RIGHT]",
 		Short: "Show who you are to the cluster, and what you may do",
-		Long: `Show who you are to the cluster: user, groups, and the rights that pools give to you.
+		Long: `Show who you are to the cluster: user, groups, as whom your jobs may run, and the rights that pools give to you.
 The pools below a pool give its rights too. With a right and --pool or --operation it
 says whether you have the right there; if not, who has it, and exits with 1.`,
 		Example: `  weir whoami
@@ -72,6 +72,9 @@ func whoText(who *apipb.WhoAmIResponse) string {
 	if who.GetRole() == "operator" {
 		page.add("rights", "all")
 		return page.String()
+	}
+	if mine := who.GetAccounts(); mine != nil {
+		page.add("accounts", cmp.Or(identityText(mine.GetAccounts(), mine.GetGroups(), mine.GetIsolationNone()), "none by name (weir account list)"))
 	}
 	if len(who.GetRights()) == 0 {
 		page.add("rights", "on no pool: what you start, you manage")

@@ -195,12 +195,12 @@ func statusText(st *apipb.StatusResponse, now time.Time) string {
 	page.add("leader", leader)
 	page.add("nodes", fmt.Sprintf("%d online, %d offline", st.GetNodesOnline(), st.GetNodesOffline()))
 	page.add("node grants", cmp.Or(when(st.GetNodeGrants() > 0, fmt.Sprint(st.GetNodeGrants())), "none: nodes register with any tags and resources (weir node allow)"))
-	for i, n := range st.GetDraining() {
-		if i == maxDraining {
-			page.add("draining", fmt.Sprintf("and %d more: see weir node list", len(st.GetDraining())-i))
-			break
-		}
+	named := st.GetDraining()[:min(len(st.GetDraining()), maxDraining)]
+	for _, n := range named {
 		page.add(cmp.Or(when(n.GetState() == statepb.NodeOffline, drainedOffline), "draining"), n.GetId()+": "+drainText(n, now))
+	}
+	if more := len(st.GetDraining()) - len(named) + int(st.GetDrainingLeftOut()); more > 0 {
+		page.add("draining", fmt.Sprintf("and %d more: see weir node list", more))
 	}
 	page.add("operations", fmt.Sprintf("%d in progress: %d running, %d pending",
 		st.GetOperationsInProgress(), st.GetOperationsRunning(), st.GetOperationsPending()))

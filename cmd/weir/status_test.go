@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"slices"
@@ -88,6 +89,18 @@ func TestStatusIsSilentAboutTheRemoved(t *testing.T) {
 				t.Errorf("got %q, want %d problems", got, test.want)
 			}
 		})
+	}
+}
+
+// TestStatusNamesFewDrainedNodes also counts those that the status leaves out.
+func TestStatusNamesFewDrainedNodes(t *testing.T) {
+	st := &apipb.StatusResponse{Leader: "r1", Quorum: true, DrainingLeftOut: 100}
+	for i := range 7 {
+		st.Draining = append(st.Draining, &apipb.Node{Id: fmt.Sprintf("n%d", i), State: "online", Drain: &apipb.Drain{User: "ann"}})
+	}
+	text := statusText(st, time.Now())
+	if want := "and 102 more: see weir node list"; !strings.Contains(text, want) || !strings.Contains(text, "n4: ") || strings.Contains(text, "n5: ") {
+		t.Errorf("%s, want %q", text, want)
 	}
 }
 

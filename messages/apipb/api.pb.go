@@ -9468,8 +9468,10 @@ type StatusResponse struct {
 	Version              string                 `protobuf:"bytes,17,opt,name=version,proto3" json:"version,omitempty"`
 	// What an operator should look at; empty: nothing.
 	Problems []string `protobuf:"bytes,18,rep,name=problems,proto3" json:"problems,omitempty"`
-	// The nodes that are given no more jobs, by name.
+	// The nodes that are given no more jobs, by name: the first ones.
 	Draining []*Node `protobuf:"bytes,19,rep,name=draining,proto3" json:"draining,omitempty"`
+	// How many more there are. ListNodes shows all nodes.
+	DrainingLeftOut int32 `protobuf:"varint,23,opt,name=draining_left_out,json=drainingLeftOut,proto3" json:"draining_left_out,omitempty"`
 	// How many grants of nodes there are; 0: agents may claim any tags and any capacity.
 	NodeGrants int32 `protobuf:"varint,20,opt,name=node_grants,json=nodeGrants,proto3" json:"node_grants,omitempty"`
 	// What processes hold of the cluster's certificates: this replica first and, if it leads, those
@@ -9642,6 +9644,13 @@ func (x *StatusResponse) GetDraining() []*Node {
 		return x.Draining
 	}
 	return nil
+}
+
+func (x *StatusResponse) GetDrainingLeftOut() int32 {
+	if x != nil {
+		return x.DrainingLeftOut
+	}
+	return 0
 }
 
 func (x *StatusResponse) GetNodeGrants() int32 {
@@ -10747,7 +10756,10 @@ type WhoAmIResponse struct {
 	Gateway string `protobuf:"bytes,4,opt,name=gateway,proto3" json:"gateway,omitempty"`
 	// Rights on pools, by tree and pool: those that a pool itself gives, to the caller or to
 	// everyone. The pools below it give them too.
-	Rights        []*PoolRights `protobuf:"bytes,5,rep,name=rights,proto3" json:"rights,omitempty"`
+	Rights []*PoolRights `protobuf:"bytes,5,rep,name=rights,proto3" json:"rights,omitempty"`
+	// As whom jobs of the caller may run: what the caller, its groups in the cluster and everyone are given
+	// together. Unset: the caller needs no grant.
+	Accounts      *Accounts `protobuf:"bytes,6,opt,name=accounts,proto3" json:"accounts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -10813,6 +10825,13 @@ func (x *WhoAmIResponse) GetGateway() string {
 func (x *WhoAmIResponse) GetRights() []*PoolRights {
 	if x != nil {
 		return x.Rights
+	}
+	return nil
+}
+
+func (x *WhoAmIResponse) GetAccounts() *Accounts {
+	if x != nil {
+		return x.Accounts
 	}
 	return nil
 }
@@ -12752,7 +12771,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x0eMembersRequest\"@\n" +
 	"\x0fMembersResponse\x12-\n" +
 	"\amembers\x18\x01 \x03(\v2\x13.weir.api.v1.MemberR\amembers\"\x0f\n" +
-	"\rStatusRequest\"\xda\x06\n" +
+	"\rStatusRequest\"\x86\a\n" +
 	"\x0eStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x18\n" +
@@ -12774,7 +12793,8 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x05usage\x18\x10 \x01(\v2\x16.weir.api.v1.ResourcesR\x05usage\x12\x18\n" +
 	"\aversion\x18\x11 \x01(\tR\aversion\x12\x1a\n" +
 	"\bproblems\x18\x12 \x03(\tR\bproblems\x12-\n" +
-	"\bdraining\x18\x13 \x03(\v2\x11.weir.api.v1.NodeR\bdraining\x12\x1f\n" +
+	"\bdraining\x18\x13 \x03(\v2\x11.weir.api.v1.NodeR\bdraining\x12*\n" +
+	"\x11draining_left_out\x18\x17 \x01(\x05R\x0fdrainingLeftOut\x12\x1f\n" +
 	"\vnode_grants\x18\x14 \x01(\x05R\n" +
 	"nodeGrants\x12>\n" +
 	"\vcredentials\x18\x15 \x03(\v2\x1c.weir.api.v1.HeldCredentialsR\vcredentials\x123\n" +
@@ -12841,13 +12861,14 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x06create\x18\x03 \x01(\bR\x06create\x12\x16\n" +
 	"\x06delete\x18\x04 \x01(\bR\x06delete\"\x13\n" +
 	"\x11EditStoreResponse\"\x0f\n" +
-	"\rWhoAmIRequest\"\x9b\x01\n" +
+	"\rWhoAmIRequest\"\xce\x01\n" +
 	"\x0eWhoAmIResponse\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x16\n" +
 	"\x06groups\x18\x03 \x03(\tR\x06groups\x12\x18\n" +
 	"\agateway\x18\x04 \x01(\tR\agateway\x12/\n" +
-	"\x06rights\x18\x05 \x03(\v2\x17.weir.api.v1.PoolRightsR\x06rights\"L\n" +
+	"\x06rights\x18\x05 \x03(\v2\x17.weir.api.v1.PoolRightsR\x06rights\x121\n" +
+	"\baccounts\x18\x06 \x01(\v2\x15.weir.api.v1.AccountsR\baccounts\"L\n" +
 	"\n" +
 	"PoolRights\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
@@ -13337,145 +13358,146 @@ var file_apipb_api_proto_depIdxs = []int32{
 	186, // 132: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
 	153, // 133: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
 	158, // 134: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
-	85,  // 135: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
-	162, // 136: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
-	165, // 137: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	186, // 138: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	170, // 139: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
-	186, // 140: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
-	175, // 141: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
-	186, // 142: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	186, // 143: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	175, // 144: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
-	6,   // 145: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 146: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 147: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	25,  // 148: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	27,  // 149: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	29,  // 150: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	31,  // 151: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	38,  // 152: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	40,  // 153: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	42,  // 154: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	47,  // 155: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	44,  // 156: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	33,  // 157: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	35,  // 158: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	2,   // 159: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	59,  // 160: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	61,  // 161: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	63,  // 162: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	65,  // 163: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	67,  // 164: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	50,  // 165: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	69,  // 166: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	72,  // 167: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	81,  // 168: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	83,  // 169: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	85,  // 170: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	77,  // 171: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	74,  // 172: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	91,  // 173: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	93,  // 174: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	95,  // 175: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	97,  // 176: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	99,  // 177: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	101, // 178: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	103, // 179: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	110, // 180: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	120, // 181: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	123, // 182: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	125, // 183: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	127, // 184: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	129, // 185: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	112, // 186: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
-	115, // 187: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
-	132, // 188: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	134, // 189: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	137, // 190: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	139, // 191: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	141, // 192: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	143, // 193: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	145, // 194: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	147, // 195: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	149, // 196: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	156, // 197: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	159, // 198: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	163, // 199: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	166, // 200: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	168, // 201: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
-	171, // 202: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
-	173, // 203: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
-	176, // 204: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
-	151, // 205: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
-	154, // 206: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
-	7,   // 207: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 208: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 209: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	26,  // 210: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	28,  // 211: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	30,  // 212: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	32,  // 213: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	39,  // 214: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	41,  // 215: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	43,  // 216: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	49,  // 217: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	46,  // 218: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	34,  // 219: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	36,  // 220: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	3,   // 221: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	60,  // 222: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	62,  // 223: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	64,  // 224: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	66,  // 225: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	68,  // 226: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	51,  // 227: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	70,  // 228: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	73,  // 229: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	82,  // 230: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	84,  // 231: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	89,  // 232: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	78,  // 233: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	75,  // 234: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	92,  // 235: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	94,  // 236: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	96,  // 237: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	98,  // 238: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	100, // 239: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	102, // 240: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	104, // 241: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	111, // 242: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	121, // 243: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	124, // 244: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	126, // 245: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	128, // 246: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	130, // 247: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	113, // 248: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
-	116, // 249: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
-	133, // 250: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	135, // 251: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	138, // 252: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	140, // 253: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	142, // 254: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	144, // 255: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	146, // 256: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	148, // 257: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	150, // 258: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	157, // 259: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	160, // 260: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	164, // 261: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	167, // 262: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	169, // 263: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
-	172, // 264: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
-	174, // 265: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
-	177, // 266: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
-	152, // 267: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
-	155, // 268: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
-	207, // [207:269] is the sub-list for method output_type
-	145, // [145:207] is the sub-list for method input_type
-	145, // [145:145] is the sub-list for extension type_name
-	145, // [145:145] is the sub-list for extension extendee
-	0,   // [0:145] is the sub-list for field type_name
+	170, // 135: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
+	85,  // 136: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
+	162, // 137: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
+	165, // 138: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
+	186, // 139: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	170, // 140: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
+	186, // 141: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	175, // 142: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	186, // 143: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	186, // 144: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	175, // 145: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 146: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 147: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 148: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	25,  // 149: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	27,  // 150: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	29,  // 151: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	31,  // 152: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	38,  // 153: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	40,  // 154: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	42,  // 155: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	47,  // 156: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	44,  // 157: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	33,  // 158: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	35,  // 159: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	2,   // 160: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	59,  // 161: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	61,  // 162: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	63,  // 163: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	65,  // 164: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	67,  // 165: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	50,  // 166: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	69,  // 167: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	72,  // 168: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	81,  // 169: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	83,  // 170: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	85,  // 171: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	77,  // 172: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	74,  // 173: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	91,  // 174: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	93,  // 175: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	95,  // 176: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	97,  // 177: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	99,  // 178: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	101, // 179: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	103, // 180: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	110, // 181: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	120, // 182: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	123, // 183: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	125, // 184: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	127, // 185: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	129, // 186: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	112, // 187: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
+	115, // 188: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
+	132, // 189: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	134, // 190: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	137, // 191: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	139, // 192: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	141, // 193: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	143, // 194: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	145, // 195: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	147, // 196: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	149, // 197: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	156, // 198: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	159, // 199: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	163, // 200: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	166, // 201: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	168, // 202: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
+	171, // 203: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
+	173, // 204: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	176, // 205: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	151, // 206: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
+	154, // 207: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
+	7,   // 208: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 209: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 210: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	26,  // 211: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	28,  // 212: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	30,  // 213: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	32,  // 214: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	39,  // 215: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	41,  // 216: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	43,  // 217: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	49,  // 218: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	46,  // 219: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	34,  // 220: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	36,  // 221: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	3,   // 222: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	60,  // 223: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	62,  // 224: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	64,  // 225: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	66,  // 226: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	68,  // 227: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	51,  // 228: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	70,  // 229: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	73,  // 230: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	82,  // 231: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	84,  // 232: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	89,  // 233: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	78,  // 234: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	75,  // 235: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	92,  // 236: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	94,  // 237: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	96,  // 238: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	98,  // 239: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	100, // 240: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	102, // 241: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	104, // 242: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	111, // 243: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	121, // 244: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	124, // 245: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	126, // 246: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	128, // 247: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	130, // 248: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	113, // 249: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
+	116, // 250: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
+	133, // 251: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	135, // 252: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	138, // 253: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	140, // 254: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	142, // 255: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	144, // 256: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	146, // 257: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	148, // 258: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	150, // 259: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	157, // 260: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	160, // 261: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	164, // 262: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	167, // 263: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	169, // 264: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
+	172, // 265: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
+	174, // 266: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	177, // 267: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	152, // 268: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
+	155, // 269: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
+	208, // [208:270] is the sub-list for method output_type
+	146, // [146:208] is the sub-list for method input_type
+	146, // [146:146] is the sub-list for extension type_name
+	146, // [146:146] is the sub-list for extension extendee
+	0,   // [0:146] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }

@@ -148,6 +148,17 @@ func (r Rights) Accounts() []*statepb.Accounts {
 	return listed(r.accounts, func(a *statepb.Accounts) *statepb.Accounts { return a })
 }
 
+// AccountsOf returns as whom who may have jobs run; nil if who needs no grant. It must not be changed.
+func (r Rights) AccountsOf(who access.Who) *statepb.Accounts {
+	if r.limits.GetByGrant() == 0 || who.Operator {
+		return nil
+	}
+	has := r.grantsOf(who.User)
+	return &statepb.Accounts{
+		Subject: string(access.UserSubject(who.User)), Accounts: inOrder(has.accounts), Groups: inOrder(has.groups), IsolationNone: has.isolationNone,
+	}
+}
+
 // mayRunAs returns an error of type *access.Denied unless who may have jobs run as the tasks of a
 // specification say. Only the groups of this state count, because jobs start when nobody tells of
 // others.

@@ -85,16 +85,24 @@ func (e *evidence) gone(ctx context.Context, when string, look func() ([]string,
 	return ctx.Err()
 }
 
-// Processes returns the processes, except this one, that have all of the words in their command
-// line or environment.
+// Processes returns the processes that have all of the words in their command line or environment. Left out are
+// this one and those above it: what started a run names the run's folder too.
 func Processes(words ...string) ([]string, error) {
 	all, err := proctree.All()
 	if err != nil {
 		return nil, fmt.Errorf("look for processes: %w", err)
 	}
+	parents := make(map[int]int, len(all))
+	for _, process := range all {
+		parents[process.Pid] = process.Parent
+	}
+	own := map[int]bool{}
+	for pid := os.Getpid(); pid != 0 && !own[pid]; pid = parents[pid] {
+		own[pid] = true
+	}
 	var found []string
 	for _, process := range all {
-		if process.Pid == os.Getpid() {
+		if own[process.Pid] {
 			continue
 		}
 		// Read the arguments first: Arguments waits while a process is in the middle of an exec and

@@ -162,7 +162,7 @@ func badAgents(t *testing.T, c *cluster) {
 			if code != test.wantCode {
 				t.Errorf("exit code %d, want %d", code, test.wantCode)
 			}
-			wantIn(t, "what it printed", tail(printed, 1), test.want)
+			wantIn(t, "the reason", reason(t, printed), test.want)
 		})
 	}
 	if err := second.stop(); err != nil || strings.Contains(second.printed(), "msg=registered") {

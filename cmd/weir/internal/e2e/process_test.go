@@ -227,6 +227,22 @@ func tail(text string, count int) string {
 	return strings.Join(lines[max(0, len(lines)-count):], "\n")
 }
 
+// reason returns the lines of what weir printed that say why it failed. They need not be the last ones: a
+// library may log until the process ends.
+func reason(t testing.TB, printed string) string {
+	t.Helper()
+	var lines []string
+	for line := range strings.Lines(printed) {
+		if strings.HasPrefix(line, "weir: ") {
+			lines = append(lines, line)
+		}
+	}
+	if lines == nil {
+		t.Errorf("it printed no reason:\n%s", printed)
+	}
+	return strings.Join(lines, "")
+}
+
 // weir runs a verb of weir that ends by itself, and returns what it printed and its
 // exit code.
 func weir(t testing.TB, arguments ...string) (printed string, code int) {

@@ -103,7 +103,7 @@ func startedTwice(t *testing.T, c *cluster) {
 			if code != test.wantCode {
 				t.Errorf("exit code %d, want %d", code, test.wantCode)
 			}
-			wantIn(t, "what it printed", tail(printed, 1), test.want)
+			wantIn(t, "the reason", reason(t, printed), test.want)
 		})
 	}
 	for _, replica := range replicaNames {

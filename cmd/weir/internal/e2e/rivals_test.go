@@ -39,7 +39,7 @@ func TestReplicasThatDoNotFit(t *testing.T) {
 				if code != 1 {
 					t.Errorf("exit code %d, want 1", code)
 				}
-				wantIn(t, "what it printed", tail(printed, 1), []string{"lists of peers differ", five, "started with " + c.peers()})
+				wantIn(t, "the reason", reason(t, printed), []string{"lists of peers differ", five, "started with " + c.peers()})
 			})
 		}
 	})
@@ -67,7 +67,7 @@ func TestReplicasThatDoNotFit(t *testing.T) {
 				if code != 13 {
 					t.Errorf("exit code %d, want 13", code)
 				}
-				wantIn(t, "what it printed", tail(printed, 1), []string{"another process is running as this replica", c.addresses["r3"]})
+				wantIn(t, "the reason", reason(t, printed), []string{"another process is running as this replica", c.addresses["r3"]})
 			})
 		}
 	})
