@@ -5637,7 +5637,10 @@ type Limits struct {
 	// How many subjects may have grants of accounts, and how many grants of nodes there may be. 0 in
 	// logs and snapshots of old, where everyone
 	// may have jobs run as any account.
-	ByGrant       int32 `protobuf:"varint,13,opt,name=by_grant,json=byGrant,proto3" json:"by_grant,omitempty"`
+	ByGrant int32 `protobuf:"varint,13,opt,name=by_grant,json=byGrant,proto3" json:"by_grant,omitempty"`
+	// With by_bytes: what is kept of the progress of operations, and their jobs in progress, count as
+	// theirs. Not set in logs and snapshots of old.
+	ByProgress    bool `protobuf:"varint,16,opt,name=by_progress,json=byProgress,proto3" json:"by_progress,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5775,6 +5778,13 @@ func (x *Limits) GetByGrant() int32 {
 		return x.ByGrant
 	}
 	return 0
+}
+
+func (x *Limits) GetByProgress() bool {
+	if x != nil {
+		return x.ByProgress
+	}
+	return false
 }
 
 // Record is one entry of a snapshot.
@@ -7250,7 +7260,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"cluster_id\x18\x06 \x01(\tR\tclusterId\x12!\n" +
 	"\fdefault_tree\x18\a \x01(\tR\vdefaultTree\x12 \n" +
 	"\flast_pool_id\x18\b \x01(\x04R\n" +
-	"lastPoolId\"\x98\x05\n" +
+	"lastPoolId\"\xb9\x05\n" +
 	"\x06Limits\x12/\n" +
 	"\x13archived_operations\x18\x01 \x01(\x05R\x12archivedOperations\x12=\n" +
 	"\x1bfinished_jobs_per_operation\x18\x02 \x01(\x05R\x18finishedJobsPerOperation\x120\n" +
@@ -7270,7 +7280,9 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x13pool_bytes_per_tree\x18\x0e \x01(\x03R\x10poolBytesPerTree\x12\x1d\n" +
 	"\n" +
 	"pool_bytes\x18\x0f \x01(\x03R\tpoolBytes\x12\x19\n" +
-	"\bby_grant\x18\r \x01(\x05R\abyGrant\"\xe5\x06\n" +
+	"\bby_grant\x18\r \x01(\x05R\abyGrant\x12\x1f\n" +
+	"\vby_progress\x18\x10 \x01(\bR\n" +
+	"byProgress\"\xe5\x06\n" +
 	"\x06Record\x127\n" +
 	"\x06header\x18\x01 \x01(\v2\x1d.weir.state.v1.SnapshotHeaderH\x00R\x06header\x12-\n" +
 	"\x04tree\x18\x02 \x01(\v2\x17.weir.state.v1.PoolTreeH\x00R\x04tree\x128\n" +

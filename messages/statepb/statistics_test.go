@@ -2,11 +2,52 @@ package statepb
 
 import (
 	"maps"
+	"math"
 	"reflect"
+	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
 
 	"weir/scheduling/statistics"
 )
+
+// TestSumsTakeNoMoreThanTheySay (T4) adds any values: what the sums take as records is at most what they say
+// that they take, which is not much more than needed.
+func TestSumsTakeNoMoreThanTheySay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		names := []string{"a", "user_job/max_memory", "time/total", strings.Repeat("n", 200)}
+		values := rapid.OneOf(rapid.Int64(), rapid.SampledFrom([]int64{0, 1, math.MaxInt64, math.MinInt64}), rapid.Int64Range(-100, 100))
+		var sums statistics.Sums
+		for range rapid.IntRange(0, 300).Draw(t, "jobs") {
+			measured := map[string]int64{rapid.SampledFrom(names).Draw(t, "name"): values.Draw(t, "value")}
+			var packed statistics.Values
+			for name, value := range measured {
+				packed.Put(name, value)
+			}
+			bytes, others := packed.Pack()
+			add, most := sums.Add, int64(math.MaxInt64)
+			if rapid.IntRange(0, 20).Draw(t, "room") == 0 {
+				add, most = sums.AddWithoutRoom, sums.Bytes()
+			}
+			if err := add(rapid.SampledFrom([]string{"completed", "failed"}).Draw(t, "state"), bytes, others); err != nil {
+				t.Fatal(err)
+			}
+			if sums.Bytes() > most {
+				t.Fatalf("without room %d bytes became %d", most, sums.Bytes())
+			}
+			if rapid.IntRange(0, 9).Draw(t, "copied") == 0 {
+				sums = sums.Clone()
+			}
+		}
+		fresh := statistics.NewSums(sums.Clone().Set)
+		size := int64(proto.Size(&Task{Statistics: NewAggregates(sums.Set)}))
+		if size > sums.Bytes() || 4*size < sums.Bytes() || sums.Bytes() != fresh.Bytes() {
+			t.Fatalf("takes %d bytes, says %d, a new one %d", size, sums.Bytes(), fresh.Bytes())
+		}
+	})
+}
 
 func TestAggregatesComeBack(t *testing.T) {
 	var set statistics.Set

@@ -138,7 +138,7 @@ func heavy(id, user string, bytes int) *commandpb.StartOperation {
 // limited begins a term with limits of bytes.
 func (j *journal) limited(user, pool, all int64) {
 	j.must(&commandpb.BeginTerm{Term: j.state.Term().GetTerm() + 1, Replica: "r1", ClusterId: "c1", Limits: &statepb.Limits{
-		ByBytes: true, OperationBytesPerUser: user, OperationBytesPerPool: pool, OperationBytes: all,
+		ByBytes: true, ByProgress: true, OperationBytesPerUser: user, OperationBytesPerPool: pool, OperationBytes: all,
 	}})
 }
 

@@ -36,8 +36,13 @@ func (c operationChange) prepareOperation(what string, o *operation, m *commandp
 	if refused := checkInput(what, o.record.GetSpec(), m.GetInput()); refused != nil {
 		return refused
 	}
+	given := givenBytes(o.record.GetSpec(), m.GetInput())
+	if refused := c.checkGrowth("prepare operation", o, given-o.given); refused != nil {
+		c.fail(o, lacksRoom("input", refused), NotePreparationFailed)
+		return nil
+	}
 	c.edit(o)
-	o.input, o.given = m.GetInput(), givenBytes(o.record.GetSpec(), m.GetInput())
+	o.input, o.given = m.GetInput(), given
 	c.advance(o, lifecycle.Preparing, "", nil)
 	c.advance(o, lifecycle.Pending, "", nil)
 	if m.GetAdmit() && c.admitAtOnce(what, o) && len(m.GetTasks()) > 0 {
@@ -89,6 +94,10 @@ func (c operationChange) defineTasks(what string, o *operation, m *commandpb.Def
 
 // run starts an operation with the given tasks, which are in the order of its specification.
 func (c operationChange) run(o *operation, defined []*commandpb.TaskDefinition) {
+	if refused := c.checkGrowth("define tasks", o, readingBytes(defined)); refused != nil {
+		c.fail(o, lacksRoom("jobs", refused), NotePreparationFailed)
+		return
+	}
 	o.tasks = make([]work, len(defined))
 	o.taskIndex = make(map[scheduling.TaskName]int, len(defined))
 	o.record.Tasks = make([]*statepb.Task, len(defined))
@@ -97,6 +106,7 @@ func (c operationChange) run(o *operation, defined []*commandpb.TaskDefinition) 
 		o.record.Tasks[i], o.tasks[i] = o.define(o.record.GetSpec().GetTasks()[i], d)
 		c.touch(o, i, 0)
 	}
+	o.measure()
 	c.setHeldBack(o, "")
 	c.emit(TasksDefined{ID: o.id()})
 	c.advance(o, lifecycle.Running, "", nil)
@@ -128,6 +138,7 @@ func (o *operation) define(spec *statepb.TaskSpec, d *commandpb.TaskDefinition) 
 	if o.reads() {
 		t.Input = &statepb.InputProgress{BytesTotal: o.input.GetBytes()}
 		w.slices = slices.Clone(d.GetSlices())
+		w.read = w.readBytes(t)
 	}
 	return t, w
 }

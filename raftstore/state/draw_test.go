@@ -148,6 +148,7 @@ func (g generator) beginTerm() proto.Message {
 			ArchivedOperations: int32(1 + g.pick(3, "archived")), FinishedJobsPerOperation: int32(1 + g.pick(4, "finished")),
 			EventsPerOperation: int32(2 + g.pick(20, "events")), Operations: int32(2 + g.pick(4, "operations")), JobsPerOperation: 9,
 			MemoryProfiles: int32(g.pick(3, "profiles")), ByGrant: int32(g.pick(4, "grants")),
+			ByBytes: g.pick(2, "bytes") == 0, ByProgress: g.mostly(), OperationBytesPerUser: int64(1+g.pick(40, "user")) << 10,
 		}
 	}
 	return m

@@ -145,7 +145,7 @@ func abortReason(name string) (string, *refusal) {
 // endJob removes an allocation and counts how its job ended. If the job was an instance that has
 // been replaced, its end is only recorded: its cookie and its counts belong to its successor.
 func (c jobChange) endJob(o *operation, a *statepb.Allocation, finished *statepb.FinishedJob, state lifecycle.JobState) Ended {
-	c.edit(o)
+	editJobs(c.State, o)
 	c.release(o, a)
 	if a.GetReplaced() {
 		finished.Sample, finished.NextReserve, finished.Rerun = nil, nil, false
@@ -165,12 +165,12 @@ func (c jobChange) endJob(o *operation, a *statepb.Allocation, finished *statepb
 func (c jobChange) countEnd(o *operation, a *statepb.Allocation, finished *statepb.FinishedJob, state lifecycle.JobState) {
 	i := o.taskIndex[scheduling.TaskName(a.GetTask())]
 	t, cookie := o.record.GetTasks()[i], scheduling.Cookie(a.GetCookie())
-	stale := o.tasks[i].isStale(t, a)
+	stale, roomy := o.tasks[i].isStale(t, a), grows(c.State, o)
 	if stale && state == lifecycle.JobFailed {
 		// The job failed because its gang's incarnation is over.
 		state, finished.AbortReason, finished.Fatal = lifecycle.JobAborted, lifecycle.AbortOperationIncarnationChanged.String(), false
 	}
-	learn(t, a.GetCookie(), finished)
+	learn(t, a.GetCookie(), finished, roomy)
 	finished.Failures, finished.GivenUp = 0, false
 	switch {
 	case state == lifecycle.JobCompleted && (stale || finished.GetRerun()):
@@ -193,8 +193,9 @@ func (c jobChange) countEnd(o *operation, a *statepb.Allocation, finished *state
 	}
 	describe(finished, a, state, c.index)
 	addTotals(t.GetTotals(), finished.GetStatistics())
-	o.tasks[i].addMeasured(finished)
+	o.tasks[i].addMeasured(finished, roomy)
 	c.leaveGang(o, i, a, finished)
+	o.measureTask(i)
 }
 
 // describe fills in the fields of a finished job's record that the state knows.
@@ -274,6 +275,7 @@ func (c *change) requeue(o *operation, task int, cookie scheduling.Cookie) {
 func (c *change) release(o *operation, a *statepb.Allocation) {
 	job := scheduling.JobID(a.GetJobId())
 	delete(c.allocations, job)
+	o.live -= allocationBytes(o.allocations[job])
 	delete(o.allocations, job)
 	c.nodes[scheduling.NodeID(a.GetNode())].release(a)
 }

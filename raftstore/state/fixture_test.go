@@ -50,6 +50,7 @@ func (j *journal) apply(msg proto.Message) (*commandpb.Result, []Event) {
 	if err := j.state.Verify(); err != nil {
 		j.t.Fatalf("after %T %v: %v", msg, msg, err)
 	}
+	checkSizes(j.t, j.state)
 	return result, events
 }
 

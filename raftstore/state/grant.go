@@ -120,7 +120,7 @@ func (c jobChange) grant(g *commandpb.Grant, time *timestamppb.Timestamp) (*stat
 	if refused != nil {
 		return nil, refused
 	}
-	c.edit(o)
+	editJobs(c.State, o)
 	cookie, _ := o.tasks[task].pending.pop(g.GetDedicatedMemory())
 	record := o.record.GetTasks()[task]
 	pool, _ := c.trees[scheduling.TreeName(n.record.GetTree())].pools.Pool(scheduling.PoolName(o.record.GetTrees()[i].GetPool()))
@@ -144,7 +144,7 @@ func (c jobChange) grant(g *commandpb.Grant, time *timestamppb.Timestamp) (*stat
 	}
 	o.tasks[task].giveRank(record, a)
 	c.allocations[scheduling.JobID(a.GetJobId())] = a
-	o.allocations[scheduling.JobID(a.GetJobId())] = a
+	o.allocate(a)
 	n.hold(a)
 	c.touch(o, task, g.GetDedicatedMemory())
 	return a, nil

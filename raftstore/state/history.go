@@ -17,14 +17,21 @@ const NoteEventsOmitted = "events_omitted"
 
 // history is what the history of an operation takes, in bytes as eventBytes and jobBytes estimate
 // them. It is derived from the record.
-type history struct{ events, jobs int64 }
+type history struct {
+	events, jobs int64
+	// rest is what the finished jobs take beyond the estimate.
+	rest int64
+}
 
 const (
 	// maxEventsBytes and maxJobsBytes bound the history of an operation: together 1 MiB.
 	maxEventsBytes = 256 << 10
 	maxJobsBytes   = 768 << 10
 	// fewJobsBytes bounds the finished jobs of an operation when its user has no room left.
-	fewJobsBytes = 32 << 10
+	// fewestJobsBytes and fewEventsBytes do that where progress is counted.
+	fewJobsBytes    = 32 << 10
+	fewestJobsBytes = 4 << 10
+	fewEventsBytes  = 16 << 10
 	// maxEventBytes bounds one event: a reason and what there is to say besides.
 	maxEventBytes = 8 << 10
 	// maxOrderBytes bounds the message of a stop order, which each job that has to leave has.
@@ -37,9 +44,15 @@ func historyOf(record *statepb.Operation) (h history) {
 		h.events += eventBytes(e)
 	}
 	for _, j := range record.GetFinishedJobs() {
-		h.jobs += jobBytes(j)
+		h.add(j, 1)
 	}
 	return h
+}
+
+// add adds a finished job; with times -1 it takes one away.
+func (h *history) add(j *statepb.FinishedJob, times int64) {
+	h.jobs += times * jobBytes(j)
+	h.rest += times * restBytes(j)
 }
 
 // eventBytes returns about what an event takes.
@@ -68,16 +81,33 @@ func jobBytes(j *statepb.FinishedJob) int64 {
 	return int64(size)
 }
 
-// trimEvents trims the events of an operation to the limits. edit has been called.
-func (o *operation) trimEvents(l *statepb.Limits) {
+// restBytes returns what a finished job takes at most beyond jobBytes. Like allocationBytes it is asked
+// for each job, and adds up the most that numbers take instead of looking at each.
+func restBytes(j *statepb.FinishedJob) int64 {
+	size := max(0, len(j.GetJobId())-usualID) + orderBytes(j.GetStop()) - len(j.GetStop().GetMessage()) + reserveBytes(j.GetReserve()) + reserveBytes(j.GetNextReserve().GetReserve())
+	for name := range j.GetStatistics().GetValues() {
+		size += max(0, len(name)-16)
+	}
+	if j.GetSample() != nil {
+		size += sampleBytes
+	}
+	if j.GetInput() != nil || j.GetOutput() != nil || j.GetSkipped() != nil {
+		size += 128 + len(j.GetOutput().GetPart())
+	}
+	return int64(size)
+}
+
+// trimEvents trims the events of an operation to the limits, and to budget bytes. edit has been
+// called.
+func (o *operation) trimEvents(l *statepb.Limits, budget int64) {
 	events, most := o.record.GetEvents(), int(l.GetEventsPerOperation())
-	if len(events) <= most && !over(l, o.history.events, maxEventsBytes) {
+	if len(events) <= most && !over(l, o.history.events, budget) {
 		return
 	}
 	for {
 		events = trimEvents(events, most)
 		o.history.events = historyOf(&statepb.Operation{Events: events}).events
-		if !over(l, o.history.events, maxEventsBytes) || len(events) <= minEvents {
+		if !over(l, o.history.events, budget) || len(events) <= minEvents {
 			break
 		}
 		// A quarter less, at least one.
@@ -146,27 +176,25 @@ const (
 
 // trimValues drops the statistics of the jobs that are no longer among the latest keptValues. The
 // parameter added is the number of jobs appended since the last call.
-// It returns how many bytes were dropped.
-func trimValues(jobs []*statepb.FinishedJob, added int) (dropped int64) {
+func (h *history) trimValues(jobs []*statepb.FinishedJob, added int) {
 	last := len(jobs) - keptValues
 	for i := max(0, last-added); i < last; i++ {
 		s := jobs[i].GetStatistics()
 		if len(s.GetValues()) == 0 && len(s.GetPacked()) == 0 {
 			continue
 		}
-		dropped += jobBytes(jobs[i])
+		h.add(jobs[i], -1)
 		jobs[i] = shallow(jobs[i])
 		jobs[i].Statistics = shallow(s)
 		jobs[i].Statistics.Values, jobs[i].Statistics.Packed = nil, nil
-		dropped -= jobBytes(jobs[i])
+		h.add(jobs[i], 1)
 	}
-	return dropped
 }
 
 // keep appends the record of a finished job. edit has been called.
 func (c *change) keep(o *operation, finished *statepb.FinishedJob) {
 	o.record.FinishedJobs = append(o.record.GetFinishedJobs(), finished)
-	o.history.jobs += jobBytes(finished)
+	o.history.add(finished, 1)
 	made(&c.kept)[o]++
 }
 
@@ -175,7 +203,7 @@ func (c *change) keep(o *operation, finished *statepb.FinishedJob) {
 func (c *change) trimKept() {
 	for o, added := range c.kept {
 		o.trimFinished(c.limits, jobsBudget(c.State, o))
-		o.history.jobs -= trimValues(o.record.GetFinishedJobs(), added)
+		o.history.trimValues(o.record.GetFinishedJobs(), added)
 		weigh(c.State, o)
 	}
 }
@@ -186,14 +214,13 @@ func (s *State) condense(o *operation) {
 	compact(s, o)
 	s.edit(o)
 	for i, t := range o.record.GetTasks() {
-		measured := o.tasks[i].statistics.Set
-		for j := range measured {
-			measured[j].Buckets, measured[j].Counts = nil, nil
-		}
+		o.tasks[i].statistics.DropHistograms()
 		if m := t.GetMemory(); m != nil {
 			m.UserDigest, m.ProxyDigest, m.Samples = nil, nil, nil
 		}
 	}
+	o.measure()
+	weigh(s, o)
 }
 
 // trimFinished trims the finished jobs of an operation to the limits. It drops the oldest jobs
@@ -204,10 +231,68 @@ func (o *operation) trimFinished(l *statepb.Limits, budget int64) {
 		drop := max(0, slices.IndexFunc(jobs, func(j *statepb.FinishedJob) bool {
 			return j.GetState() != lifecycle.JobFailed.String()
 		}))
-		o.history.jobs -= jobBytes(jobs[drop])
+		o.history.add(jobs[drop], -1)
 		copy(jobs[1:drop+1], jobs[:drop])
 		jobs[0] = nil
 		jobs = jobs[1:]
 	}
 	o.record.FinishedJobs = jobs
 }
+
+const (
+	// compactBytes is up to which size the specification of an ended operation is kept whole, and
+	// compactText what is kept of a command of a larger one.
+	compactBytes = 16 << 10
+	compactText  = 512
+	// compactEntries is how many files, paths and intervals are kept of each list.
+	compactEntries = 10
+)
+
+// compact keeps of a large specification of an ended operation what people read.
+func compact(s *State, o *operation) {
+	if !s.limits.GetByBytes() || o.record.GetSpecCut() || proto.Size(o.record.GetSpec()) <= compactBytes {
+		return
+	}
+	s.edit(o)
+	o.record.Spec, o.record.SpecCut = compactSpec(o.record.GetSpec()), true
+	o.given = givenBytes(o.record.GetSpec(), nil)
+	weigh(s, o)
+}
+
+// compactSpec returns a specification with the beginnings of its commands and lists, and without
+// environments.
+func compactSpec(spec *statepb.OperationSpec) *statepb.OperationSpec {
+	spec = shallow(spec)
+	tasks := make([]*statepb.TaskSpec, len(spec.GetTasks()))
+	for i, t := range spec.GetTasks() {
+		t = shallow(t)
+		t.Argv, t.Shell, t.Environment = firstTexts(t.GetArgv()), bounds.Cut(t.GetShell(), compactText), nil
+		t.Files, t.Outputs, t.Cookies = first(t.GetFiles()), first(t.GetOutputs()), first(t.GetCookies())
+		if t.GetReadiness() != nil {
+			t.Readiness = shallow(t.GetReadiness())
+			t.Readiness.Exec = firstTexts(t.GetReadiness().GetExec())
+		}
+		tasks[i] = t
+	}
+	spec.Tasks = tasks
+	if spec.GetMap() != nil {
+		spec.Map = shallow(spec.GetMap())
+		spec.Map.InputPaths = first(spec.GetMap().GetInputPaths())
+	}
+	return spec
+}
+
+// firstTexts returns the first texts of a command, compactText bytes of them.
+func firstTexts(texts []string) (kept []string) {
+	left := compactText
+	for _, text := range texts {
+		if left <= 0 {
+			break
+		}
+		kept = append(kept, bounds.Cut(text, max(left, len("…"))))
+		left -= len(text)
+	}
+	return kept
+}
+
+func first[T any](list []T) []T { return list[:min(len(list), compactEntries)] }

@@ -189,8 +189,8 @@ func (c jobChange) take(o *operation, task int, cookie scheduling.Cookie, j *sta
 		progress.Rows, progress.Hash = sum(progress.GetRows(), in.GetRows()), progress.GetHash()+in.GetHash()
 	}
 	progress.Bytes += lengthOf(read)
-	w.parts = append(w.parts, &statepb.CompletedPart{Cookie: int32(cookie), Slices: read, Output: j.GetOutput()})
-	w.slices[cookie] = nil
+	w.addPart(&statepb.CompletedPart{Cookie: int32(cookie), Slices: read, Output: j.GetOutput()})
+	w.setSlices(cookie, nil)
 	if rest := filled(j.GetInput().GetRest()); len(rest) > 0 {
 		c.grow(o, task, cookie, &statepb.Slices{Slices: rest})
 	}
@@ -199,7 +199,7 @@ func (c jobChange) take(o *operation, task int, cookie scheduling.Cookie, j *sta
 // split cuts the input of a failed job into parts. Its cookie keeps the first part; each other part
 // goes to a new cookie. edit has been called.
 func (c jobChange) split(o *operation, task int, cookie scheduling.Cookie, parts []*statepb.Slices) {
-	o.tasks[task].slices[cookie] = &statepb.Slices{Slices: filled(parts[0].GetSlices())}
+	o.tasks[task].setSlices(cookie, &statepb.Slices{Slices: filled(parts[0].GetSlices())})
 	for _, part := range parts[1:] {
 		c.grow(o, task, cookie, &statepb.Slices{Slices: filled(part.GetSlices())})
 	}
@@ -209,8 +209,8 @@ func (c jobChange) split(o *operation, task int, cookie scheduling.Cookie, parts
 func (c jobChange) skip(o *operation, task int, cookie scheduling.Cookie, r *statepb.SkippedRecord) {
 	t, w := o.record.GetTasks()[task], &o.tasks[task]
 	read := w.slices[cookie].GetSlices()
-	w.slices[cookie] = nil
-	w.parts = append(w.parts, &statepb.CompletedPart{Cookie: int32(cookie), Slices: read})
+	w.setSlices(cookie, nil)
+	w.addPart(&statepb.CompletedPart{Cookie: int32(cookie), Slices: read})
 	t.Input.Bytes += lengthOf(read)
 	t.Input.SkippedRecords++
 	told := shallow(r)
@@ -218,6 +218,7 @@ func (c jobChange) skip(o *operation, task int, cookie scheduling.Cookie, r *sta
 	told.Path = o.input.GetFiles()[r.GetFile()].GetPath()
 	if len(t.GetSkipped()) < maxSkippedTold {
 		t.Skipped = append(t.GetSkipped(), told)
+		w.read += skippedBytes(told)
 	}
 	c.consequences = append(c.consequences, RecordSkipped{
 		ID: o.id(), Task: scheduling.TaskName(t.GetName()), Cookie: cookie, Path: told.GetPath(), Record: told,
@@ -229,7 +230,7 @@ func (c jobChange) skip(o *operation, task int, cookie scheduling.Cookie, r *sta
 func (c jobChange) grow(o *operation, task int, from scheduling.Cookie, reads *statepb.Slices) {
 	t, w := o.record.GetTasks()[task], &o.tasks[task]
 	cookie := scheduling.Cookie(len(w.slices))
-	w.slices = append(w.slices, reads)
+	w.setSlices(cookie, reads)
 	move(t, "add job", (*lifecycle.Counters).Grow)
 	if own := t.GetReserves()[int32(from)]; own != nil {
 		t.Reserves[int32(cookie)] = own

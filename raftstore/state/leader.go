@@ -42,6 +42,7 @@ func (c *change) beginTerm(m *commandpb.BeginTerm) *refusal {
 		c.limits = limits
 		for _, o := range c.order {
 			c.edit(o)
+			o.measure()
 			c.trimHistory(o)
 		}
 		c.judgeAccounts()

@@ -67,7 +67,7 @@ func WithGrants(l *statepb.Limits) *statepb.Limits {
 
 // WithBytes returns limits with the bounds in bytes, as the leader of a term sets them.
 func WithBytes(l *statepb.Limits) *statepb.Limits {
-	bounded := &statepb.Limits{ByBytes: true, PoolBytesPerTree: defaultTreeBytes, PoolBytes: defaultForestBytes, MemoryProfileBytes: defaultProfileBytes}
+	bounded := &statepb.Limits{ByBytes: true, ByProgress: true, PoolBytesPerTree: defaultTreeBytes, PoolBytes: defaultForestBytes, MemoryProfileBytes: defaultProfileBytes}
 	proto.Merge(bounded, l)
 	return bounded
 }
@@ -95,6 +95,7 @@ func completeLimits(l *statepb.Limits) (*statepb.Limits, *refusal) {
 	if d.ByBytes = l.GetByBytes(); d.GetByBytes() {
 		d.OperationBytesPerUser, d.OperationBytesPerPool, d.OperationBytes = defaultUserBytes, defaultPoolBytes, defaultBytes
 	}
+	d.ByProgress = d.GetByBytes() && l.GetByProgress()
 	// Without the limit, accounts need no grant, as in logs of old.
 	d.ByGrant = l.GetByGrant()
 	for _, limit := range []struct {

@@ -86,11 +86,14 @@ func checkLessons(j *statepb.FinishedJob, state lifecycle.JobState) *refusal {
 	return nil
 }
 
-// learn adds the memory sample and the next reserve of an ended job to its task. edit has
-// been called.
-func learn(t *statepb.Task, cookie int32, j *statepb.FinishedJob) {
+// learn adds the memory sample and the next reserve of an ended job to its task. The parameter roomy
+// is false if no more samples may be kept. edit has been called.
+func learn(t *statepb.Task, cookie int32, j *statepb.FinishedJob, roomy bool) {
 	if j.GetNextReserve() != nil {
 		made(&t.Reserves)[cookie] = j.GetNextReserve()
+	}
+	if !roomy {
+		j.Sample = nil
 	}
 	if j.GetSample() == nil {
 		return
@@ -117,9 +120,11 @@ func (c memoryChange) updateReserves(what string, o *operation, m *commandpb.Upd
 			return refused
 		}
 	}
-	c.edit(o)
+	editJobs(c.State, o)
 	for _, r := range m.GetTasks() {
-		c.updateReserve(o, o.taskIndex[scheduling.TaskName(r.GetTask())], r)
+		task := o.taskIndex[scheduling.TaskName(r.GetTask())]
+		c.updateReserve(o, task, r)
+		o.measureTask(task)
 	}
 	o.record.LastIndex = c.index
 	c.tellDemand()

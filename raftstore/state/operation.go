@@ -22,6 +22,8 @@ type operation struct {
 	allocations map[scheduling.JobID]*statepb.Allocation
 	// weight is what the operation is counted with in the quotas, in bytes.
 	weight int64
+	// live is what its allocations take, in bytes.
+	live int64
 	// denied says why none of its jobs may start: its user has lost the grant that they need. It is empty if
 	// they may, and derived.
 	denied string
@@ -52,16 +54,33 @@ type version struct {
 	history history
 	// given is what its specification and its input take, in bytes.
 	given int64
+	// progress is what is kept of its progress besides. It is derived from the record.
+	progress progress
 }
 
 // id returns the operation's id.
 func (v *version) id() scheduling.OperationID { return scheduling.OperationID(v.record.GetId()) }
 
-// edit ensures that the operation's version is not shared with a Frozen. It must be called before
-// any change of an operation.
+// edit ensures that the operation's version is not shared with a Frozen, and has the operation measured
+// and weighed at the end of the command. It must be called before any change of an operation.
 func (s *State) edit(o *operation) {
+	editJobs(s, o)
+	s.edited[o] = true
+}
+
+// editJobs does what edit does, for a change of nothing but jobs and tasks, which are measured when
+// they change.
+func editJobs(s *State, o *operation) {
 	if o.generation != s.generation {
 		o.version = o.clone(s.generation)
+	}
+	reweigh(s, o)
+}
+
+// reweigh has an operation weighed at the end of the command.
+func reweigh(s *State, o *operation) {
+	if _, known := s.edited[o]; !known {
+		made(&s.edited)[o] = false
 	}
 }
 
@@ -78,7 +97,7 @@ func (v *version) clone(generation uint64) *version {
 		record.Tasks[i] = proto.CloneOf(record.GetTasks()[i])
 		tasks[i] = tasks[i].clone()
 	}
-	return &version{generation: generation, state: v.state, record: record, tasks: tasks, taskIndex: v.taskIndex, input: v.input, history: v.history, given: v.given}
+	return &version{generation: generation, state: v.state, record: record, tasks: tasks, taskIndex: v.taskIndex, input: v.input, history: v.history, given: v.given, progress: v.progress}
 }
 
 // full returns the record together with the data kept beside it, as in a snapshot.
@@ -180,7 +199,7 @@ func (c *change) note(o *operation, note string, attributes map[string]string) {
 // trimHistory trims the events and finished jobs of an operation to the limits. edit has
 // been called.
 func (s *State) trimHistory(o *operation) {
-	o.trimEvents(s.limits)
+	o.trimEvents(s.limits, eventsBudget(s, o))
 	o.trimFinished(s.limits, jobsBudget(s, o))
 	weigh(s, o)
 }
@@ -194,6 +213,7 @@ func (c *change) end(o *operation) {
 		o.tasks[i].forget(t)
 	}
 	c.archive = append(c.archive, o.record.GetId())
+	o.measure()
 	c.quotas.archive(o)
 	weigh(c.State, o)
 	if i := len(c.archive) - 1 - keptHistograms; i >= 0 {

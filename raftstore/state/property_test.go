@@ -36,6 +36,7 @@ func TestAnyLog(t *testing.T) {
 			if err := state.Verify(); err != nil {
 				t.Fatalf("after %T %v: %v", msg, msg, err)
 			}
+			checkSizes(t, state)
 			if err := checkAhead(state, msg, ahead, known, result); err != nil {
 				t.Fatalf("%T %v: %v", msg, msg, err)
 			}

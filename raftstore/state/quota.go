@@ -11,19 +11,14 @@ import (
 	"weir/messages/bounds"
 	"weir/messages/statepb"
 	"weir/scheduling"
+	"weir/scheduling/lifecycle"
 	"weir/scheduling/pooltree"
 )
 
 const (
-	// operationBytes is what an operation takes besides what its owner gave it: its place in the
-	// indices, and what is kept of its progress.
+	// operationBytes is what an operation takes besides what its owner gave it, and what is kept of its
+	// progress: its place in the indices, and what is alike in all records.
 	operationBytes = 2 << 10
-	// compactBytes is up to which size the specification of an ended operation is kept whole, and
-	// compactText what is kept of a command of a larger one.
-	compactBytes = 16 << 10
-	compactText  = 512
-	// compactEntries is how many files, paths and intervals are kept of each list.
-	compactEntries = 10
 	// namedHolders is how many of the largest holders a refusal names.
 	namedHolders = 3
 )
@@ -56,8 +51,33 @@ func (q *quotas) forget(o *operation) { q.add(o.user(), usage{-o.weight, -o.weig
 
 func (v *version) user() scheduling.User { return scheduling.User(v.record.GetUser()) }
 
-// bytes returns what an operation takes.
-func (v *version) bytes() int64 { return operationBytes + v.given + v.history.events + v.history.jobs }
+// bytes returns what an operation takes: at least what its record and those of its jobs take in a
+// snapshot, where progress is counted.
+func (o *operation) bytes(l *statepb.Limits) int64 {
+	size := operationBytes + o.given + o.history.events + o.history.jobs
+	if l.GetByProgress() {
+		size += o.history.rest + o.progress.tasks + o.progress.head + o.live
+	}
+	return size
+}
+
+// startBytes returns what an operation of a specification takes when it starts.
+func startBytes(l *statepb.Limits, spec *statepb.OperationSpec) int64 {
+	size := operationBytes + givenBytes(spec, nil)
+	if l.GetByProgress() {
+		size += plannedBytes(spec) + placesBytes(spec)
+	}
+	return size
+}
+
+// placesBytes returns what an operation of a specification takes in its trees.
+func placesBytes(spec *statepb.OperationSpec) int64 {
+	size := max(1, len(spec.GetPoolTrees())) * (placeBytes + len(spec.GetPool()) + proto.Size(spec.GetOptions()))
+	for _, own := range spec.GetOptionsPerTree() {
+		size += proto.Size(own)
+	}
+	return int64(size)
+}
 
 // givenBytes returns what a specification and an input take.
 func givenBytes(spec *statepb.OperationSpec, input *statepb.Input) int64 {
@@ -67,7 +87,7 @@ func givenBytes(spec *statepb.OperationSpec, input *statepb.Input) int64 {
 // weigh brings the counts up to date with what an operation takes. An operation that has ended has
 // been counted as such.
 func weigh(s *State, o *operation) {
-	delta := o.bytes() - o.weight
+	delta := o.bytes(s.limits) - o.weight
 	if delta == 0 {
 		return
 	}
@@ -84,13 +104,36 @@ func weigh(s *State, o *operation) {
 	}
 }
 
+// settleBytes weighs the operations that the command has changed. Where their jobs have made the
+// records grow, operations that have ended make room.
+func settleBytes(c *change) {
+	for o, head := range c.edited {
+		if c.operations[o.id()] == o {
+			if head {
+				o.measureHead()
+			}
+			weigh(c.State, o)
+		}
+	}
+	if !c.limits.GetByProgress() {
+		return
+	}
+	grown := make(map[scheduling.User]bool)
+	for o := range c.kept {
+		grown[o.user()] = true
+	}
+	for user := range sorted(grown) {
+		operationChange{treeChange{c}}.makeRoom(user)
+	}
+}
+
 // room finds out whether there is room for more operations.
 type room struct{ *State }
 
 // CheckBytes returns an error if an operation of a user with this specification has no room. Those
 // that have ended make room.
 func CheckBytes(s *State, user scheduling.User, spec *statepb.OperationSpec) error {
-	if refused := (room{s}).checkUser(user, operationBytes+givenBytes(spec, nil)); refused != nil {
+	if refused := (room{s}).checkUser(user, startBytes(s.limits, spec)); refused != nil {
 		return refused
 	}
 	return nil
@@ -124,6 +167,38 @@ func (c treeChange) checkBytes(places []place, user scheduling.User, size int64)
 		return refuse(refused.code, "start operation: %s", refused.message)
 	}
 	return nil
+}
+
+// checkGrowth refuses that an operation in progress takes more bytes for which there is no room in
+// its pools or beside those of its user, where progress is counted.
+func (c treeChange) checkGrowth(what string, o *operation, more int64) *refusal {
+	if !c.limits.GetByProgress() || more <= 0 {
+		return nil
+	}
+	for _, in := range o.record.GetTrees() {
+		p := place{tree: c.trees[scheduling.TreeName(in.GetTree())], record: in}
+		if refused := c.checkPoolBytes(what, p, more); refused != nil {
+			return refused
+		}
+	}
+	if refused := (room{c.State}).checkUser(o.user(), more); refused != nil {
+		return refuse(refused.code, "%s: %s", what, refused.message)
+	}
+	return nil
+}
+
+// checkPlaces refuses places of an operation whose options have no room.
+func (c treeChange) checkPlaces(what string, o *operation, places []place) *refusal {
+	var more int64
+	for i, p := range places {
+		more += int64(proto.Size(p.record.GetOptions()) - proto.Size(o.record.GetTrees()[i].GetOptions()))
+	}
+	return c.checkGrowth(what, o, more)
+}
+
+// lacksRoom is the error of an operation that fails because its input, or its jobs, have no room.
+func lacksRoom(what string, refused *refusal) *statepb.Error {
+	return &statepb.Error{Code: int32(lifecycle.CodeFailedToPrepare), Message: fmt.Sprintf("no room for the operation's %s: %s", what, refused.message)}
 }
 
 // checkPoolBytes refuses an operation that has no room in its pool of a tree.
@@ -233,25 +308,43 @@ func (t *tree) subtrees() []holder {
 	return all
 }
 
-// jobsBudget returns how many bytes the finished jobs of an operation may take: fewer while the
-// operations in progress of its user, or of all, take more than they may. What jobs add to records
-// cannot be refused.
-func jobsBudget(s *State, o *operation) int64 {
+// crowded reports whether the operations in progress of an operation's user, or of all, take more
+// than they may. What jobs add to records cannot be refused, so less of it is kept.
+func crowded(s *State, o *operation) bool {
 	mine, whole := s.quotas.users[o.user()], s.quotas.whole
-	if over(s.limits, mine.all-mine.ended, s.limits.GetOperationBytesPerUser()) || over(s.limits, whole.all-whole.ended, s.limits.GetOperationBytes()) {
-		return fewJobsBytes
+	return over(s.limits, mine.all-mine.ended, s.limits.GetOperationBytesPerUser()) || over(s.limits, whole.all-whole.ended, s.limits.GetOperationBytes())
+}
+
+// grows reports whether what ends of jobs teach about an operation may be added to its record.
+func grows(s *State, o *operation) bool { return !s.limits.GetByProgress() || !crowded(s, o) }
+
+// jobsBudget returns how many bytes the finished jobs of an operation may take.
+func jobsBudget(s *State, o *operation) int64 {
+	switch {
+	case !crowded(s, o):
+		return maxJobsBytes
+	case s.limits.GetByProgress():
+		return fewestJobsBytes
 	}
-	return maxJobsBytes
+	return fewJobsBytes
+}
+
+// eventsBudget returns how many bytes the events of an operation may take.
+func eventsBudget(s *State, o *operation) int64 {
+	if grows(s, o) {
+		return maxEventsBytes
+	}
+	return fewEventsBytes
 }
 
 // makeRoom compacts, and then drops, the operations of a user, and of all, that ended first, until
 // what is left is within the limits. It leaves some room, so that it is not called for with each
 // start.
 func (c operationChange) makeRoom(user scheduling.User) {
-	if over(c.limits, c.quotas.users[user].all, c.limits.GetOperationBytesPerUser()) {
+	if c.quotas.users[user].ended > 0 && over(c.limits, c.quotas.users[user].all, c.limits.GetOperationBytesPerUser()) {
 		c.dropEnded(c.limits.GetOperationBytesPerUser(), func() int64 { return c.quotas.users[user].all }, func(o *operation) bool { return o.user() == user })
 	}
-	if over(c.limits, c.quotas.whole.all, c.limits.GetOperationBytes()) {
+	if c.quotas.whole.ended > 0 && over(c.limits, c.quotas.whole.all, c.limits.GetOperationBytes()) {
 		c.dropEnded(c.limits.GetOperationBytes(), func() int64 { return c.quotas.whole.all }, func(*operation) bool { return true })
 	}
 }
@@ -279,74 +372,4 @@ func (c operationChange) dropEnded(limit int64, taken func() int64, matches func
 	}
 	// A Frozen may have the former list.
 	c.archive = left
-}
-
-// compact keeps of a large specification of an ended operation what people read.
-func compact(s *State, o *operation) {
-	if !s.limits.GetByBytes() || o.record.GetSpecCut() || proto.Size(o.record.GetSpec()) <= compactBytes {
-		return
-	}
-	s.edit(o)
-	o.record.Spec, o.record.SpecCut = compactSpec(o.record.GetSpec()), true
-	o.given = givenBytes(o.record.GetSpec(), nil)
-	weigh(s, o)
-}
-
-// compactSpec returns a specification with the beginnings of its commands and lists, and without
-// environments.
-func compactSpec(spec *statepb.OperationSpec) *statepb.OperationSpec {
-	spec = shallow(spec)
-	tasks := make([]*statepb.TaskSpec, len(spec.GetTasks()))
-	for i, t := range spec.GetTasks() {
-		t = shallow(t)
-		t.Argv, t.Shell, t.Environment = firstTexts(t.GetArgv()), bounds.Cut(t.GetShell(), compactText), nil
-		t.Files, t.Outputs, t.Cookies = first(t.GetFiles()), first(t.GetOutputs()), first(t.GetCookies())
-		if t.GetReadiness() != nil {
-			t.Readiness = shallow(t.GetReadiness())
-			t.Readiness.Exec = firstTexts(t.GetReadiness().GetExec())
-		}
-		tasks[i] = t
-	}
-	spec.Tasks = tasks
-	if spec.GetMap() != nil {
-		spec.Map = shallow(spec.GetMap())
-		spec.Map.InputPaths = first(spec.GetMap().GetInputPaths())
-	}
-	return spec
-}
-
-// firstTexts returns the first texts of a command, compactText bytes of them.
-func firstTexts(texts []string) (kept []string) {
-	left := compactText
-	for _, text := range texts {
-		if left <= 0 {
-			break
-		}
-		kept = append(kept, bounds.Cut(text, max(left, len("…"))))
-		left -= len(text)
-	}
-	return kept
-}
-
-func first[T any](list []T) []T { return list[:min(len(list), compactEntries)] }
-
-// verifyQuotas checks that what operations take is counted.
-func (s verifier) verifyQuotas() error {
-	var b breach
-	counted := quotas{users: make(map[scheduling.User]usage)}
-	for _, o := range s.order {
-		b.when(o.given != givenBytes(o.record.GetSpec(), o.input) || o.weight != o.bytes(),
-			"operation %q takes %d bytes, given %d, but is counted with %d, given %d", o.id(), o.bytes(), givenBytes(o.record.GetSpec(), o.input), o.weight, o.given)
-		ended := int64(0)
-		if o.state.Terminal() {
-			ended = o.weight
-		}
-		counted.add(o.user(), usage{o.weight, ended})
-	}
-	b.when(counted.whole != s.quotas.whole, "operations take %+v bytes, counted are %+v", counted.whole, s.quotas.whole)
-	for user, u := range counted.users {
-		b.when(s.quotas.users[user] != u, "operations of user %q take %+v bytes, counted are %+v", user, u, s.quotas.users[user])
-	}
-	b.when(len(counted.users) != len(s.quotas.users), "%d users have operations, counted are %d", len(counted.users), len(s.quotas.users))
-	return b.err
 }

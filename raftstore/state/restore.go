@@ -193,6 +193,7 @@ func restoredVersion(record *statepb.Operation, state lifecycle.State) (*version
 	v := &version{state: state, record: shallow(record), input: record.GetInput()}
 	v.record.Input, v.history, v.given = nil, historyOf(record), givenBytes(record.GetSpec(), record.GetInput())
 	if len(record.GetTasks()) == 0 {
+		v.measure()
 		return v, nil
 	}
 	if len(record.GetTasks()) != len(record.GetSpec().GetTasks()) {
@@ -208,6 +209,7 @@ func restoredVersion(record *statepb.Operation, state lifecycle.State) (*version
 		}
 		v.taskIndex[scheduling.TaskName(t.GetName())] = i
 	}
+	v.measure()
 	return v, nil
 }
 
@@ -247,6 +249,7 @@ func restoredWork(record *statepb.Task) (w work, without *statepb.Task, err erro
 	without = shallow(record)
 	without.Pending, without.Completed, without.GivenUp, without.Failed = nil, nil, nil, nil
 	without.Slices, without.Parts, without.Statistics = nil, nil, nil
+	w.read = w.readBytes(record)
 	return w, without, nil
 }
 
@@ -307,7 +310,7 @@ func (r *Restorer) addAllocation(a *statepb.Allocation) error {
 	if err := add(r.state.allocations, "allocation", job, a); err != nil {
 		return err
 	}
-	o.allocations[job] = a
+	o.allocate(a)
 	n.hold(a)
 	if i, found := o.taskIndex[scheduling.TaskName(a.GetTask())]; found && o.tasks[i].gang.exists() {
 		o.tasks[i].gang.hold(a, o.record.GetTasks()[i].GetGang().GetIncarnation())

@@ -28,7 +28,7 @@ func (c operationChange) startOperation(m *commandpb.StartOperation) *refusal {
 		return refused
 	}
 	given := givenBytes(m.GetSpec(), nil)
-	if refused := c.checkBytes(places, scheduling.User(m.GetUser()), operationBytes+given); refused != nil {
+	if refused := c.checkBytes(places, scheduling.User(m.GetUser()), startBytes(c.limits, m.GetSpec())); refused != nil {
 		return refused
 	}
 	o := c.insert(&version{
@@ -50,6 +50,7 @@ func (c operationChange) startOperation(m *commandpb.StartOperation) *refusal {
 		},
 		given: given,
 	})
+	o.measure()
 	c.count(o, o.record.GetTrees(), lifecycle.None, lifecycle.Starting)
 	c.note(o, "", nil)
 	c.answerStart(o.record, false)

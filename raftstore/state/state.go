@@ -67,6 +67,9 @@ type State struct {
 	stores map[string]*statepb.Store
 	// quotas counts what operations take. It is derived from their records.
 	quotas quotas
+	// edited are the operations that the command in progress has changed: true if more than their jobs
+	// and tasks.
+	edited map[*operation]bool
 
 	allocations map[scheduling.JobID]*statepb.Allocation
 	// profiles are the memory profiles that ended operations have saved, by key.
@@ -147,6 +150,7 @@ func ApplyBy(s *State, index uint64, by *commandpb.Subject, msg proto.Message) (
 		panic(fmt.Sprintf("apply %T at index %d: index %d has been applied already", msg, index, s.lastIndex))
 	}
 	s.lastIndex = index
+	s.edited = nil
 	result := &commandpb.Result{Index: index}
 	c := &change{State: s, by: by, index: index, now: s.lastTime, result: result}
 	if refused := c.apply(msg); refused != nil {
@@ -155,6 +159,7 @@ func ApplyBy(s *State, index uint64, by *commandpb.Subject, msg proto.Message) (
 	c.settleClaims()
 	c.settleRates()
 	c.trimKept()
+	settleBytes(c)
 	s.lastTime = c.now
 	return result, c.events
 }

@@ -189,7 +189,9 @@ func (v *version) possible(a *statepb.Allocation, order *statepb.StopOrder) *sta
 func (c *change) replace(o *operation, a *statepb.Allocation) {
 	job := scheduling.JobID(a.GetJobId())
 	c.allocations[job] = a
-	o.allocations[job] = a
+	o.live -= allocationBytes(o.allocations[job])
+	o.allocate(a)
+	reweigh(c.State, o)
 	c.nodes[scheduling.NodeID(a.GetNode())].allocations[job] = a
 }
 

@@ -72,6 +72,7 @@ func (o *operation) countFailure(task int, cookie scheduling.Cookie) int32 {
 
 // giveUp counts the last attempt of a cookie, which will not run again. edit has been called.
 func (c jobChange) giveUp(o *operation, task int, cookie scheduling.Cookie, j *statepb.FinishedJob) {
+	c.edit(o)
 	t := o.record.GetTasks()[task]
 	move(t, "give job up", (*lifecycle.Counters).GiveUp)
 	o.tasks[task].givenUp.Add(cookie)

@@ -46,6 +46,9 @@ func (c operationChange) updateOperation(what string, o *operation, m *commandpb
 			return refused
 		}
 	}
+	if refused := c.checkPlaces(what, o, places); refused != nil {
+		return refused
+	}
 	c.edit(o)
 	o.record.Trees = c.takePlaces(places)
 	o.record.PendingReason = pendingText(o.record)

@@ -3,9 +3,11 @@ package state
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"weir/scheduling"
 	"weir/scheduling/cookies"
+	"weir/scheduling/statistics"
 )
 
 // verifyTasks checks that each cookie of each task is in exactly one set and is counted.
@@ -98,4 +100,47 @@ func (o *operation) verifyAttempts(task int) error {
 		return fmt.Errorf("cookies %v are given up, but max_attempts is %d and the error is %v", w.givenUp.Intervals(), most, o.record.GetGivenUpError())
 	}
 	return nil
+}
+
+// verifyProgress checks that what is kept of an operation's progress is counted as measure does it.
+func (o *operation) verifyProgress() error {
+	var b breach
+	again := version{state: o.state, record: o.record, tasks: slices.Clone(o.tasks)}
+	for i := range again.tasks {
+		w := &again.tasks[i]
+		fresh := statistics.NewSums(w.statistics.Set)
+		b.when(w.read != w.readBytes(o.record.GetTasks()[i]) || w.statistics.Bytes() != fresh.Bytes(),
+			"operation %q: task %d: input and statistics take %d and %d bytes, but are counted with %d and %d",
+			o.id(), i, w.readBytes(o.record.GetTasks()[i]), fresh.Bytes(), w.read, w.statistics.Bytes())
+	}
+	again.measure()
+	var live int64
+	for _, a := range o.allocations {
+		live += allocationBytes(a)
+	}
+	b.when(again.progress != o.progress || live != o.live, "operation %q: its progress takes %+v bytes and its jobs %d, but they are counted with %+v and %d",
+		o.id(), again.progress, live, o.progress, o.live)
+	return b.err
+}
+
+// verifyQuotas checks that what operations take is counted.
+func (s verifier) verifyQuotas() error {
+	var b breach
+	counted := quotas{users: make(map[scheduling.User]usage)}
+	for _, o := range s.order {
+		b.when(o.given != givenBytes(o.record.GetSpec(), o.input) || o.weight != o.bytes(s.limits),
+			"operation %q takes %d bytes, given %d, but is counted with %d, given %d", o.id(), o.bytes(s.limits), givenBytes(o.record.GetSpec(), o.input), o.weight, o.given)
+		b.add(o.verifyProgress())
+		ended := int64(0)
+		if o.state.Terminal() {
+			ended = o.weight
+		}
+		counted.add(o.user(), usage{o.weight, ended})
+	}
+	b.when(counted.whole != s.quotas.whole, "operations take %+v bytes, counted are %+v", counted.whole, s.quotas.whole)
+	for user, u := range counted.users {
+		b.when(s.quotas.users[user] != u, "operations of user %q take %+v bytes, counted are %+v", user, u, s.quotas.users[user])
+	}
+	b.when(len(counted.users) != len(s.quotas.users), "%d users have operations, counted are %d", len(counted.users), len(s.quotas.users))
+	return b.err
 }

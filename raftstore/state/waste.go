@@ -31,6 +31,7 @@ func (c *change) account(o *operation, a *statepb.Allocation, finished *statepb.
 	default:
 		return
 	}
+	c.edit(o)
 	o.record.Waste = charge(o.record.GetWaste(), more)
 	in := o.record.GetTrees()[o.treeIndex(scheduling.TreeName(c.nodes[scheduling.NodeID(a.GetNode())].record.GetTree()))]
 	t := c.trees[scheduling.TreeName(in.GetTree())]

@@ -202,7 +202,7 @@ func TestEndsThatAreRefused(t *testing.T) {
 func TestSamplesThatWaitAreBounded(t *testing.T) {
 	s := &statepb.Task{}
 	for range maxSamples + 5 {
-		learn(s, 0, &statepb.FinishedJob{Sample: &statepb.MemorySample{User: 1}})
+		learn(s, 0, &statepb.FinishedJob{Sample: &statepb.MemorySample{User: 1}}, true)
 	}
 	if m := s.GetMemory(); len(m.GetSamples()) != maxSamples || m.GetSampleCount() != maxSamples {
 		t.Errorf("%d samples wait of %d, want %d", len(m.GetSamples()), m.GetSampleCount(), maxSamples)

@@ -11,7 +11,8 @@ import (
 type Aggregate struct {
 	Count, Sum, Min, Max int64
 	// Buckets are the numbers of the histogram's buckets that hold values, ascending. Counts says
-	// how many values each of these buckets holds.
+	// how many values each of these buckets holds. An aggregate of values without buckets has lost
+	// its histogram, and gets no other.
 	Buckets []int32
 	Counts  []int64
 }
@@ -21,24 +22,34 @@ func (a *Aggregate) Add(v int64) {
 	if a.Count == 0 {
 		a.Min, a.Max = v, v
 	}
+	if a.hasHistogram() {
+		a.count(Bucket(v), 1)
+	}
 	a.Min, a.Max = min(a.Min, v), max(a.Max, v)
 	a.Count++
 	a.Sum = saturatingSum(a.Sum, v)
-	a.count(Bucket(v), 1)
 }
 
+// hasHistogram reports whether the histogram has all values.
+func (a *Aggregate) hasHistogram() bool { return a.Count == 0 || len(a.Buckets) > 0 }
+
 // Merge adds all values of another aggregate. The order of merging does not matter as long as the
-// sum does not saturate.
+// sum does not saturate. The result has a histogram if both have one.
 func (a *Aggregate) Merge(b Aggregate) {
 	if b.Count == 0 {
 		return
 	}
+	whole := a.hasHistogram() && b.hasHistogram()
 	if a.Count == 0 {
 		a.Min, a.Max = b.Min, b.Max
 	}
 	a.Min, a.Max = min(a.Min, b.Min), max(a.Max, b.Max)
 	a.Count += b.Count
 	a.Sum = saturatingSum(a.Sum, b.Sum)
+	if !whole {
+		a.Buckets, a.Counts = nil, nil
+		return
+	}
 	for i, bucket := range b.Buckets {
 		a.count(bucket, b.Counts[i])
 	}
@@ -54,7 +65,7 @@ func (a *Aggregate) count(bucket int32, n int64) {
 }
 
 // Quantile returns the value that the fraction q of all values, in [0, 1], does not exceed. It
-// returns 0 for an empty aggregate. The error is at most 1/32 of the value. The result is exact if
+// returns 0 for an empty aggregate, and the greatest value for one without its histogram. The error is at most 1/32 of the value. The result is exact if
 // q is 0 or 1, if all values are equal, or if it is below 64.
 func (a *Aggregate) Quantile(q float64) int64 {
 	if a.Count == 0 {
@@ -152,6 +163,21 @@ func (s Set) Total(name string) Aggregate {
 		total.Merge(s[i].Aggregate)
 	}
 	return total
+}
+
+// The most bytes that a record of an aggregate takes: what it has besides its texts and its histogram,
+// and one bucket of that, with fewer than 2^28 values.
+const (
+	entryBytes  = 64
+	bucketBytes = 6
+)
+
+// bytes returns what the records of a set take at most.
+func (s Set) bytes() (size int64) {
+	for i := range s {
+		size += int64(entryBytes + len(s[i].Name) + len(s[i].State) + bucketBytes*len(s[i].Buckets))
+	}
+	return size
 }
 
 func (s Set) find(name, state string) (int, bool) {

@@ -77,6 +77,37 @@ func TestAggregate(t *testing.T) {
 	}
 }
 
+// TestHistogramsThatWent drops histograms and goes on: there is none with a part of the values, in
+// whichever order sets are merged. Names that are new get one.
+func TestHistogramsThatWent(t *testing.T) {
+	var sums Sums
+	add := func(to func(string, []byte, map[string]int64) error, values map[string]int64) {
+		t.Helper()
+		packed, others := pack(values)
+		if err := to("completed", packed, others); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(sums.Add, map[string]int64{TimeExec: 10})
+	add(sums.AddWithoutRoom, map[string]int64{TimeExec: 30, TimeTotal: 7})
+	add(sums.Add, map[string]int64{TimeExec: 50, TimePrepare: 5})
+	exec, total, prepare := sums.Of(TimeExec, "completed"), sums.Of(TimeTotal, "completed"), sums.Of(TimePrepare, "completed")
+	if want := (Aggregate{Count: 3, Sum: 90, Min: 10, Max: 50}); !reflect.DeepEqual(exec, want) || exec.Quantile(.5) != 50 {
+		t.Errorf("got %+v, want %+v", exec, want)
+	}
+	if total.Count != 0 || prepare.Count != 1 || len(prepare.Buckets) != 1 {
+		t.Errorf("new without room: %+v, and with room: %+v", total, prepare)
+	}
+	var whole Aggregate
+	whole.Add(20)
+	ahead, behind := exec.Clone(), whole.Clone()
+	ahead.Merge(whole)
+	behind.Merge(exec)
+	if want := (Aggregate{Count: 4, Sum: 110, Min: 10, Max: 50}); !reflect.DeepEqual(ahead, want) || !reflect.DeepEqual(behind, want) {
+		t.Errorf("merged %+v and %+v, want %+v", ahead, behind, want)
+	}
+}
+
 func TestMergeIsTheSameInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOf(rapid.Int64Range(-1<<40, 1<<40)).Draw(t, "values")

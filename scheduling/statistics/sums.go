@@ -1,13 +1,21 @@
 package statistics
 
-// Sums is a Set to which packed values are added without looking up their names. Only Sums.Add may
-// change its Set.
+// Sums is a Set to which packed values are added without looking up their names. It knows what its
+// records take. Only methods of Sums may change its Set.
 type Sums struct {
 	Set
 	// places maps a state to the places of its numbers in the set. It is nil after the set has
 	// grown.
 	places map[string]*places
+	// bytes is what the records of the set take at most.
+	bytes int64
 }
+
+// NewSums returns a Sums of a set, which it owns from now on.
+func NewSums(set Set) Sums { return Sums{Set: set, bytes: set.bytes()} }
+
+// Bytes returns what the records of the set take at most.
+func (s *Sums) Bytes() int64 { return s.bytes }
 
 // places holds the place of each number in the set, counted from 1. The place is 0 if the set does not
 // have the number.
@@ -19,7 +27,10 @@ func (s *Sums) Add(state string, packed []byte, others map[string]int64) error {
 	if len(others) == 0 {
 		if at := s.placesOf(state); at.all(packed) {
 			return each(packed, func(number int, amount int64) bool {
-				s.Set[at[number]-1].Aggregate.Add(amount)
+				of := &s.Set[at[number]-1].Aggregate
+				buckets := len(of.Buckets)
+				of.Add(amount)
+				s.bytes += int64(bucketBytes * (len(of.Buckets) - buckets))
 				return true
 			})
 		}
@@ -29,8 +40,32 @@ func (s *Sums) Add(state string, packed []byte, others map[string]int64) error {
 		return err
 	}
 	s.Set.Add(state, values)
-	s.places = nil
+	s.places, s.bytes = nil, s.Set.bytes()
 	return nil
+}
+
+// AddWithoutRoom is like Sums.Add for a set that must not grow: its histograms go, and values whose
+// name and state are new are left out.
+func (s *Sums) AddWithoutRoom(state string, packed []byte, others map[string]int64) error {
+	values, err := Unpack(packed, others)
+	if err != nil {
+		return err
+	}
+	s.DropHistograms()
+	for name, amount := range values {
+		if i, found := s.find(name, state); found {
+			s.Set[i].Aggregate.Add(amount)
+		}
+	}
+	return nil
+}
+
+// DropHistograms drops the histograms. Counts, sums and bounds stay.
+func (s *Sums) DropHistograms() {
+	for i := range s.Set {
+		s.Set[i].Buckets, s.Set[i].Counts = nil, nil
+	}
+	s.bytes = s.Set.bytes()
 }
 
 // placesOf returns the places of the numbers of a state.
@@ -62,4 +97,4 @@ func (p *places) all(packed []byte) bool {
 }
 
 // Clone returns a deep copy.
-func (s *Sums) Clone() Sums { return Sums{Set: s.Set.Clone()} }
+func (s *Sums) Clone() Sums { return Sums{Set: s.Set.Clone(), bytes: s.bytes} }
