@@ -64,10 +64,28 @@ func (s *supervisor) conclude(status unix.WaitStatus) {
 		result.ExitCode = -1
 	}
 	s.conclusion.result = result
-	// A connected agent writes the result to its journal. For an agent that connects later, the
-	// result has to be durable here.
+	// A connected agent writes the result to its journal. For one that connects later, it has to be
+	// here.
+	if s.agent.listens() {
+		s.tell()
+		return
+	}
 	s.ending.start("write its result into " + s.folder)
-	s.conclusion.save(filepath.Join(s.folder, proxyproto.ResultFile), !s.agent.listens())
+	s.keepResult()
+}
+
+// keepResult writes the result, if there is one, for an agent that connects later.
+func (s *supervisor) keepResult() {
+	if s.conclusion.result != nil && !s.conclusion.kept {
+		s.conclusion.kept = true
+		s.conclusion.save(filepath.Join(s.folder, proxyproto.ResultFile))
+	}
+}
+
+// resultKept tells the agent, if there is one, or leaves the result to one that connects later.
+func (s *supervisor) resultKept() {
+	s.tell()
+	s.leave = s.leave || s.conclusion.last
 }
 
 // tell sends the result to the agent, once.
@@ -81,21 +99,22 @@ func (s *supervisor) tell() {
 
 // conclusion is the result of the job, and how far it has been saved and sent.
 type conclusion struct {
-	// result is nil before the end of the job. told says that the result has been sent.
-	result *proxyproto.Result
-	told   bool
+	// result is nil before the end of the job. told says that the result has been sent, and kept that
+	// it has been, or is being, written. last says that the proxy ends once it is written.
+	result           *proxyproto.Result
+	told, kept, last bool
 	// saved receives a value when the first attempt to write the result is over.
 	saved chan struct{}
 }
 
-// save writes the result to a file in the background. A failed write is retried until it
+// save writes the result durably to a file in the background. A failed write is retried until it
 // succeeds: the job itself may have filled the disk.
-func (o *conclusion) save(path string, durably bool) {
+func (o *conclusion) save(path string) {
 	result, saved := o.result, o.saved
 	go func() {
-		err := writeJSON(path, result, durably)
+		err := writeJSON(path, result)
 		saved <- struct{}{}
-		for ; err != nil; err = writeJSON(path, result, true) {
+		for ; err != nil; err = writeJSON(path, result) {
 			complain(err)
 			time.Sleep(saveAgain)
 		}

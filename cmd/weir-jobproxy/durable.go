@@ -8,17 +8,17 @@ import (
 	"path/filepath"
 )
 
-// writeJSON writes a file atomically: readers never see part of it. If durably is true, the file is
-// still there and complete after a power failure; otherwise it may be lost.
-func writeJSON(path string, value any, durably bool) error {
+// writeJSON writes a file atomically: readers never see part of it, and it is there and complete after
+// a power failure.
+func writeJSON(path string, value any) error {
 	data, err := json.Marshal(value)
 	if err == nil {
-		err = writeFile(path+".new", data, durably)
+		err = writeFile(path+".new", data)
 	}
 	if err == nil {
 		err = os.Rename(path+".new", path)
 	}
-	if err == nil && durably {
+	if err == nil {
 		err = syncFolder(filepath.Dir(path))
 	}
 	if err != nil {
@@ -27,13 +27,13 @@ func writeJSON(path string, value any, durably bool) error {
 	return nil
 }
 
-func writeFile(path string, data []byte, durably bool) error {
+func writeFile(path string, data []byte) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = file.Write(data)
-	if err == nil && durably {
+	if err == nil {
 		err = file.Sync()
 	}
 	return errors.Join(err, file.Close())

@@ -92,7 +92,9 @@ func (s *supervisor) leaseOver() {
 // leaves it on disk.
 func (s *supervisor) expire() {
 	if s.conclusion.told {
-		s.leave = true
+		s.leave = s.conclusion.kept
+		s.conclusion.last = true
+		s.keepResult()
 		return
 	}
 	expired := verdict{outcome: proxyproto.OutcomeLeaseExpired, err: "no agent renewed the lease in time"}

@@ -92,16 +92,26 @@ func startProxy(t testing.TB, shell string, lease time.Duration, change ...func(
 	t.Cleanup(func() {
 		// SIGTERM ends the job; the proxy, which nobody releases, is killed.
 		_ = p.Process.Signal(unix.SIGTERM)
-		if _, err := os.Stat(filepath.Join(folder, proxyproto.ResultFile)); err != nil {
-			for deadline := time.Now().Add(patience); err != nil && time.Now().Before(deadline); {
-				<-time.After(time.Millisecond)
-				_, err = os.Stat(filepath.Join(folder, proxyproto.ResultFile))
-			}
-		}
+		_, _ = p.awaitResult()
 		_ = p.Process.Kill()
 		<-p.ended
 	})
 	return p
+}
+
+// awaitResult waits until the result is on disk, or the proxy has gone.
+func (p *proxy) awaitResult() (content []byte, err error) {
+	for deadline := time.Now().Add(patience); ; {
+		content, err = os.ReadFile(filepath.Join(p.folder, proxyproto.ResultFile))
+		if err == nil || time.Now().After(deadline) {
+			return content, err
+		}
+		select {
+		case <-p.ended:
+			return os.ReadFile(filepath.Join(p.folder, proxyproto.ResultFile))
+		case <-time.After(time.Millisecond):
+		}
+	}
 }
 
 // agent is a connection to a proxy.
@@ -181,26 +191,37 @@ func TestBadMessagesAreAnswered(t *testing.T) {
 	}
 }
 
+// TestResultIsToldAgain to each agent that connects, until one releases the job. When no agent is
+// connected, the result is on disk.
 func TestResultIsToldAgain(t *testing.T) {
 	p := startProxy(t, "exit 7", time.Hour)
 	first := p.connect(t)
-	told := first.hear(t, "exited").Exited
+	if told := first.hear(t, "exited").Exited; told.ExitCode != 7 {
+		t.Errorf("told %+v, want exit code 7", told)
+	}
+	newest := p.connect(t)
+	newest.hear(t, "hello")
+	if again := newest.hear(t, "exited").Exited; again.ExitCode != 7 {
+		t.Errorf("told again %+v, want exit code 7", again)
+	}
+	if _, err := first.Reader.Read(); err == nil {
+		t.Error("the first connection is still served")
+	}
+	if _, err := os.Stat(filepath.Join(p.folder, proxyproto.ResultFile)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the result is on disk while an agent has it: %v", err)
+	}
+	must(t, newest.Close())
 	var onDisk proxyproto.Result
-	data, err := os.ReadFile(filepath.Join(p.folder, proxyproto.ResultFile))
+	data, err := p.awaitResult()
 	if err == nil {
 		err = json.Unmarshal(data, &onDisk)
 	}
-	if err != nil || onDisk.ExitCode != 7 || told.ExitCode != 7 {
-		t.Errorf("told %+v, on disk %+v, %v, want exit code 7", told, onDisk, err)
+	if err != nil || onDisk.ExitCode != 7 {
+		t.Errorf("on disk %+v, %v, want exit code 7", onDisk, err)
 	}
 	second := p.connect(t)
-	second.hear(t, "hello")
 	if again := second.hear(t, "exited").Exited; again.ExitCode != 7 {
 		t.Errorf("told again %+v, want exit code 7", again)
-	}
-	// The newest connection wins.
-	if _, err := first.Reader.Read(); err == nil {
-		t.Error("the first connection is still served")
 	}
 	second.say(t, `{"release":{}}`)
 	select {

@@ -21,13 +21,14 @@ const (
 	writeTimeout = 10 * time.Second
 )
 
-// request is an event of a connection: the connection was opened, or it brought a message or an
-// invalid line (err).
+// request is an event of a connection: the connection was opened or closed, or it brought a message or
+// an invalid line (err).
 type request struct {
 	from    *connection
 	message proxyproto.Message
 	err     error
 	opened  bool
+	closed  bool
 }
 
 // server accepts connections and passes their requests on.
@@ -65,6 +66,7 @@ func (s *server) read(c *connection) {
 		if err != nil && !errors.Is(err, proxyproto.ErrBadMessage) {
 			c.lost.Store(true)
 			_ = c.conn.Close()
+			s.requests <- request{from: c, closed: true}
 			return
 		}
 		s.requests <- request{from: c, message: message, err: err}

@@ -123,7 +123,7 @@ func (s *supervisor) run() {
 		case <-s.memory.check.C:
 			s.recheckMemory()
 		case <-s.conclusion.saved:
-			s.tell()
+			s.resultKept()
 		case <-s.ending.timer.C:
 			s.checkStall(time.Now())
 		case e := <-s.rootEnded:
@@ -146,10 +146,16 @@ func (s *supervisor) run() {
 
 // serve handles a request of a connection.
 func (s *supervisor) serve(r request) {
-	if r.opened {
+	switch {
+	case r.opened:
 		s.agent.close()
 		s.agent = r.from
 		s.greet()
+		return
+	case r.closed:
+		if !s.agent.listens() {
+			s.keepResult()
+		}
 		return
 	}
 	err := r.err

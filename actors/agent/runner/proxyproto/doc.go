@@ -5,9 +5,9 @@
 // as descriptor 3. The proxy serves one connection, the newest. It greets with
 // a Hello, which carries the protocol's Version, and then repeats what has
 // happened so far: Started if the command was started, Exited if the job has
-// ended. The Result is on disk (ResultFile, synced) before it is sent, unless
-// that disk hangs, and is sent on every new connection until the agent sends
-// Release.
+// ended. The Result is sent on every new connection until the agent sends
+// Release. When no agent is connected, it is on disk too (ResultFile, synced),
+// unless that disk hangs: a connected agent keeps it in its journal.
 //
 // Each message is one line of JSON that holds an object with exactly one key,
 // the name of the message:
@@ -54,7 +54,7 @@ const (
 	// IdentityFile holds the Identity of a proxy of an earlier build; other proxies write it to
 	// LogFile.
 	IdentityFile = "proxy.json"
-	// ResultFile holds the Result. It is written before the Result is sent.
+	// ResultFile holds the Result. It is written when no agent is connected that could keep it.
 	ResultFile = "result.json"
 	// LogFile begins with the proxy's Identity, written before the command starts. The
 	// proxy's own errors follow.
