@@ -142,11 +142,10 @@ func (m *Model) ask(a *asking, q Question) {
 	m.effects = append(m.effects, q)
 }
 
-// answered notes that an answer has arrived; the next question may be asked when the interval has passed,
-// and four times as long as the answer took: the view takes a fifth of the time of a replica at most.
-func (m *Model) answered(a *asking) {
-	took := m.now.Sub(a.began)
-	a.flying, a.next = false, m.now.Add(max(m.cfg.Interval, 4*took))
+// answered notes that an answer has arrived. The next question may be asked when the interval and the rest
+// have passed.
+func (m *Model) answered(a *asking, rest time.Duration) {
+	a.flying, a.next = false, m.now.Add(max(m.cfg.Interval, rest))
 }
 
 // refresh asks for what is on the screen and due.
@@ -199,20 +198,27 @@ const remembered = 10_000
 // take takes in an answer.
 func (m *Model) take(a Answer) {
 	m.now = later(m.now, a.Time)
+	lost := m.lost()
 	if a.Err != nil && a.Unreachable {
 		m.trouble = a.Err.Error()
 	} else {
 		m.heard, m.trouble = m.now, ""
 	}
+	if lost && !m.lost() {
+		// It is back: what is on the screen is asked for at once.
+		defer m.top().hurry(m)
+	}
 	switch a.Question.About {
 	case aboutCluster:
-		m.answered(&m.summaryAsk)
+		m.answered(&m.summaryAsk, 0)
 		if a.Err == nil {
 			m.summary = a.Cluster
 		}
 	case aboutReasons:
-		m.answered(&m.reasonsAsk)
-		m.reasonsAsk.next = m.now
+		m.answered(&m.reasonsAsk, 0)
+		if !a.Unreachable {
+			m.reasonsAsk.next = m.now
+		}
 		m.takeReasons(a)
 	case aboutRights:
 		m.rightsAsk.flying = false

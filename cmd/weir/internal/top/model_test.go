@@ -143,8 +143,19 @@ func TestConnectionIsLost(t *testing.T) {
 	d.has("train resnet")
 	// It is back.
 	d.cluster = contended
-	d.after(10 * time.Second)
-	d.lacks("No answer", "STALE")
+	d.after(4 * time.Second)
+	d.lacks("No answer", "STALE", "as of")
+	// Calls hang for long before they fail: it catches up as soon as one does not.
+	d.silent, d.waiting = true, nil
+	d.after(time.Minute)
+	d.has("STALE")
+	waiting = d.waiting
+	d.silent, d.waiting = false, nil
+	for _, q := range waiting {
+		d.send(Answer{Question: q, Time: d.now, Err: errAway, Unreachable: true})
+	}
+	d.after(4 * time.Second)
+	d.lacks("No answer", "STALE", "as of")
 }
 
 // TestRefusals (W3) shows what the cluster refuses on the page that asked, and that it is reached.
