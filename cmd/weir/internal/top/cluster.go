@@ -94,7 +94,6 @@ type Answer struct {
 type Summary struct {
 	ID, Leader                         string
 	NodesOnline, NodesOffline          int64
-	OperationsRunning                  int64
 	JobsRunning, JobsPending           int64
 	CPU, CPUTotal, Memory, MemoryTotal float64
 	Problems                           []string
@@ -140,8 +139,8 @@ type Operation struct {
 // Detail is an operation with its tasks.
 type Detail struct {
 	Operation
-	Type, Controller string
-	Tasks            []Task
+	Type  string
+	Tasks []Task
 	// Alerts say what its owner can do better.
 	Alerts []string
 }
@@ -151,8 +150,8 @@ type Task struct {
 	Name      string
 	Progress  Progress
 	Resources string
-	// Reserve and Limit are the memory of a job in bytes.
-	Reserve, Limit int64
+	// Reserve is the memory that is held for a job, in bytes.
+	Reserve int64
 }
 
 // Job is a row of a list of jobs.

@@ -147,9 +147,9 @@ func contended(q Question) (Answer, error) {
 		}
 	case aboutOperation:
 		i := slices.IndexFunc(contendedOperations(), func(o Operation) bool { return o.ID == q.Operation })
-		a.Operation = Detail{Operation: contendedOperations()[i], Type: "vanilla", Controller: "r2", Tasks: []Task{
-			{Name: "train", Progress: Progress{Total: 16, Pending: 12, Running: 4}, Resources: "4 cpu, 8 GiB memory, 1 slot", Reserve: 6 << 30, Limit: 8 << 30},
-			{Name: "evaluate", Progress: Progress{Total: 4, Completed: 1, Pending: 2, Running: 1, Failed: 2}, Resources: "1 cpu, 2 GiB memory, 1 slot", Reserve: 2 << 30, Limit: 2 << 30},
+		a.Operation = Detail{Operation: contendedOperations()[i], Type: "vanilla", Tasks: []Task{
+			{Name: "train", Progress: Progress{Total: 16, Pending: 12, Running: 4}, Resources: "4 cpu, 8 GiB memory, 1 slot", Reserve: 6 << 30},
+			{Name: "evaluate", Progress: Progress{Total: 4, Completed: 1, Pending: 2, Running: 1, Failed: 2}, Resources: "1 cpu, 2 GiB memory, 1 slot", Reserve: 2 << 30},
 		}, Alerts: []string{"jobs of task evaluate use 20% of their memory_limit: set it to 512 MiB"}}
 		a.Reasons = map[string]string{q.Operation: contendedReason}
 	case aboutJobs, aboutNodeJobs:

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -247,18 +248,11 @@ func (m *Model) takeReasons(a Answer) {
 	}
 	for _, id := range a.Question.IDs {
 		if text, said := a.Reasons[id]; said || a.Err != nil {
-			m.reasons[id] = reason{cmpOr(text, m.reasons[id].text), m.now}
+			m.reasons[id] = reason{cmp.Or(text, m.reasons[id].text), m.now}
 		} else {
 			delete(m.reasons, id)
 		}
 	}
-}
-
-func cmpOr(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // later returns the later of two times, in the location of the first.

@@ -253,6 +253,20 @@ func TestOutputIsFollowed(t *testing.T) {
 	d.has("later")
 }
 
+// TestHang breaks the lines of explanations.
+func TestHang(t *testing.T) {
+	for line, want := range map[string]string{
+		"a line that is broken":   "a line that|is broken",
+		"  - a fact that is long": "  - a fact|    that is|    long",
+		"short":                   "short",
+		"":                        "",
+	} {
+		if got := strings.Join(hang(line, 12), "|"); got != want {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+}
+
 // TestTreeOption (W3) asks for the pools of one tree, or of all.
 func TestTreeOption(t *testing.T) {
 	for _, tree := range []string{"", "gpu"} {

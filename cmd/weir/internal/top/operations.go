@@ -131,7 +131,7 @@ func (o Operation) done() float64 {
 // newOperation shows one operation: why it is as it is, its tasks and its jobs.
 func newOperation(m *Model, o Operation) page {
 	detail := &Detail{Operation: o}
-	p := &listPage[Job]{base: base{page: m.nextPage(), title: "Jobs of operation " + o.called()}, table: newJobTable()}
+	p := &listPage[Job]{base: base{page: m.nextPage(), title: "Jobs of operation " + o.called()}, table: newJobTable(), empty: "no job has started yet"}
 	p.first = func() Question { return Question{About: aboutJobs, Operation: o.ID} }
 	p.pick = func(a Answer) []Job { return a.Jobs }
 	p.also = func() Question { return Question{About: aboutOperation, Operation: o.ID} }
@@ -184,9 +184,6 @@ func (d *Detail) head(m *Model) []string {
 		about += fmt.Sprintf(", ended %s ago, took %s", figures.Span(m.now.Sub(d.Finish)), figures.Span(d.Finish.Sub(d.Start)))
 	}
 	lines = append(lines, wrap(figures.Printable(about), m.width)...)
-	for _, alert := range d.Alerts {
-		lines = append(lines, yellow.on(fit(figures.Printable(alert), m.width, false)))
-	}
 	if len(d.Tasks) > 0 {
 		t := newTable(func(t Task) string { return t.Name }, nil, taskColumns()...)
 		t.items = d.Tasks
@@ -195,6 +192,10 @@ func (d *Detail) head(m *Model) []string {
 		}
 		t.cursor = -1
 		lines = append(lines, t.draw(m.look(), m.width, len(d.Tasks), false)...)
+	}
+	// A low screen has no room for what can be done better.
+	for _, alert := range d.Alerts {
+		lines = append(lines, yellow.on(fit(figures.Printable(alert), m.width, false)))
 	}
 	return append(lines, "")
 }

@@ -86,6 +86,8 @@ type listPage[T any] struct {
 
 	asking, asked asking
 	parts         []T
+	// empty is shown if there are no items.
+	empty string
 	// note is what the cluster did not show.
 	note string
 }
@@ -195,7 +197,7 @@ func (p *listPage[T]) draw(m *Model, n int) []string {
 	shown, all := p.table.counted()
 	lines = append(lines, p.table.draw(m.look(), m.width, max(room-len(lines)-1, 0), m.stale(p))...)
 	if shown == 0 && p.wrong == "" {
-		lines = append(lines, faint.on("  "+emptiness(all, p.known.IsZero())))
+		lines = append(lines, faint.on("  "+p.emptiness(all)))
 	}
 	if item, ok := p.table.current(); ok && room < n {
 		for len(lines) < room {
@@ -213,12 +215,17 @@ func (p *listPage[T]) draw(m *Model, n int) []string {
 	return lines
 }
 
-func emptiness(all int, unknown bool) string {
+// asks is shown until the first answer.
+const asks = "asking the cluster…"
+
+func (p *listPage[T]) emptiness(all int) string {
 	switch {
-	case unknown:
-		return "asking the cluster…"
+	case p.known.IsZero():
+		return asks
 	case all > 0:
 		return "nothing matches the filter: Esc clears it"
+	case p.empty != "":
+		return p.empty
 	}
 	return "nothing here"
 }
@@ -253,7 +260,7 @@ func (p *eventPage) take(m *Model, a Answer) {
 		return
 	}
 	if p.table.cursor == 0 {
-		// Who looks at the latest goes on with it.
+		// A cursor on the latest event stays on the latest.
 		p.table.selected = ""
 	}
 	latest := slices.Clone(a.Events)
@@ -343,7 +350,7 @@ func (p *textPage) wrapped(w int) []string {
 	}
 	var out []string
 	for _, line := range p.lines {
-		out = append(out, wrap(line, w)...)
+		out = append(out, hang(line, w)...)
 	}
 	return out
 }
@@ -363,7 +370,7 @@ func (p *textPage) draw(m *Model, n int) []string {
 	switch {
 	case len(out) > 0 || p.wrong != "":
 	case p.known.IsZero():
-		out = append(out, faint.on(emptiness(0, true)))
+		out = append(out, faint.on(asks))
 	case p.note != "":
 		out = append(out, wrap(p.note, m.width)...)
 	}

@@ -41,13 +41,13 @@ type shell struct {
 	model   *Model
 }
 
-// second is how often the time on the screen goes on.
-const second = 500 * time.Millisecond
+// clock is how often the time on the screen is brought up to date.
+const clock = 500 * time.Millisecond
 
 // Init implements tea.Model.
 func (s *shell) Init() tea.Cmd { return tea.Batch(s.update(Tick(time.Now())), tick()) }
 
-func tick() tea.Cmd { return tea.Tick(second, func(t time.Time) tea.Msg { return Tick(t) }) }
+func tick() tea.Cmd { return tea.Tick(clock, func(t time.Time) tea.Msg { return Tick(t) }) }
 
 // Update implements tea.Model.
 func (s *shell) Update(msg tea.Msg) (tea.Model, tea.Cmd) {

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -96,7 +97,7 @@ func (m *Model) tabLine() string {
 	}
 	mode := "read-only"
 	if m.cfg.Write {
-		mode = "may change: " + figures.Printable(cmpOr(m.summary.User, "you"))
+		mode = "may change: " + figures.Printable(cmp.Or(m.summary.User, "you"))
 	}
 	return ends(line, mode, m.width)
 }

@@ -236,11 +236,11 @@ func (s *source) operation(ctx context.Context, id string, a *Answer) error {
 	if err != nil {
 		return err
 	}
-	a.Operation = Detail{Operation: operationRow(op), Type: op.GetType(), Controller: op.GetController()}
+	a.Operation = Detail{Operation: operationRow(op), Type: op.GetType()}
 	for _, t := range op.GetTasks() {
 		a.Operation.Tasks = append(a.Operation.Tasks, Task{
 			Name: t.GetName(), Progress: progress(t), Resources: amountsOf(t.GetJobResources()),
-			Reserve: t.GetMemory().GetReserve().GetTotal(), Limit: t.GetMemory().GetLimit(),
+			Reserve: t.GetMemory().GetReserve().GetTotal(),
 		})
 	}
 	for _, alert := range op.GetAlerts() {

@@ -70,6 +70,21 @@ func wrap(text string, n int) []string {
 	return strings.Split(ansi.Wrap(text, max(n, 10), ""), "\n")
 }
 
+// hang breaks a line, and indents what follows below its first word, or behind its dash.
+func hang(line string, n int) []string {
+	text := strings.TrimLeft(line, " -")
+	indent := len(line) - len(text)
+	if indent == 0 || indent > n/2 {
+		return wrap(line, n)
+	}
+	lines := wrap(text, n-indent)
+	for i := range lines {
+		lines[i] = strings.Repeat(" ", indent) + lines[i]
+	}
+	lines[0] = line[:indent] + lines[0][indent:]
+	return lines
+}
+
 // percent returns a part as a percentage with one digit, or a dash if it is not known.
 func percent(part float64, known bool) string {
 	if !known {
