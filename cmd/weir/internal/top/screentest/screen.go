@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -28,7 +29,8 @@ type Terminal struct {
 	// Device is the end that a program uses.
 	Device   *os.File
 	keyboard *os.File
-	drawn    chan struct{}
+	// Closed when what is written is no longer drawn, and when nothing is answered any more.
+	drawn, answered chan struct{}
 
 	mu     sync.Mutex
 	screen *vt.Emulator
@@ -50,15 +52,19 @@ func Open(t *testing.T, width, height int) *Terminal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Terminal{Device: device, keyboard: keyboard, drawn: make(chan struct{}), screen: vt.NewEmulator(width, height)}
+	s := &Terminal{Device: device, keyboard: keyboard, drawn: make(chan struct{}), answered: make(chan struct{}), screen: vt.NewEmulator(width, height)}
 	s.Resize(t, width, height)
 	go s.draw()
 	go s.answer()
 	t.Cleanup(func() {
 		_ = device.Close()
 		_ = keyboard.Close()
-		_ = s.screen.Close()
+		if pipe, ok := s.screen.InputPipe().(io.Closer); ok {
+			_ = pipe.Close()
+		}
 		<-s.drawn
+		<-s.answered
+		_ = s.screen.Close()
 	})
 	return s
 }
@@ -100,6 +106,7 @@ func (s *Terminal) draw() {
 
 // answer types what the terminal answers to questions about itself.
 func (s *Terminal) answer() {
+	defer close(s.answered)
 	for buffer := make([]byte, 256); ; {
 		n, err := s.screen.Read(buffer)
 		if err != nil {
