@@ -29,7 +29,7 @@ const exitInterrupted = 130
 func newClientCommands() []*cobra.Command {
 	var commands []*cobra.Command
 	for _, build := range []func(*clientFlags) *cobra.Command{
-		newStatusCommand, newOpCommand, newJobCommand, newMemoryCommand, newPoolCommand, newTreeCommand, newWhatifCommand, newGetCommand, newExplainCommand, newEventsCommand, newAuditCommand, newNodeCommand, newGroupCommand, newAccountCommand, newStoreCommand, newWhoamiCommand, newClusterCommand,
+		newStatusCommand, newTopCommand, newOpCommand, newJobCommand, newMemoryCommand, newPoolCommand, newTreeCommand, newWhatifCommand, newGetCommand, newExplainCommand, newEventsCommand, newAuditCommand, newNodeCommand, newGroupCommand, newAccountCommand, newStoreCommand, newWhoamiCommand, newClusterCommand,
 	} {
 		f := &clientFlags{format: formatTable}
 		cmd := build(f)

@@ -7,19 +7,24 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
-	"unicode"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/cmd/weir/internal/figures"
 	"weir/messages/apipb"
-	"weir/scheduling/resource"
 )
 
 // none is shown for an empty value.
-const none = "-"
+const none = figures.None
+
+// The short names of what all verbs write figures with.
+var (
+	printable, clip           = figures.Printable, figures.Clip
+	age, moment, lasted, span = figures.Age, figures.Moment, figures.Lasted, figures.Span
+	size, number, share       = figures.Size, figures.Number, figures.Share
+	when, several, amounts    = figures.When, figures.Several, figures.Amounts
+)
 
 // grid is a table without borders.
 type grid struct{ writer table.Writer }
@@ -77,28 +82,6 @@ func (f facts) add(name, value string) {
 	}
 }
 
-// printable returns s on one line, without characters that a terminal would interpret.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n', r == '\t':
-			return ' '
-		case unicode.IsPrint(r):
-			return r
-		default:
-			return unicode.ReplacementChar
-		}
-	}, s)
-}
-
-// clip cuts a line to a width; 0 means no limit.
-func clip(line string, width int) string {
-	if width <= 0 || text.StringWidthWithoutEscSequences(line) <= width {
-		return line
-	}
-	return text.Trim(line, width-1) + "…"
-}
-
 // clipRows cuts the rows of a list to a width. Text below the list, after an empty line,
 // stays as it is.
 func clipRows(list string, width int) string {
@@ -113,108 +96,8 @@ func clipRows(list string, width int) string {
 	return b.String()
 }
 
-// age says how long ago t was: "12s ago".
-func age(t *timestamppb.Timestamp, now time.Time) string {
-	if t == nil {
-		return none
-	}
-	return span(now.Sub(t.AsTime())) + " ago"
-}
-
-// moment formats a time and its age.
-func moment(t *timestamppb.Timestamp, now time.Time) string {
-	if t == nil {
-		return none
-	}
-	return fmt.Sprintf("%s (%s)", t.AsTime().In(now.Location()).Format("2006-01-02 15:04:05"), age(t, now))
-}
-
-// lasted returns how long something took, or has taken so far.
-func lasted(began, ended *timestamppb.Timestamp, now time.Time) string {
-	if began == nil {
-		return none
-	}
-	if ended != nil {
-		now = ended.AsTime()
-	}
-	return span(now.Sub(began.AsTime()))
-}
-
-// span formats a duration in its two largest units, such as "2h5m". Below a minute it has enough
-// digits to compare.
-func span(d time.Duration) string {
-	d = max(d, 0)
-	switch {
-	case d < time.Second:
-		return fmt.Sprintf("%dms", d.Milliseconds())
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%ds", int(d.Minutes()), int(d.Seconds())%60)
-	case d < 24*time.Hour:
-		return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
-	default:
-		return fmt.Sprintf("%dd%dh", int(d.Hours())/24, int(d.Hours())%24)
-	}
-}
-
-// size returns bytes for people: "64 MiB".
-func size(bytes int64) string { return resource.ShowSize(bytes) }
-
-// number formats a value with at most `digits` digits after the decimal point.
-func number(value float64, digits int) string {
-	s := strconv.FormatFloat(value, 'f', digits, 64)
-	if strings.Contains(s, ".") {
-		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
-	}
-	return s
-}
-
-// share formats a fraction as a percentage.
-func share(part *float64) string {
-	if part == nil {
-		return none
-	}
-	return strconv.FormatFloat(100**part, 'f', 1, 64) + "%"
-}
-
-// when returns `text` if `holds` is true, else "".
-func when(holds bool, text string) string {
-	if holds {
-		return text
-	}
-	return ""
-}
-
 // limited returns a count with its limit: "3/8".
 func limited[C, L int32 | int64](count C, limit L) string { return fmt.Sprintf("%d/%d", count, limit) }
-
-// several counts things in words: "1 row", "2 rows".
-func several(n int64, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
-}
-
-// amounts formats resources and omits those that are zero.
-func amounts(r *apipb.Resources) string {
-	var parts []string
-	add := func(some bool, value, unit string) {
-		if some {
-			parts = append(parts, value+" "+unit)
-		}
-	}
-	add(r.GetCpu() != 0, number(r.GetCpu(), 2), "cpu")
-	add(r.GetMemory() != 0, size(r.GetMemory()), "memory")
-	add(r.GetUserSlots() == 1, "1", "slot")
-	add(r.GetUserSlots() > 1, fmt.Sprint(r.GetUserSlots()), "slots")
-	add(r.GetGpu() != 0, fmt.Sprint(r.GetGpu()), "gpu")
-	add(r.GetNetwork() != 0, fmt.Sprint(r.GetNetwork()), "network")
-	return cmp.Or(strings.Join(parts, ", "), none)
-}
 
 // counts returns named counts by name: "node_offline 2, user_request 1".
 func counts(by map[string]int64) string {

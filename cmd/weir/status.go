@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/api/client"
+	"weir/cmd/weir/internal/top"
 	"weir/messages/apipb"
 	"weir/messages/statepb"
 )
@@ -49,6 +50,39 @@ leader with a majority, if there is one. Without such a leader the exit code is 
 			return err
 		}),
 	})
+}
+
+// newTopCommand returns the terminal view. It draws on the whole screen, so it says itself that the
+// cluster does not answer.
+func newTopCommand(f *clientFlags) *cobra.Command {
+	cmd := top.NewCommand(func(cmd *cobra.Command, show func(context.Context, top.Cluster) error) error {
+		c, err := f.open(nil)
+		if err != nil {
+			return usage(err)
+		}
+		defer c.Close()
+		ctx, cancel := f.limit(cmd.Context())
+		defer cancel()
+		err = show(ctx, top.NewCluster(c, top.Texts{
+			Event:   happened,
+			Explain: explanationsText,
+		}))
+		if errors.Is(err, context.DeadlineExceeded) {
+			// --timeout has ended it.
+			return nil
+		}
+		return explain(err)
+	}, usage)
+	checked(cmd, func([]string) error {
+		switch {
+		case f.format != formatTable:
+			return fmt.Errorf("--output %s: weir top is for people: use weir status, weir pool list, weir op list or weir node list", f.format)
+		case f.timeout < 0:
+			return fmt.Errorf("--timeout %v: must not be negative", f.timeout)
+		}
+		return nil
+	})
+	return cmd
 }
 
 // bestStatus returns the status of the replica that knows most: one that sees a leader with

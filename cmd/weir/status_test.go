@@ -115,3 +115,20 @@ func TestDrainedOffline(t *testing.T) {
 		t.Errorf("the status says %s", text)
 	}
 }
+
+// TestTopIsForPeople (W3) refuses other formats than the screen, and says what has them.
+func TestTopIsForPeople(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"top", "-o", "json"}, "--output json: weir top is for people: use weir status"},
+		{[]string{"top", "--timeout", "-1s"}, "--timeout -1s: must not be negative"},
+	} {
+		root := newRootCommand()
+		root.SetArgs(test.args)
+		if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), test.want) || exitCode(err) != exitUsage {
+			t.Errorf("weir %s: %v, want %q and exit code %d", strings.Join(test.args, " "), err, test.want, exitUsage)
+		}
+	}
+}
