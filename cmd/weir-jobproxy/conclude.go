@@ -85,6 +85,7 @@ func (s *supervisor) keepResult() {
 // resultKept tells the agent, if there is one, or leaves the result to one that connects later.
 func (s *supervisor) resultKept() {
 	s.tell()
+	s.conclusion.written = true
 	s.leave = s.leave || s.conclusion.last
 }
 
@@ -99,10 +100,11 @@ func (s *supervisor) tell() {
 
 // conclusion is the result of the job, and how far it has been saved and sent.
 type conclusion struct {
-	// result is nil before the end of the job. told says that the result has been sent, and kept that
-	// it has been, or is being, written. last says that the proxy ends once it is written.
-	result           *proxyproto.Result
-	told, kept, last bool
+	// result is nil before the end of the job. told says that the result has been sent, kept that it
+	// is to be written, and written that it has been, or that this failed once. last says that the
+	// proxy ends then.
+	result                    *proxyproto.Result
+	told, kept, written, last bool
 	// saved receives a value when the first attempt to write the result is over.
 	saved chan struct{}
 }

@@ -92,9 +92,12 @@ func (s *supervisor) leaseOver() {
 // leaves it on disk.
 func (s *supervisor) expire() {
 	if s.conclusion.told {
-		s.leave = s.conclusion.kept
-		s.conclusion.last = true
-		s.keepResult()
+		if s.leave = s.conclusion.written || s.conclusion.last; !s.leave {
+			s.conclusion.last = true
+			s.keepResult()
+			// It ends without its result if that cannot be written for so long.
+			s.lease.set(clock.Boot(), s.spec.Lease())
+		}
 		return
 	}
 	expired := verdict{outcome: proxyproto.OutcomeLeaseExpired, err: "no agent renewed the lease in time"}

@@ -149,7 +149,7 @@ func (s *supervisor) serve(r request) {
 	switch {
 	case r.opened:
 		s.agent.close()
-		s.agent = r.from
+		s.agent, s.conclusion.last = r.from, false
 		s.greet()
 		return
 	case r.closed:
