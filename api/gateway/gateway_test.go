@@ -186,7 +186,7 @@ func TestForeignPages(t *testing.T) {
 		"a deadline that is no number":  {http.MethodPost, pools, header("Connect-Timeout-Ms", "soon"), 400},
 		"a request of too many bytes":   {http.MethodPost, pools, func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader(strings.Repeat(" ", maxRead+1))) }, 429},
 		"a file, whoever looks":         {http.MethodGet, "/assets/app-1234.js", func(r *http.Request) { r.Header.Del("Authorization") }, 200},
-		"a view":                        {http.MethodGet, "/operations/op-1", func(*http.Request) {}, 200},
+		"a path that is not there":      {http.MethodGet, "/operations/op-1", func(*http.Request) {}, 302},
 		"a file that is not there":      {http.MethodGet, "/assets/other.js", func(*http.Request) {}, 404},
 		"a file above":                  {http.MethodGet, "/../../etc/passwd.txt", func(*http.Request) {}, 404},
 		"a method that is not for this": {http.MethodPut, "/", func(*http.Request) {}, 405},
@@ -223,7 +223,7 @@ func TestHeaders(t *testing.T) {
 			t.Errorf("%s: policy %q", path, csp)
 		}
 	}
-	for path, want := range map[string]string{"/": "no-cache", "/operations": "no-cache", "/assets/app-1234.js": "public, max-age=31536000, immutable", "/session": "no-store"} {
+	for path, want := range map[string]string{"/": "no-cache", "/index.html": "no-cache", "/assets/app-1234.js": "public, max-age=31536000, immutable", "/session": "no-store"} {
 		if got := l.ask(http.MethodGet, path, "").Header().Get("Cache-Control"); got != want {
 			t.Errorf("%s: Cache-Control %q, want %q", path, got, want)
 		}

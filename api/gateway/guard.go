@@ -7,8 +7,8 @@ import (
 )
 
 // policy lets the page use its own files and its own origin, and nothing else.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
-	"manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // protect sets the headers of every answer.
 func (h *Handler) protect(header http.Header) {
@@ -53,9 +53,12 @@ func foreignPage(own string) *notice {
 	}
 }
 
-// file serves a file of the page. Paths that name none are views, which the page itself knows.
+// file serves a file of the page. Its views are in the fragments of addresses, so that other paths lead to it.
 func (h *Handler) file(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(path.Clean("/"+r.URL.Path), "/")
+	if name == "" {
+		name = "index.html"
+	}
 	known := false
 	if file, err := h.cfg.Files.Open(name); err == nil {
 		info, err := file.Stat()
@@ -63,18 +66,21 @@ func (h *Handler) file(w http.ResponseWriter, r *http.Request) {
 		_ = file.Close()
 	}
 	switch {
-	case known && strings.HasPrefix(name, "assets/"):
-		// Their names change with their content.
-		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-	case !known && path.Ext(name) != "":
+	case !known && path.Ext(name) == "":
+		http.Redirect(w, r, "/", http.StatusFound)
+		return
+	case !known:
 		notice{status: http.StatusNotFound, title: "Not found", text: "There is no file " + name + ".", remedy: "Open the page.", link: "/"}.write(w)
 		return
-	case !known || name == "index.html":
+	case strings.HasPrefix(name, "assets/"):
+		// Their names change with their content.
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	default:
+		w.Header().Set("Cache-Control", "no-cache")
+	}
+	if name == "index.html" {
 		r = r.Clone(r.Context())
 		r.URL.Path = "/"
-	}
-	if !known || name == "index.html" {
-		w.Header().Set("Cache-Control", "no-cache")
 	}
 	h.files.ServeHTTP(w, r)
 }

@@ -69,6 +69,7 @@ func NewTeam(cfg Config, by OIDC) (*Team, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
+	cfg.Cluster = newSharing(cfg.Cluster)
 	d := &doorman{cfg: cfg, issuer: newIssuer(by, cfg.Origin), sessions: newSessions(cfg.Now), seal: seal, exchanges: make(chan struct{}, maxExchanges)}
 	return &Team{newHandler(cfg, d), d}, nil
 }
