@@ -16,6 +16,7 @@ import (
 
 	"weir/api/client"
 	"weir/api/gateway"
+	"weir/api/web"
 )
 
 // maxConnections bounds those of all browsers: each has a few.
@@ -133,7 +134,7 @@ func (f *gatewayFlags) run(cmd *cobra.Command, by Gateway, log *slog.Logger) (er
 	}
 	defer cluster.Close()
 	team, err := gateway.NewTeam(gateway.Config{
-		Files: files(), Cluster: cluster, Origin: origin, Version: by.Version, Write: !f.readOnly, Logger: log,
+		Files: web.Files(), Cluster: cluster, Origin: origin, Version: by.Version, Write: !f.readOnly, Logger: log,
 	}, f.by)
 	if err != nil {
 		return by.Usage(err)

@@ -9,6 +9,7 @@ import (
 
 	"weir/api/client"
 	"weir/api/gateway"
+	"weir/api/web"
 	"weir/cluster/wire"
 )
 
@@ -45,7 +46,7 @@ The page changes nothing without --write.`,
 				return by.Usage(fmt.Errorf("--%w", err))
 			}
 			local, err := gateway.NewLocal(gateway.Config{
-				Files: files(), Cluster: cluster, Origin: &url.URL{Scheme: "http", Host: port.Addr().String()}, Version: by.Version, Write: write,
+				Files: web.Files(), Cluster: cluster, Origin: &url.URL{Scheme: "http", Host: port.Addr().String()}, Version: by.Version, Write: write,
 			})
 			if err != nil {
 				_ = port.Close()
