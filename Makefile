@@ -14,7 +14,7 @@ GOLANGCI := $(TOOLS)/golangci-lint-v2.15.0
 BUF      := $(TOOLS)/buf-v1.65.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down example-clique example-storm build test fairness planted race lint proto verify bench fuzz clean
+.PHONY: help run up down example-clique example-storm build test fairness planted race lint proto page test-page verify bench fuzz clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,12 +58,18 @@ lint: $(GOLANGCI) ## Run golangci-lint
 proto: $(BUF) ## Generate the code of messages/ anew
 	cd messages && $(BUF) generate
 
-verify: $(GOLANGCI) $(BUF) ## Check format, vet, lint, generated code, import rules, go.mod
+page: $(BUF) ## Build the page anew, api/web/dist out of api/web/src; needs Node
+	.ci/page build $(BUF)
+
+test-page: $(BUF) build ## Test the page in a browser before a real cluster; needs Node and Chromium
+	.ci/page test $(BUF)
+
+verify: $(GOLANGCI) $(BUF) ## Check format, vet, lint, generated code, the built page, import rules, go.mod
 	@changes=$$(gofmt -l .) && if [ -n "$$changes" ]; then echo "gofmt would change:"; echo "$$changes"; exit 1; fi
 	$(GO) vet ./... ./.ci/arch
 	$(GOLANGCI) run ./... ./.ci/arch
 	.ci/generated $(BUF)
-	$(GO) test ./.ci/arch
+	$(GO) test ./.ci/arch ./api/web
 	$(GO) mod tidy -diff
 
 bench: ## Run every benchmark; those of a whole cluster, with their goals, come last

@@ -3,6 +3,7 @@ package client
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"weir/cluster/identity"
 	"weir/cluster/wire"
@@ -21,10 +22,20 @@ func Open(s Settings, log *slog.Logger) (*Client, error) {
 // Config returns the configuration for New to reach the cluster of the settings. Its times
 // are not set, so that the caller can choose them.
 func (s Settings) Config() (Config, error) {
+	return s.config("the API is for users and operators", identity.User, identity.Operator)
+}
+
+// GatewayConfig is Config for a process that makes calls for others, whom it names.
+func (s Settings) GatewayConfig() (Config, error) {
+	return s.config("this needs the role gateway (weir tls issue --role gateway --name NAME)", identity.Gateway)
+}
+
+// config returns the configuration for credentials with one of the roles.
+func (s Settings) config(needed string, roles ...identity.Role) (Config, error) {
 	if err := s.Validate(); err != nil {
 		return Config{}, err
 	}
-	security, err := s.security()
+	security, err := s.security(needed, roles)
 	if err != nil {
 		return Config{}, err
 	}
@@ -35,7 +46,7 @@ func (s Settings) Config() (Config, error) {
 	return Config{Addresses: s.Addresses, HTTP: dialer.HTTPClient(0), URL: dialer.URL}, nil
 }
 
-func (s Settings) security() (wire.Security, error) {
+func (s Settings) security(needed string, roles []identity.Role) (wire.Security, error) {
 	if s.Insecure {
 		if s.User == "" {
 			return wire.Insecure{}, nil
@@ -52,8 +63,8 @@ func (s Settings) security() (wire.Security, error) {
 		return nil, fmt.Errorf("credentials in %s are for cluster %q, the settings say %q: use the credentials of that cluster",
 			s.Credentials, self.Cluster, s.Cluster)
 	}
-	if self.Role != identity.User && self.Role != identity.Operator {
-		return nil, fmt.Errorf("credentials in %s are for role %s: the API is for users and operators", s.Credentials, self.Role)
+	if !slices.Contains(roles, self.Role) {
+		return nil, fmt.Errorf("credentials in %s are for role %s: %s", s.Credentials, self.Role, needed)
 	}
 	return wire.Mutual{Credentials: credentials, Reload: true}, nil
 }

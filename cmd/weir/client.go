@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/api/client"
+	"weir/cmd/weir/internal/browse"
 )
 
 // Without --timeout, the limits on how long the cluster may be unreachable before a command
@@ -36,7 +37,17 @@ func newClientCommands() []*cobra.Command {
 		f.register(cmd)
 		commands = append(commands, cmd)
 	}
-	return commands
+	return append(commands, newUICommand())
+}
+
+// newUICommand returns the verb that serves the page with the caller's certificate.
+func newUICommand() *cobra.Command {
+	var f clientFlags
+	cmd := browse.NewUICommand(browse.UI{Version: version, Usage: usage, Open: func() (*client.Client, error) { return f.open(nil) }})
+	f.registerCluster(cmd)
+	f.complete(cmd)
+	checkArguments(cmd)
+	return cmd
 }
 
 // clientFlags holds the flags of every verb that uses a cluster.
@@ -47,16 +58,22 @@ type clientFlags struct {
 }
 
 func (f *clientFlags) register(cmd *cobra.Command) {
+	f.registerCluster(cmd)
+	flags := cmd.PersistentFlags()
+	flags.DurationVar(&f.timeout, "timeout", 0, fmt.Sprintf("time limit of the whole command (default: until the cluster has been unreachable for %.0fs, or %.0fm while waiting for an operation)", callPatience.Seconds(), waitPatience.Minutes()))
+	registerOutput(cmd, flags, &f.format)
+	f.complete(cmd)
+	checkArguments(cmd)
+}
+
+// registerCluster adds the flags that say which cluster a verb uses, and as whom.
+func (f *clientFlags) registerCluster(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
 	flags.StringSliceVar(&f.settings.Addresses, "addresses", nil,
 		"host:port of replicas (default: "+client.EnvAddresses+", or "+client.SettingsFile+" here or in a folder above)")
 	flags.StringVar(&f.settings.Credentials, "credentials", "", "credentials folder of a client or operator (default: "+client.EnvCredentials+", or the settings file, as for --addresses)")
 	flags.BoolVar(&f.settings.Insecure, "insecure-plaintext", false, "no encryption, no certificates: for clusters started this way")
-	flags.DurationVar(&f.timeout, "timeout", 0, fmt.Sprintf("time limit of the whole command (default: until the cluster has been unreachable for %.0fs, or %.0fm while waiting for an operation)", callPatience.Seconds(), waitPatience.Minutes()))
-	registerOutput(cmd, flags, &f.format)
 	must(cobra.MarkFlagDirname(flags, "credentials"))
-	f.complete(cmd)
-	checkArguments(cmd)
 }
 
 // session is one run of a verb: the cluster's client, and the printer of the output.

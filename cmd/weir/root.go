@@ -11,6 +11,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"weir/cmd/weir/internal/browse"
 )
 
 func newRootCommand() *cobra.Command {
@@ -26,7 +28,7 @@ func newRootCommand() *cobra.Command {
 		&cobra.Group{ID: "use", Title: "Use a cluster:"},
 		&cobra.Group{ID: "run", Title: "Run a cluster:"},
 	)
-	for _, cmd := range []*cobra.Command{newServerCommand(), newAgentCommand(), newTLSCommand(), newDevCommand(), newSimulateCommand(), newChaosCommand()} {
+	for _, cmd := range []*cobra.Command{newServerCommand(), newAgentCommand(), newGatewayCommand(), newTLSCommand(), newDevCommand(), newSimulateCommand(), newChaosCommand()} {
 		checkArguments(cmd)
 		cmd.GroupID = "run"
 		root.AddCommand(cmd)
@@ -36,6 +38,21 @@ func newRootCommand() *cobra.Command {
 		root.AddCommand(cmd)
 	}
 	return root
+}
+
+// newGatewayCommand returns the verb that serves the page to a team.
+func newGatewayCommand() *cobra.Command {
+	var l logging
+	var config string
+	cmd := browse.NewGatewayCommand(browse.Gateway{Version: version, Usage: usage, Prepare: func(cmd *cobra.Command) (*slog.Logger, error) {
+		if err := fromFile(cmd, config); err != nil {
+			return nil, err
+		}
+		return l.logger()
+	}})
+	l.register(cmd.Flags())
+	cmd.Flags().StringVar(&config, "config", "", "YAML file with flags; the command line takes precedence")
+	return cmd
 }
 
 // logging holds the logging flags of every long-running verb.

@@ -1,0 +1,79 @@
+// A contended cluster of real processes for tests of the page: three pools at the root, one with a
+// guarantee, more demand than there is, an operation that waits, one that failed, and a dead node.
+import { execFile, spawn } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+const weir = join(import.meta.dirname, '../../../bin/weir');
+const run = promisify(execFile);
+
+// until asks again until the answer is true, and says what it waited for when it never is.
+export async function until(what, ask, milliseconds = 60_000) {
+  const end = Date.now() + milliseconds;
+  for (;;) {
+    const answer = await ask();
+    if (answer) return answer;
+    if (Date.now() > end) throw new Error(`waited ${milliseconds} ms in vain: ${what}`);
+    await new Promise((done) => setTimeout(done, 50));
+  }
+}
+
+export async function start() {
+  const folder = await mkdtemp(join(tmpdir(), 'weir-page-'));
+  const dir = join(folder, 'c');
+  // All processes of the cluster end with this one.
+  const up = spawn(weir, ['dev', 'up', '--dir', dir, '--agents', '4', '--node-prefix', 'pg', '--timeout', '2m'], { stdio: ['ignore', 'pipe', 'pipe'] });
+  let said = '';
+  let ended = false;
+  for (const out of [up.stdout, up.stderr]) out.on('data', (d) => (said += d));
+  up.on('exit', () => (ended = true));
+  const ready = async () => {
+    if (ended) throw new Error(`weir dev up ended: ${said}`);
+    return said.includes('ready');
+  };
+  await until('the cluster is ready', ready, 180_000);
+
+  const access = JSON.parse(await readFile(join(dir, 'dev/cluster.json'), 'utf8')).access;
+  const env = { ...process.env, WEIR_ADDRESSES: access.addresses.join(','), WEIR_CREDENTIALS: access.credentials };
+  const call = async (...words) => (await run(weir, words, { env })).stdout;
+  return {
+    ...access,
+    call,
+    dev: async (...words) => (await run(weir, ['dev', ...words, '--dir', dir])).stdout,
+    async stop() {
+      if (!ended) {
+        const gone = new Promise((done) => up.on('exit', done));
+        up.kill('SIGTERM');
+        await gone;
+      }
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+// contend gives the cluster pools and work, and answers the operations by title.
+export async function contend(cluster) {
+  const { call } = cluster;
+  await call('tree', 'set', 'default', 'fair_share_starvation_timeout=5s');
+  await call('pool', 'create', 'prod', 'weight=3', 'strong_guarantee_resources.cpu=6');
+  await call('pool', 'create', 'research', 'weight=2');
+  await call('pool', 'create', 'language', 'parent=research', 'max_running_operation_count=1');
+  await call('pool', 'create', 'vision', 'parent=research', 'weight=2');
+  await call('pool', 'create', 'batch', 'integral_guarantees.guarantee_type=relaxed', 'integral_guarantees.resource_flow.cpu=3');
+  const spec = join(import.meta.dirname, 'operation.yaml');
+  const ids = {};
+  const op = async (title, pool, count, command) => {
+    ids[title] = (await call('op', 'start', '-f', spec, '--set', `title=${JSON.stringify(title)}`, '--set', `pool=${pool}`,
+      '--set', `tasks.main.job_count=${count}`, ...(command ? ['--set', `tasks.main.command=${JSON.stringify(command)}`] : []))).trim();
+  };
+  await op('train <b>large</b> <img src=x onerror=alert(1)>', 'vision', 40);
+  await until('jobs of the first operation run', async () => (await call('op', 'get', Object.values(ids)[0], '-o', 'json')).includes('"running": "16"') , 90_000);
+  await op('evaluate', 'language', 30);
+  await op('compare', 'language', 10);
+  await op('frontend', 'prod', 20);
+  await op('broken', 'prod', 2, 'echo "no configuration" >&2; exit 3');
+  await op('nightly', 'batch', 400, 'sleep 15');
+  return ids;
+}

@@ -1,0 +1,60 @@
+// Large answers, made for tests: what the API would say of more pools and nodes than a test starts.
+import { build } from 'esbuild';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+const web = join(import.meta.dirname, '..');
+
+// load compiles the generated messages for Node, with the runtime that they need.
+async function load() {
+  const folder = await mkdtemp(join(tmpdir(), 'weir-page-messages-'));
+  const outfile = join(folder, 'messages.mjs');
+  const contents = "export * from './src/gen/apipb/api_pb'; export { create, toBinary } from '@bufbuild/protobuf'; export { timestampNow } from '@bufbuild/protobuf/wkt';";
+  await build({ stdin: { contents, resolveDir: web, loader: 'ts' }, bundle: true, format: 'esm', platform: 'node', outfile, logLevel: 'error' });
+  const messages = await import(pathToFileURL(outfile));
+  await rm(folder, { recursive: true });
+  return messages;
+}
+
+const m = await load();
+const bytes = (schema, value) => Buffer.from(m.toBinary(schema, m.create(schema, value)));
+
+export const markup = '<img/src=x/onerror=alert(1)>';
+
+// pools makes count pools in groups of ten, and one whose name is markup.
+export function pools(count) {
+  const all = [{ name: markup, parent: '<Root>', usageShare: 0.5, fairShare: 0.25, demandShare: 0.5, starvationStatus: 'non_starving', tree: 'default' }];
+  for (let i = 0; i < count - 1; i++) {
+    const group = Math.floor(i / 10);
+    all.push({
+      name: i % 10 ? `pool-${i}` : `group-${group}`, parent: i % 10 ? `group-${group}` : '<Root>', tree: 'default',
+      usageShare: (i % 7) / 700, fairShare: (i % 5) / 500, demandShare: (i % 11) / 200, starvationStatus: i % 50 === 3 ? 'starving' : 'non_starving',
+    });
+  }
+  return bytes(m.ListPoolsResponseSchema, { tree: 'default', revision: 1n, pools: all });
+}
+
+export function nodes(count) {
+  const all = [];
+  for (let i = 0; i < count; i++) {
+    all.push({
+      id: `node-${String(i).padStart(5, '0')}`, state: i % 97 ? 'online' : 'offline', tree: 'default', jobs: BigInt(i % 9), host: `10.0.${i >> 8}.${i & 255}`,
+      resources: { cpu: 64, memory: 2n ** 38n, userSlots: 64n }, usage: { cpu: (i * 7) % 65, memory: BigInt(i % 64) * 2n ** 32n, userSlots: BigInt(i % 65) },
+      memoryUsed: BigInt(i % 50) * 2n ** 32n, lastHeartbeat: m.timestampNow(), drain: i % 53 === 1 ? { user: 'ann', reason: 'disk' } : undefined,
+    });
+  }
+  return bytes(m.ListNodesResponseSchema, { nodes: all });
+}
+
+export function operations(count) {
+  const all = [];
+  for (let i = 0; i < count; i++) {
+    all.push({
+      id: `01a2240c-0000-7000-8000-${String(i).padStart(12, '0')}`, title: `operation ${i}`, state: 'running', pool: `pool-${i % 40}`, user: 'ann', startTime: m.timestampNow(),
+      progress: { total: 100000n, completed: BigInt(i), running: 100n, pending: BigInt(99900 - i) },
+    });
+  }
+  return bytes(m.ListOperationsResponseSchema, { operations: all, incomplete: true });
+}
