@@ -25,7 +25,7 @@ const (
 	maxEnds, maxChoices = 5000, 20_000_000
 	// endsSoon is how many of the next ends are examined before those of large groups. For these, the
 	// jobs that run are at most about groupsDrawn groups.
-	endsSoon, groupsDrawn = 400, 50_000
+	endsSoon, groupsDrawn = 400, 20_000
 	// maxWait is how far ahead starts are estimated.
 	maxWait = 24 * time.Hour
 	// startDelay is how long after its room is free a job may start, because of agents' reports,
