@@ -21,6 +21,21 @@ func (t *Tree) inquire(of *actorpb.SchedulerViewRequest, now time.Time) (*engine
 	return t.engine.InquirePool(scheduling.PoolName(of.GetPool()), now)
 }
 
+// Explain explains why the jobs of an operation do not start, and when they are expected to: an
+// explain request as a whole.
+func (t *Tree) Explain(id scheduling.OperationID, now time.Time) (explain.Explanation, error) {
+	q, err := t.engine.Inquire(id, now)
+	if err != nil {
+		return explain.Explanation{}, err
+	}
+	for done := false; !done; done = q.Reason() {
+		for q.Wants() {
+			t.engine.Attend(q)
+		}
+	}
+	return q.Explanation(), nil
+}
+
 // explainJob explains the state of a job. A job that the engine does not know has no explanation
 // here.
 func (t *Tree) explainJob(cfg Config, of *actorpb.SchedulerViewRequest, now time.Time) *actorpb.SchedulerView {

@@ -26,6 +26,7 @@ type simulateFlags struct {
 	set         []string
 	control     []string
 	noControl   bool
+	estimates   bool
 	format      format
 }
 
@@ -53,6 +54,7 @@ equal results.`,
 	flags.StringVar(&f.duration, "duration", "", "simulated time, such as 7d (default: that of the file, or 1d)")
 	flags.StringArrayVar(&f.set, "set", nil, "PATH=VALUE that overrides the file, such as pools.ads.weight=5; can be repeated")
 	flags.StringArrayVar(&f.control, "control", nil, "PATH=VALUE to change in the control run, in place of the control changes in the file; can be repeated")
+	flags.BoolVar(&f.estimates, "estimates", false, "also estimate when waiting operations start jobs, and say how good that was; takes longer")
 	flags.BoolVar(&f.noControl, "no-control", false, "no control run")
 	registerOutput(cmd, flags, &f.format)
 	return cmd
@@ -126,6 +128,9 @@ func (f *simulateFlags) simulate(ctx context.Context, to io.Writer, file *simula
 	runs := []*simulate.File{file}
 	if file.Control != nil {
 		runs = append(runs, file.Control)
+	}
+	for _, run := range runs {
+		run.Estimates = f.estimates
 	}
 	view := &simulationView{passed: make([]time.Duration, len(runs))}
 	for _, run := range runs {

@@ -25,7 +25,7 @@ func simulationText(r *simulate.Result) string {
 	if r.Control != nil {
 		fmt.Fprintf(&b, "; control run: %s", r.Control.Name)
 	}
-	b.WriteString("\n\n" + summaryText(r) + "\n" + simulatedPools(r) + "\n" + simulatedDays(r))
+	b.WriteString("\n\n" + summaryText(r) + "\n" + estimatesText(r) + simulatedPools(r) + "\n" + simulatedDays(r))
 	b.WriteString("\n")
 	for _, one := range []*simulate.Result{r, r.Control} {
 		if one != nil && one.Operations.Refused > 0 {
@@ -89,6 +89,27 @@ func summaryText(r *simulate.Result) string {
 	line("wait of operations max", func(r *simulate.Result) string { return waitText(r.OperationWaits.Max) })
 	line("fairness error", func(r *simulate.Result) string { return percent(r.FairnessError) })
 	return g.String()
+}
+
+// estimatesText shows how good estimates of starts were; it is empty if none were asked for.
+func estimatesText(r *simulate.Result) string {
+	if r.Estimates == nil {
+		return ""
+	}
+	g := newGrid("start of", "asked>", "told>", "judged>", "error p50>", "error p90>", "off p50>", "off p90>", "in range>", "range>")
+	for _, run := range []*simulate.Result{r, r.Control} {
+		if run == nil {
+			continue
+		}
+		add := func(what string, f simulate.Foretold) {
+			judged := f.Judged > 0
+			g.row(when(run.Name != "", run.Name+": ")+what, f.Asked, f.Told, f.Judged, when(judged, percent(f.ErrorP50)), when(judged, percent(f.ErrorP90)),
+				when(judged, waitText(f.SecondsP50)), when(judged, waitText(f.SecondsP90)), when(judged, percent(f.Within)), when(judged, percent(f.Width)))
+		}
+		add("first job", run.Estimates.First)
+		add("next job", run.Estimates.Next)
+	}
+	return g.String() + "\n"
 }
 
 // keysOf returns the names in a map of either run.
@@ -215,6 +236,9 @@ func simulationMap(r *simulate.Result) map[string]any {
 		"pools":                  pools,
 		"days":                   days,
 	}
+	if e := r.Estimates; e != nil {
+		document["estimates"] = map[string]any{"first_job": foretoldMap(e.First), "next_job": foretoldMap(e.Next)}
+	}
 	if m := r.Memory; m != nil {
 		document["memory"] = map[string]any{"limit": m.Limit, "reserved": m.Reserved, "used": m.Used, "jobs": m.Jobs, "overdrafts": m.Overdrafts}
 	}
@@ -230,6 +254,18 @@ func simulatedPool(p simulate.Pool) map[string]any {
 		of["integral"] = map[string]any{
 			"granted_share_seconds": g.GrantedSeconds, "volume_share_seconds": g.VolumeSeconds, "greatest_share": g.Most, "lasted_seconds": g.LastedSeconds,
 		}
+	}
+	return of
+}
+
+func foretoldMap(f simulate.Foretold) map[string]any {
+	of := map[string]any{
+		"asked": f.Asked, "told": f.Told, "untold": f.Untold, "judged": f.Judged,
+		"error_p50": nil, "error_p90": nil, "off_seconds_p50": nil, "off_seconds_p90": nil, "in_range": nil, "range_width": nil,
+	}
+	if f.Judged > 0 {
+		of["error_p50"], of["error_p90"], of["off_seconds_p50"], of["off_seconds_p90"] = f.ErrorP50, f.ErrorP90, f.SecondsP50, f.SecondsP90
+		of["in_range"], of["range_width"] = f.Within, f.Width
 	}
 	return of
 }

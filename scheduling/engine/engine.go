@@ -108,6 +108,7 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 	}
 	e.moment.connected = now.Sub(e.moment.first) >= e.moment.settings.NodeReconnectionTimeout
 	e.moment.now, e.inquiries.survey = now, nil
+	e.holdings.noteLengths(now)
 	e.claims.expireClaims(now)
 	e.claims.watchGang(now)
 	e.update.seekReach()

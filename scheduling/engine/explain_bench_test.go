@@ -8,6 +8,7 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/engine"
+	"weir/scheduling/explain"
 	"weir/scheduling/resource"
 )
 
@@ -63,6 +64,38 @@ func BenchmarkExplain(b *testing.B) {
 		}
 		seen.report(b, "10,000 nodes, 1,000 operations")
 	})
+}
+
+// BenchmarkEstimate asks when an operation starts a job that is one of 1,000 that wait on 10,000 nodes
+// with 100,000 jobs, of which 5,000 have ended.
+func BenchmarkEstimate(b *testing.B) {
+	load := asked(b)
+	perJob := resource.Amounts{UserSlots: 1, CPU: 100, Memory: 1 << 30}
+	for i := range 1000 {
+		load.operation(b, 100+i, "b", 10, perJob)
+	}
+	now := begin.Add(10 * time.Second)
+	ended := load.jobs[:5000]
+	load.jobs = load.jobs[5000:]
+	for _, job := range ended {
+		must(b, load.RemoveAllocation(job))
+	}
+	load.update(b, now)
+	load.heartbeat(b, now)
+	const id = "operation-01000"
+	load.update(b, now)
+	x, err := load.Explain(id, now)
+	must(b, err)
+	if x.StartBy != explain.ByEnds {
+		b.Fatalf("no estimate by jobs that end: %s", x.StartBy)
+	}
+	var seen steps
+	for b.Loop() {
+		now = now.Add(200 * time.Millisecond)
+		load.update(b, now)
+		load.ask(b, &seen, func() (*engine.Inquiry, error) { return load.Inquire(id, now) })
+	}
+	seen.report(b, "10,000 nodes, 1,000 waiting operations")
 }
 
 // steps are how long the engine was held up by each step of an inquiry, and what was found

@@ -69,6 +69,7 @@ func TestExplainStart(t *testing.T) {
 			return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Job, b.Job))
 		})
 		d.end(oldest.Job)
+		d.beat("n1")
 		d.pass(2*time.Second, 2*time.Second, "n1")
 	}
 	x, err := d.Explain("op", d.now)

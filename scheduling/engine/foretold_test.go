@@ -138,6 +138,10 @@ func TestStartsAreAsForetold(t *testing.T) {
 			c.comes("first", "p", 200, uniform(8*time.Second, 15*time.Second))
 			c.comes("op", "p", 50, uniform(8*time.Second, 15*time.Second))
 		}, 7 * time.Second, false},
+		"its pool is at its limit, and nodes have room": {map[scheduling.PoolName]pool{"p": {options: options{"mode": "fifo", "resource_limits": options{"cpu": 4.0}}}}, func(c *clockwork) {
+			c.comes("first", "p", 60, uniform(8*time.Second, 15*time.Second))
+			c.comes("op", "p", 50, uniform(8*time.Second, 15*time.Second))
+		}, 7 * time.Second, false},
 		"all jobs take the same time": {map[scheduling.PoolName]pool{"p": fifo}, func(c *clockwork) {
 			c.comes("first", "p", 100, uniform(30*time.Second, 31*time.Second))
 			c.comes("op", "p", 50, uniform(8*time.Second, 15*time.Second))

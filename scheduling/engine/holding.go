@@ -71,6 +71,31 @@ type holdings struct {
 	gentle       int
 	ended        recycled[holding]
 	endedLeaving recycled[leaving]
+	// lengths are those of jobs that have ended since the last moment.
+	lengths []endedLength
+}
+
+// endedLength says that a job has ended, whose length an element has yet to note.
+type endedLength struct {
+	of      *explain.Lengths
+	started time.Time
+}
+
+// ran notes that a job of an operation has ended by itself. How long it ran is recorded for the
+// operation and for all pools above it at the next moment: the last one may be long ago.
+func (hs *holdings) ran(op *operation, started time.Time) {
+	for e := &op.element; e != nil; e = e.above {
+		hs.lengths = append(hs.lengths, endedLength{&e.lengths, started})
+	}
+}
+
+// noteLengths records how long the jobs ran that have ended since the last moment.
+func (hs *holdings) noteLengths(now time.Time) {
+	for _, l := range hs.lengths {
+		l.of.Add(now.Sub(l.started))
+	}
+	clear(hs.lengths)
+	hs.lengths = hs.lengths[:0]
 }
 
 // AddAllocation adds an allocation that was committed before the engine was made. Its job must not
@@ -111,7 +136,7 @@ func (e *Engine) RemoveAllocation(job scheduling.JobID) error {
 	if h.leaving != nil {
 		e.holdings.endLeaving(h)
 	} else {
-		h.operation.ran(e.moment.now.Sub(h.Started))
+		e.holdings.ran(h.operation, h.Started)
 		h.operation.groups.Remove(&h.Member)
 		h.operation.order.SubUsage(h.Resources)
 	}

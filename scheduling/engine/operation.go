@@ -376,10 +376,3 @@ func (op *operation) detach() {
 	op.element.detach()
 	op.pool = nil
 }
-
-// ran records how long a job ran, for its operation and for all pools above it.
-func (op *operation) ran(length time.Duration) {
-	for e := &op.element; e != nil; e = e.above {
-		e.lengths.Add(length)
-	}
-}

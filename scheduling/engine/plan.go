@@ -94,6 +94,7 @@ type Plan struct {
 // others. Last, jobs beyond limits, or beyond what the node has, are preempted.
 func (e *Engine) Heartbeat(now time.Time, nodes []scheduling.NodeID) Plan {
 	e.moment.now = now
+	e.holdings.noteLengths(now)
 	e.gangs.beats++
 	plan := Plan{Starts: e.plan.Starts[:0], Preempts: e.plan.Preempts[:0]}
 	plan.Gathers = e.claims.tendGangs(now)

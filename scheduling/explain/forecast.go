@@ -1,10 +1,12 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sort"
 	"time"
 
 	"weir/scheduling"
@@ -21,6 +23,9 @@ const (
 	// maxEnds is the maximum number of groups of jobs that end in a trial. maxChoices is the
 	// maximum number of elements that are examined in all trials.
 	maxEnds, maxChoices = 5000, 20_000_000
+	// endsSoon is how many of the next ends are examined before those of large groups. For these, the
+	// jobs that run are at most about groupsDrawn groups.
+	endsSoon, groupsDrawn = 400, 20_000
 	// maxWait is how far ahead starts are estimated.
 	maxWait = 24 * time.Hour
 	// startDelay is how long after its room is free a job may start, because of agents' reports,
@@ -64,6 +69,44 @@ func (c *Contest) foresee(w wish) (foresight, string) {
 		return foresight{}, why
 	}
 	f := newForecast(c, w, target)
+	waits := f.outcomes()
+	if waits[len(waits)/2] > maxWait.Seconds() {
+		return foresight{}, f.never()
+	}
+	first, in, last := waits[1], waits[len(waits)/2], waits[len(waits)-2]
+	return foresight{
+		in: seconds(in), earliest: max(seconds(first-margin*(in-first))-startDelay, 0), latest: seconds(min(last+margin*(last-in), maxWait.Seconds())) + startDelay,
+	}, ""
+}
+
+// outcomes returns the outcomes of the trials in ascending order. Where jobs end in groups, the first
+// of the next ends is much sooner than that of the first group, so trials of the next ends come
+// first. Groups tell the outcomes beyond those.
+func (f *forecast) outcomes() []float64 {
+	if f.group == 1 {
+		return f.waits()
+	}
+	group := f.group
+	f.group, f.near = max(1, group*groupsAtOnce/groupsDrawn), true
+	soon := f.waits()
+	f.group, f.near, f.overran = group, false, false
+	met := sort.Search(len(soon), func(i int) bool { return math.IsInf(soon[i], 1) })
+	if met == trials {
+		return soon
+	}
+	waits := f.waits()
+	if met > 0 && len(waits) == trials {
+		for i := range waits {
+			if waits[i] = max(waits[i], soon[met-1]); i < met {
+				waits[i] = soon[i]
+			}
+		}
+	}
+	return waits
+}
+
+// waits returns the outcomes of the trials in ascending order: less of them if the first ones suffice.
+func (f *forecast) waits() []float64 {
 	waits := make([]float64, 0, trials)
 	for i := range trials {
 		// How long a job that has outrun all known ones still runs is not known. The trials cover
@@ -76,13 +119,7 @@ func (c *Contest) foresee(w wish) (foresight, string) {
 		}
 	}
 	slices.Sort(waits)
-	if waits[len(waits)/2] > maxWait.Seconds() {
-		return foresight{}, f.never()
-	}
-	first, in, last := waits[1], waits[len(waits)/2], waits[len(waits)-2]
-	return foresight{
-		in: seconds(in), earliest: max(seconds(first-margin*(in-first))-startDelay, 0), latest: seconds(min(last+margin*(last-in), maxWait.Seconds())) + startDelay,
-	}, ""
+	return waits
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
@@ -140,9 +177,16 @@ type forecast struct {
 	ages []ages
 	// group is the maximum number of jobs that start and end together.
 	group int64
+	// near says that a trial is about the next ends, of single jobs or of small groups. horizon is the
+	// time up to which it knows them, in seconds.
+	near    bool
+	horizon float64
 	// maxEnds is the maximum number of groups of jobs that end in a trial.
 	maxEnds int
 	ends    []ending
+	// drawn has room for ends, of which those that come next are taken. reaches is the horizon of the first such trial.
+	drawn   []ending
+	reaches float64
 	free    float64
 	// least is the amount that the smallest job needs.
 	least float64
@@ -248,6 +292,11 @@ func mostOf(k resource.Kind, limits, like resource.Amounts) float64 {
 func (f *forecast) reset() {
 	f.pools, f.ops = append(f.pools[:0], f.beginPools...), append(f.ops[:0], f.beginOps...)
 	f.ends, f.free, f.met, f.round, f.turn = f.ends[:0], 0, 0, 0, 0
+	if f.near {
+		f.look()
+		return
+	}
+	f.horizon = maxWait.Seconds()
 	for i := range f.contest.Contenders {
 		n := &f.contest.Contenders[i]
 		holds := float64(n.Holds.Of(f.wish.k))
@@ -262,6 +311,38 @@ func (f *forecast) reset() {
 			f.push(ending{at: f.lasts(i, age) - age, op: i, jobs: to - from, holds: holds})
 		}
 	}
+}
+
+// look adds the next ends to a trial: about endsSoon of all that would come.
+func (f *forecast) look() {
+	all, most := f.drawn[:0], maxWait.Seconds()
+	if f.reaches > 0 {
+		// Those of an earlier trial tell where to look.
+		most = 2 * f.reaches
+	}
+	for i := range f.contest.Contenders {
+		n := &f.contest.Contenders[i]
+		holds := float64(n.Holds.Of(f.wish.k))
+		if holds <= 0 {
+			continue
+		}
+		groups := (n.Running + f.group - 1) / f.group
+		for j := range groups {
+			from, to := j*n.Running/groups, (j+1)*n.Running/groups
+			age := f.ages[i].of((from + to) / 2)
+			if at := f.lasts(i, age) - age; at <= most {
+				all = append(all, ending{at: at, op: i, jobs: to - from, holds: holds})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b ending) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.op, b.op)) })
+	f.drawn, f.horizon = all, most
+	if len(all) > endsSoon {
+		f.horizon = all[endsSoon].at
+		f.reaches = cmp.Or(f.reaches, f.horizon)
+	}
+	// They are in order, and so they are a heap.
+	f.ends = append(f.ends, all[:min(len(all), endsSoon)]...)
 }
 
 // ages returns how long the jobs of a contender have run.
@@ -304,60 +385,4 @@ func (f *forecast) lasts(i int, age float64) float64 {
 		op.lasts, op.pace, op.drawn = survivalOf(*known, ran, f.chance), pace, true
 	}
 	return op.pace * op.lasts.draw(age/op.pace, f.late, f.chance)
-}
-
-// Contest describes the operations that compete for the resources that ending jobs release.
-type Contest struct {
-	Total      resource.Amounts
-	Pools      []Arena
-	Contenders []Contender
-}
-
-// Arena is a pool in which operations compete.
-type Arena struct {
-	// Above is the index of the pool above. It is -1 if there is none.
-	Above   int
-	FIFO    bool
-	Fair    resource.Vector
-	Usage   resource.Amounts
-	Limits  resource.Amounts
-	Lengths Lengths
-}
-
-// Contender is an operation that runs jobs, or has some to start.
-type Contender struct {
-	ID   scheduling.OperationID
-	Pool int
-	// Place is its place in the order of scheduling. Rank is its place in a FIFO pool.
-	Place int
-	Rank  int64
-	// Jobs is the number of jobs to start, and Needs is what each needs. Running is the number of
-	// running jobs, and Holds is what each holds. Needs and Holds are means.
-	Jobs, Running int64
-	Needs, Holds  resource.Amounts
-	// First are the start times of the oldest running jobs. Newest is the start time of the newest.
-	First         []time.Time
-	Newest        time.Time
-	Fair          resource.Vector
-	Usage, Limits resource.Amounts
-	Lengths       Lengths
-	// Gang says that the operation is a gang, which has its turn outside the order.
-	Gang bool
-}
-
-// enough reports whether enough jobs have ended to say how long jobs run.
-func (l *Lengths) enough() bool { return l.ended >= 3 }
-
-// lengthsOf returns how long jobs of a contender run. It takes the contender's own jobs if enough of
-// them have ended, and otherwise those of the nearest pool above in which enough have ended.
-func (c *Contest) lengthsOf(n *Contender) (l *Lengths, own, known bool) {
-	if n.Lengths.enough() {
-		return &n.Lengths, true, true
-	}
-	for at := n.Pool; at >= 0; at = c.Pools[at].Above {
-		if l := &c.Pools[at].Lengths; l.enough() {
-			return l, false, true
-		}
-	}
-	return nil, false, false
 }

@@ -11,7 +11,7 @@ import (
 func (f *forecast) play() float64 {
 	for len(f.ends) > 0 {
 		e := heap.Pop(f).(ending)
-		if e.at > maxWait.Seconds() {
+		if e.at > f.horizon {
 			break
 		}
 		f.release(e)

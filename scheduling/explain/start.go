@@ -28,11 +28,13 @@ func (q *Case) explainStart(a *Asked, v verdict) {
 		together, why = q.byGathering(a, v, g)
 		soonest = soonest.orSooner(together)
 	} else if v.near >= 0 && v.cause.Code != FactStartsSoon {
+		var either estimate
 		if why = unforeseen[v.cause.Code]; why == "" {
-			var either estimate
 			either, why = q.eitherWay(a, v, q.byEnds, q.byPreemption)
-			soonest = soonest.orSooner(either)
+		} else if v.cause.Code == FactLimit && a.Tasks[v.near].View.Size == 0 {
+			either, why = q.belowLimit(a, v, why)
 		}
+		soonest = soonest.orSooner(either)
 	}
 	x := &q.Answer
 	switch {
@@ -100,6 +102,13 @@ func (q *Case) byHeldRoom(a *Asked) (e estimate) {
 // turn, or says why that cannot be estimated.
 func (q *Case) byEnds(a *Asked, v verdict) (estimate, string) {
 	return q.foresee(a, v.tasks[v.near].Nodes, 1, a.Tasks[v.near].PerJob)
+}
+
+// belowLimit estimates when ending jobs will have brought usage below a limit, or says why that cannot
+// be estimated. Nobody is preempted for it: what others hold does not count against the limit.
+func (q *Case) belowLimit(a *Asked, v verdict, limited string) (estimate, string) {
+	e, why := q.byEnds(a, v)
+	return e, limited + "; " + why
 }
 
 // foresee estimates when ending jobs will have made room for this many jobs of the operation, or

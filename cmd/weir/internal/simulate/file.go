@@ -36,6 +36,8 @@ type File struct {
 	// Trace is a list of single operations, in order of time.
 	Trace    []Submission
 	Failures []*Failure
+	// Estimates has the run find out how good the estimates of starts are.
+	Estimates bool
 	// Control is the control run: the same simulation with some changes; nil if there is none.
 	Control     *File
 	ControlName string

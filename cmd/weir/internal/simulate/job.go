@@ -13,6 +13,7 @@ import (
 func (w *world) started(a *statepb.Allocation) {
 	op := w.operations[a.GetOperationId()]
 	w.meter.started(w.now, op, a)
+	w.estimates.started(w.now, op.ID)
 	w.occupy(op, a, 1)
 	if op.pool.fifo != nil {
 		w.fifoStarts = append(w.fifoStarts, fifoStart{op, a.GetJobId(), a.GetResources().Amounts()})

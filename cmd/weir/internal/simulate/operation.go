@@ -172,6 +172,7 @@ func (w *world) advance(id string) error {
 // begun notes that an operation runs from now on.
 func (w *world) begun(op *operation) {
 	op.runs = w.now
+	w.estimates.begins(op)
 	for a := op.pool; a != nil; a = a.parent {
 		a.outcome.sized(op.perJob, w.meter.present)
 		if a.parent != nil {
@@ -241,6 +242,7 @@ func (w *world) admit(name scheduling.PoolName) error {
 func (w *world) ended(id string) error {
 	op := w.operations[id]
 	delete(w.operations, id)
+	w.estimates.ended(w.now, id)
 	w.meter.operations.Ended++
 	op.pool.times = append(op.pool.times, float32((w.now - op.accepted).Seconds()))
 	for _, p := range w.file.Pools.Pools() {

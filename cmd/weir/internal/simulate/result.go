@@ -41,6 +41,8 @@ type Result struct {
 	Events int64
 	// Control is the result of the control run; nil if there was none.
 	Control *Result
+	// Estimates says how good estimates of starts were; nil if none were asked for.
+	Estimates *Estimates
 	// Took is how long the run took in real time. It is the only value that differs between equal
 	// runs.
 	Took time.Duration
@@ -119,6 +121,9 @@ func (r *run) result(took time.Duration) *Result {
 		Memory:        m.memory.result(d),
 		FairnessError: m.unfair / max(m.measured, 1e-9), Events: int64(r.events), Took: took,
 		Days: m.days, series: r.series, marks: marksOf(r.file),
+	}
+	if r.file.Estimates {
+		out.Estimates = r.estimates.result(r.file.Pace.Update)
 	}
 	out.Operations.InProgress = int64(len(r.operations))
 	for k := range resource.Kind(resource.Count) {

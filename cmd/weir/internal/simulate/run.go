@@ -87,6 +87,9 @@ func (r *run) nextMoment() time.Duration {
 	if r.tree == nil {
 		return min(next, r.leaderless)
 	}
+	if r.file.Estimates {
+		next = min(next, r.estimates.due)
+	}
 	if at, ok := r.queue.next(); ok {
 		next = min(next, at)
 	}
@@ -120,6 +123,11 @@ func (r *run) moment() error {
 	if r.tree != nil {
 		if err := r.decide(); err != nil {
 			return err
+		}
+		if r.file.Estimates {
+			if err := r.ask(); err != nil {
+				return err
+			}
 		}
 	}
 	if r.now >= r.sampleAt {

@@ -54,8 +54,9 @@ type world struct {
 	chance  *rand.Rand
 	lengths *rand.PCG
 	// occupied is the memory that jobs use, by node.
-	occupied map[string]int64
-	meter    *meter
+	occupied  map[string]int64
+	meter     *meter
+	estimates estimates
 	// fifoStarts are jobs of FIFO pools that the current plan has started.
 	fifoStarts []fifoStart
 	// stale says that something has changed since the last fair share update.
@@ -69,7 +70,7 @@ func newWorld(f *File) (*world, error) {
 	w := &world{
 		file: f, state: state.New(), operations: map[string]*operation{}, pending: map[scheduling.PoolName][]string{}, dead: map[string]bool{},
 		chance: rand.New(rand.NewPCG(f.Seed, hash("failures"))), lengths: rand.NewPCG(0, 0), stale: true,
-		occupied: map[string]int64{},
+		occupied: map[string]int64{}, estimates: estimates{open: map[string][]int{}},
 	}
 	w.meter = newMeter(f)
 	if err := w.beginTerm(); err != nil {
