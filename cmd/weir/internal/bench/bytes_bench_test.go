@@ -5,7 +5,9 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -36,6 +38,7 @@ func BenchmarkBytes(b *testing.B) {
 		for range quiet {
 			before = append(before, submission(b, bob))
 		}
+		memory := c.watchMemory(b)
 		ctx, cancel := context.WithTimeout(b.Context(), *bytesFor)
 		ann := c.as(b, "ann")
 		spec := largestSpec(b)
@@ -60,8 +63,49 @@ func BenchmarkBytes(b *testing.B) {
 			started.Load(), *bytesFor, millis(meanwhile.percentile(50)), millis(meanwhile.percentile(99)), millis(before.percentile(50)), millis(before.percentile(99)))
 		b.ReportMetric(float64(started.Load()), "starts")
 		b.ReportMetric(millis(meanwhile.percentile(99))/millis(before.percentile(99)), "p99-ratio")
-		c.tellBytes(b, quota)
+		// Two users have a quota each.
+		c.tellBytes(b, 2*quota, memory())
 	}
+}
+
+// watchMemory looks at the memory of the replicas each second until the result is called, which returns
+// the most that each had, by name.
+func (c *cluster) watchMemory(b *testing.B) func() map[string]int64 {
+	b.Helper()
+	ctx, stop := context.WithCancel(b.Context())
+	peaks := make(chan map[string]int64, 1)
+	replicas := c.replicas(b)
+	go func() {
+		most := map[string]int64{}
+		for ctx.Err() == nil {
+			for _, m := range replicas {
+				if data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.Process.Pid)); err == nil {
+					if sizes, err := proctree.Sizes(data); err == nil {
+						most[m.Name] = max(most[m.Name], sizes["RssAnon"])
+					}
+				}
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
+		}
+		peaks <- most
+	}()
+	return func() map[string]int64 {
+		stop()
+		return <-peaks
+	}
+}
+
+// replicas are those of the cluster.
+func (c *cluster) replicas(b *testing.B) []devcluster.Member {
+	b.Helper()
+	record, err := devcluster.Load(c.Dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return slices.DeleteFunc(record.Members, func(m devcluster.Member) bool { return m.Kind != devcluster.Replica })
 }
 
 // as returns the client of a user.
@@ -122,25 +166,14 @@ func submission(b *testing.B, user *client.Client) time.Duration {
 }
 
 // tellBytes prints what each replica takes, beside what it may take if users' operations take quota.
-func (c *cluster) tellBytes(b *testing.B, quota int64) {
+func (c *cluster) tellBytes(b *testing.B, quota int64, memory map[string]int64) {
 	b.Helper()
-	record, err := devcluster.Load(c.Dir)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, m := range record.Members {
-		if m.Kind != devcluster.Replica {
-			continue
-		}
-		memory, err := proctree.Peak(m.Process.Pid)
-		if err != nil {
-			b.Fatal(err)
-		}
+	for _, m := range c.replicas(b) {
 		snapshot, folder := sizesIn(b, m.Data)
 		want := devcluster.BytesOf(quota, 256<<20, 64<<20)
 		text := bounds.Text
 		tell("T4: %s: memory %s of %s, folder %s of %s, snapshot %s of %s", m.Name,
-			text(memory), text(want.Memory), text(folder), text(want.Folder), text(snapshot), text(want.Snapshot))
+			text(memory[m.Name]), text(want.Memory), text(folder), text(want.Folder), text(snapshot), text(want.Snapshot))
 	}
 }
 

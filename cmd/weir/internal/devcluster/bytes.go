@@ -13,15 +13,17 @@ func BytesOf(quota, events, audit int64) Bytes {
 		rest = 16 * mebi
 		// Of raftstore.Config: log behind a snapshot and before the next, in memory, and the queue.
 		behind, before, cache, queue = 32 * mebi, 64 * mebi, 32 * mebi, 64 * mebi
-		// Calls and messages in flight.
-		flight = 128 * mebi
+		// Calls and messages in flight, and what is allocated while the collector runs on a busy machine,
+		// which counts as alive until it runs again.
+		flight, collecting = 128 * mebi, 192 * mebi
 	)
 	snapshot := quota + rest
 	return Bytes{
 		Snapshot: snapshot,
 		// Two snapshots while one is written; the log goes on meanwhile, and its file has free pages.
 		Folder: 2*snapshot + 2*(behind+max(before, snapshot)) + events + audit,
-		// Garbage takes up to twice what lives. The snapshot that is written shares the records.
-		Memory: 3 * (snapshot + cache + queue + flight),
+		// Garbage takes up to twice what lives. The snapshot that is written shares the records. Pages of
+		// files are not counted: the system takes them back.
+		Memory: 3 * (snapshot + cache + queue + flight + collecting),
 	}
 }
