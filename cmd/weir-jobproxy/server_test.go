@@ -45,6 +45,9 @@ func TestLastWordsOfAnAgentCount(t *testing.T) {
 				if r.err != nil || r.message.Stop == nil || r.message.Stop.Reason != "late" {
 					t.Errorf("read %+v, want the order to stop", r)
 				}
+				if r := <-s.requests; !r.closed {
+					t.Errorf("then %+v, want that the agent has gone", r)
+				}
 				<-done
 			case <-done:
 				t.Error("the order was not read")

@@ -74,7 +74,7 @@ func TestSpecsOfTheLargestSize(t *testing.T) {
 	c.ready(t, 0)
 	tasks := object{}
 	for i := range 9 {
-		tasks[fmt.Sprint("t", i)] = small(1, "run", c.folder(t), "1h").with("environment", object{"PART": strings.Repeat("x", 100<<10)})
+		tasks[fmt.Sprint("t", i)] = small(1, "run", c.folder(t), "1h").with("environment", object{"PART": strings.Repeat("x", 98<<10)})
 	}
 	spec := object{"tasks": tasks}
 	var started []string

@@ -79,7 +79,7 @@ func TestJobUsers(t *testing.T) {
 	id := c.jobs(t, victim)[0].GetId()
 	folder := filepath.Join(c.data("n1"), "jobs", "jobs", id)
 	pids := processesWith("WEIR_PROCESS_TREE=" + folder)
-	if len(pids) < 2 {
+	if len(pids) == 0 {
 		t.Fatalf("the victim's processes are %v", pids)
 	}
 	names := slices.Sorted(maps.Keys(crimes))
