@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,33 +18,42 @@ import (
 )
 
 const (
-	// becomeArgument makes weir-jobproxy become a command of a strictly isolated job. The system calls
-	// that such a job is refused include the one with which a process starts within a control group, so
-	// they can be refused to the command only from there.
+	// becomeArgument makes weir-jobproxy become a command of the job: a probe, or the command of a
+	// strictly isolated job.
+	//
+	// A probe starts beside processes of its user, which could hold up one that has their user before it
+	// has its program, and with it the proxy, whose memory it shares until then. As weir-jobproxy it is
+	// still root. The system calls that a strictly isolated job is refused include the one with which a
+	// process starts within a control group, so they are refused to the command only from there.
 	becomeArgument = "--become"
 	// programDescriptor is the file that holds the program to become, and faultDescriptor is the pipe
 	// that takes an error.
 	programDescriptor = 3
 	faultDescriptor   = 4
-	// mostFault is the length of an error in bytes.
-	mostFault = 4 << 10
+	// mostFault is the length of an error in bytes, and faultTimeout is how long it may take to become
+	// the command.
+	mostFault    = 4 << 10
+	faultTimeout = 2 * time.Minute
 )
 
 // program is what weir-jobproxy becomes.
 type program struct {
-	Path        string          `json:"path"`
-	Argv        []string        `json:"argv"`
-	Environment []string        `json:"environment"`
-	User        proxyproto.User `json:"user"`
+	Argv []string `json:"argv"`
+	// Confinement has the environment, the workspace, the user and the isolation.
+	Confinement proxyproto.Spec `json:"confinement"`
 }
 
-// becoming starts weir-jobproxy within the job, as root: the job has no hold on it before it is the
-// command. It returns once it is.
-func becoming(p program, dir string, standard []uintptr, attributes *syscall.SysProcAttr) (pid int, err error) {
-	content, err := json.Marshal(p)
+// become starts weir-jobproxy within the job as root, with a pipe on which it tells why it cannot
+// become a command.
+func become(spec *proxyproto.Spec, argv []string, standard []uintptr, fault *os.File, attributes *syscall.SysProcAttr) (pid int, err error) {
+	environment := slices.Concat(spec.Environment, spec.Secrets)
+	content, err := json.Marshal(program{argv, proxyproto.Spec{
+		Environment: environment, Workspace: spec.Workspace, Isolation: spec.Isolation, Separate: spec.Separate, User: spec.User,
+	}})
 	if err != nil {
 		return 0, err
 	}
+	defer clear(content)
 	descriptor, err := unix.MemfdCreate("weir-program", unix.MFD_CLOEXEC)
 	if err != nil {
 		return 0, err
@@ -53,17 +63,26 @@ func becoming(p program, dir string, standard []uintptr, attributes *syscall.Sys
 	if _, err := file.WriteAt(content, 0); err != nil {
 		return 0, err
 	}
+	pid, _, err = syscall.StartProcess("/proc/self/exe", []string{"weir-jobproxy", becomeArgument}, &syscall.ProcAttr{
+		// Nothing of the job's environment is meant for this program, but the mark of the job's processes.
+		Env: append(marks(environment), "GOMAXPROCS=1"), Dir: "/", Files: slices.Concat(standard[:3], []uintptr{file.Fd(), fault.Fd()}), Sys: attributes,
+	})
+	return pid, err
+}
+
+// becomeCommand is become for the command of the job, which has no other process yet. It returns once
+// weir-jobproxy is the command.
+func becomeCommand(spec *proxyproto.Spec, argv []string, standard []uintptr, attributes *syscall.SysProcAttr) (pid int, err error) {
 	fault, end, err := os.Pipe()
 	if err != nil {
 		return 0, err
 	}
 	defer fault.Close()
-	attributes.Credential = nil
-	pid, _, err = syscall.StartProcess("/proc/self/exe", []string{"weir-jobproxy", becomeArgument}, &syscall.ProcAttr{
-		// Nothing of the job's environment is meant for this program, but the mark of the job's processes.
-		Env: append(marks(p.Environment), "GOMAXPROCS=1"), Dir: dir, Files: slices.Concat(standard[:3], []uintptr{file.Fd(), end.Fd()}), Sys: attributes,
-	})
+	pid, err = become(spec, argv, standard, end, attributes)
 	_ = end.Close() // nothing was written through it
+	if err == nil {
+		err = fault.SetReadDeadline(time.Now().Add(faultTimeout))
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -81,15 +100,15 @@ func marks(environment []string) []string {
 	})
 }
 
-// become is the other side of becoming.
-func become() error {
+// runBecome becomes the command, or tells why it cannot.
+func runBecome() {
 	// Rights are those of a thread.
 	runtime.LockOSThread()
 	unix.CloseOnExec(programDescriptor)
 	unix.CloseOnExec(faultDescriptor)
 	err := becomeProgram()
-	_, failed := unix.Write(faultDescriptor, []byte(clip(err.Error(), mostFault)))
-	return failed
+	_, _ = unix.Write(faultDescriptor, []byte(clip(err.Error(), mostFault))) // Who reads it may have gone.
+	os.Exit(1)
 }
 
 // becomeProgram returns only if it fails.
@@ -103,16 +122,42 @@ func becomeProgram() error {
 	if err := json.Unmarshal(content, &p); err != nil {
 		return err
 	}
-	uid, gid := int(p.User.UID), int(p.User.GID)
-	for _, step := range []func() error{
-		dropRights, refuseCalls,
-		func() error { return unix.Setgroups(nil) },
-		func() error { return unix.Setresgid(gid, gid, gid) },
-		func() error { return unix.Setresuid(uid, uid, uid) },
-	} {
+	spec := &p.Confinement
+	if err := confine(spec); err != nil {
+		return fmt.Errorf("isolate: %w", err)
+	}
+	path, err := findProgram(spec, p.Argv)
+	if err == nil {
+		err = unix.Chdir(spec.Workspace)
+	}
+	if err == nil {
+		err = unix.Exec(path, p.Argv, spec.Environment)
+	}
+	return fmt.Errorf("start %q: %w", p.Argv[0], err)
+}
+
+// confine gives this thread the rights and the user of the job.
+func confine(spec *proxyproto.Spec) error {
+	var steps []func() error
+	switch {
+	case spec.Isolation == proxyproto.IsolationStrict:
+		steps = append(steps, dropRights, refuseCalls)
+	case spec.Separate:
+		steps = append(steps, dropRights)
+	case spec.Isolation == proxyproto.IsolationDefault:
+		steps = append(steps, refuseMoreRights)
+	}
+	if spec.User != nil {
+		uid, gid := int(spec.User.UID), int(spec.User.GID)
+		steps = append(steps,
+			func() error { return unix.Setgroups(nil) },
+			func() error { return unix.Setresgid(gid, gid, gid) },
+			func() error { return unix.Setresuid(uid, uid, uid) })
+	}
+	for _, step := range steps {
 		if err := step(); err != nil {
-			return fmt.Errorf("isolate: %w", err)
+			return err
 		}
 	}
-	return unix.Exec(p.Path, p.Argv, p.Environment)
+	return nil
 }

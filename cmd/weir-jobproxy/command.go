@@ -39,14 +39,8 @@ func startChild(spec *proxyproto.Spec, folder string, inside enclosure, standard
 		if spec.Shell != "" {
 			argv = []string{"/bin/sh", "-c", spec.Shell}
 		}
-		started, err = startCommand(spec, argv, standard, inside.Start, func() error {
-			switch {
-			case spec.Separated():
-				return separate(spec, folder)
-			case spec.Isolation == proxyproto.IsolationDefault:
-				return refuseMoreRights()
-			}
-			return nil
+		started, err = startInside(inside.Start, func(attributes *syscall.SysProcAttr) (int, error) {
+			return startCommand(spec, folder, argv, standard, attributes)
 		})
 	})
 	return started, err
@@ -69,48 +63,63 @@ func onOwnThread(work func()) {
 	<-done
 }
 
-// startCommand starts a command of the job with the function `start`, a method of the enclosure. Within
-// the enclosure it first calls confine, which isolates this thread.
-func startCommand(spec *proxyproto.Spec, argv []string, standard []uintptr, start func(*syscall.SysProcAttr, func() error) error, confine func() error) (child, error) {
+// startInside starts a process with the function `enter`, a method of the enclosure.
+func startInside(enter func(*syscall.SysProcAttr, func() error) error, start func(*syscall.SysProcAttr) (pid int, err error)) (child, error) {
 	started := child{handle: -1}
 	attributes := &syscall.SysProcAttr{Setsid: true, PidFD: &started.handle}
-	if spec.User != nil {
-		attributes.Credential = &syscall.Credential{Uid: spec.User.UID, Gid: spec.User.GID}
-	}
-	err := start(attributes, func() error {
-		err := confine()
-		if err == nil {
-			started.pid, err = startProgram(spec, argv, standard, attributes)
-		}
+	err := enter(attributes, func() (err error) {
+		started.pid, err = start(attributes)
 		return err
 	})
 	if err != nil {
+		if started.handle >= 0 {
+			_ = unix.Close(started.handle) // nothing was written through it
+		}
 		return child{}, err
 	}
 	return started, nil
 }
 
-// startProgram starts a program as the job sees it.
-func startProgram(spec *proxyproto.Spec, argv []string, standard []uintptr, attributes *syscall.SysProcAttr) (pid int, err error) {
-	path, err := lookPath(argv[0], spec.Environment)
-	if err == nil {
-		// The system reports a missing program and a missing folder alike.
-		if _, missing := os.Stat(spec.Workspace); missing != nil {
-			err = fmt.Errorf("workspace: %w", missing)
-		}
-	}
-	environment := slices.Concat(spec.Environment, spec.Secrets)
+// startCommand starts the command of the job, as the job sees it.
+func startCommand(spec *proxyproto.Spec, folder string, argv []string, standard []uintptr, attributes *syscall.SysProcAttr) (pid int, err error) {
 	switch {
-	case err != nil:
-	case spec.Isolation == proxyproto.IsolationStrict:
-		pid, err = becoming(program{path, argv, environment, *spec.User}, spec.Workspace, standard, attributes)
-	default:
-		pid, _, err = syscall.StartProcess(path, argv, &syscall.ProcAttr{Dir: spec.Workspace, Env: environment, Files: standard, Sys: attributes})
+	case spec.Separated():
+		err = separate(spec, folder)
+	case spec.Isolation == proxyproto.IsolationDefault:
+		err = refuseMoreRights()
+	}
+	if err != nil {
+		return 0, err
+	}
+	if spec.Isolation == proxyproto.IsolationStrict {
+		return becomeCommand(spec, argv, standard, attributes)
+	}
+	if spec.User != nil {
+		attributes.Credential = &syscall.Credential{Uid: spec.User.UID, Gid: spec.User.GID}
+	}
+	path, err := findProgram(spec, argv)
+	if err == nil {
+		pid, _, err = syscall.StartProcess(path, argv, &syscall.ProcAttr{
+			Dir: spec.Workspace, Env: slices.Concat(spec.Environment, spec.Secrets), Files: standard, Sys: attributes,
+		})
 	}
 	if err != nil {
 		return 0, fmt.Errorf("start %q: %w", argv[0], err)
 	}
 	return pid, nil
+}
+
+// findProgram returns the path of a program, once the workspace is there too: the system reports a
+// missing program and a missing folder alike.
+func findProgram(spec *proxyproto.Spec, argv []string) (string, error) {
+	path, err := lookPath(argv[0], spec.Environment)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(spec.Workspace); err != nil {
+		return "", fmt.Errorf("workspace: %w", err)
+	}
+	return path, nil
 }
 
 // signal sends a signal to the root process.

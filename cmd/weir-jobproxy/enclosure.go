@@ -64,13 +64,13 @@ func limitsOf(spec *proxyproto.Spec) cgroup.Limits {
 	return limits
 }
 
-// becomeThreads is how many processes and threads there are besides a strictly isolated command before
-// weir-jobproxy has become it.
+// becomeThreads is how many processes and threads weir-jobproxy has within a job besides the command that
+// it becomes.
 const becomeThreads = 8
 
 // pidsLimit is the limit of processes and threads that the enclosure has.
 func pidsLimit(spec *proxyproto.Spec) int {
-	if spec.PidsLimit > 0 && spec.Isolation == proxyproto.IsolationStrict {
+	if spec.PidsLimit > 0 && spec.Separated() {
 		return spec.PidsLimit + becomeThreads
 	}
 	return spec.PidsLimit

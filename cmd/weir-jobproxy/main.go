@@ -31,7 +31,7 @@ func main() {
 	var err error
 	switch {
 	case len(os.Args) == 2 && os.Args[1] == becomeArgument:
-		err = become()
+		runBecome()
 	case len(os.Args) == 2:
 		err = run(os.Args[1])
 	case len(os.Args) == 4 && os.Args[1] == proxyproto.CheckArgument:

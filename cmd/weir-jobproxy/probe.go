@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -118,14 +119,14 @@ func (p *prober) fork(root child, argv []string, output *os.File) (child, error)
 		return child{}, err
 	}
 	defer null.Close()
-	return startCommand(p.spec, argv, []uintptr{null.Fd(), output.Fd(), output.Fd()}, p.inside.Join, func() error {
-		switch {
-		case p.spec.Separated():
-			return join(p.spec, root.handle)
-		case p.spec.Isolation == proxyproto.IsolationDefault:
-			return refuseMoreRights()
+	return startInside(p.inside.Join, func(attributes *syscall.SysProcAttr) (int, error) {
+		if p.spec.Separated() {
+			if err := join(p.spec, root.handle); err != nil {
+				return 0, err
+			}
 		}
-		return nil
+		// It says on its standard error why it cannot become the command.
+		return become(p.spec, argv, []uintptr{null.Fd(), output.Fd(), output.Fd()}, output, attributes)
 	})
 }
 

@@ -83,7 +83,7 @@ func (o outside) identity(inside proxyproto.Identity) proxyproto.Identity {
 }
 
 // separate gives this thread, and what it starts, the namespaces and the view of the machine's files of
-// the job, and takes the rights that the job has not.
+// the job, and takes rights from it. A strictly isolated command still needs them, to become what it is.
 func separate(spec *proxyproto.Spec, folder string) error {
 	if err := unix.Unshare(namespaces(spec)); err != nil {
 		return fmt.Errorf("isolate: make namespaces: %w", err)
@@ -92,12 +92,6 @@ func separate(spec *proxyproto.Spec, folder string) error {
 	if err := root.build(); err != nil {
 		return fmt.Errorf("isolate: %w", err)
 	}
-	return takeRights(spec)
-}
-
-// takeRights takes the rights that a separate job has not from this thread. A strictly isolated one has
-// them taken when it becomes its command.
-func takeRights(spec *proxyproto.Spec) error {
 	if spec.Isolation == proxyproto.IsolationStrict {
 		return nil
 	}
@@ -107,7 +101,7 @@ func takeRights(spec *proxyproto.Spec) error {
 	return nil
 }
 
-// join does the same with the namespaces of a process of the job.
+// join gives this thread, and what it starts, the namespaces of a process of the job.
 func join(spec *proxyproto.Spec, handle int) error {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("unshare the working directory (CLONE_FS): %w", err)
@@ -115,7 +109,7 @@ func join(spec *proxyproto.Spec, handle int) error {
 	if err := unix.Setns(handle, namespaces(spec)); err != nil {
 		return fmt.Errorf("join the job's namespaces: %w", err)
 	}
-	return takeRights(spec)
+	return nil
 }
 
 // makeTemporary creates the folder that a strictly isolated job sees as /tmp.

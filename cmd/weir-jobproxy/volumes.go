@@ -128,7 +128,8 @@ func (v *volumes) used() int64 {
 func (v *volumes) unmount() error {
 	var errs []error
 	for _, mounted := range v.list {
-		err := unix.Unmount(mounted.path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		// By descriptor: the job may have put a link in the path.
+		err := unix.Unmount(fmt.Sprintf("/proc/self/fd/%d", mounted.root), unix.MNT_DETACH)
 		// A job that runs as root may have unmounted the volume.
 		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
 			errs = append(errs, fmt.Errorf("unmount tmpfs %s: %w", mounted.path, err))

@@ -131,3 +131,34 @@ func TestProbes(t *testing.T) {
 		}
 	})
 }
+
+// stopsAllOthers is a job that lets no program be loaded from the file p for a while, and then stops
+// whatever else its user has: what loads the program is among that.
+const stopsAllOthers = `cp /bin/true p; exec perl -e '
+	$| = 1; $SIG{IO} = sub { for (glob "/proc/[0-9]*") { my ($p) = /(\d+)$/; kill "STOP", $p if $p != $$; } print "stopped\n"; };
+	open(my $f, "<", "p") or die; fcntl($f, 1024, 1) or die "lease: $!"; print "ready\n"; sleep 1 while 1;'`
+
+// TestProbeDoesNotHoldUpItsProxy (T2) has a job stop its own probe in the moment in which that gets its
+// program: the job is ended all the same.
+func TestProbeDoesNotHoldUpItsProxy(t *testing.T) {
+	needsRoot(t)
+	for _, isolation := range []string{proxyproto.IsolationDefault, proxyproto.IsolationStrict} {
+		t.Run(isolation, func(t *testing.T) {
+			f := newFixture(t, backends["with cgroups"], everyWay(t))
+			job := f.start(t, runner.JobSpec{Isolation: isolation, Shell: stopsAllOthers})
+			f.awaitOutput(t, job, 1)
+			probed := make(chan error, 1)
+			go func() { probed <- job.Probe(t.Context(), []string{"./p"}, time.Hour) }()
+			f.awaitOutput(t, job, 2)
+			if err := job.Stop("it has to", 0); err != nil {
+				t.Fatal(err)
+			}
+			if result := finished(t, job); result.Outcome != proxyproto.OutcomeStopped {
+				t.Errorf("result %+v, want it stopped", result)
+			}
+			if err := <-probed; err == nil {
+				t.Error("the probe passed")
+			}
+		})
+	}
+}

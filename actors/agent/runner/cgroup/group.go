@@ -121,7 +121,7 @@ func (g *Group) settings(limits Limits) []setting {
 			{limits.CPU > 0, place.CPU, "cpu.cfs_quota_us", strconv.FormatInt(quota(limits.CPU), 10), false},
 			// The default is 100 in v2 and 1024 in v1, the minimum in v1 is 2.
 			{limits.CPUWeight > 0, place.CPU, "cpu.shares", strconv.Itoa(max(2, limits.CPUWeight*1024/100)), false},
-			// The thread that starts the job counts too, until limitPids.
+			// The thread that starts the job counts too: see pidsLimit.
 			{limits.Pids > 0, place.Pids, "pids.max", strconv.Itoa(limits.Pids + 1), false},
 		}
 	}
