@@ -36,7 +36,7 @@ func (s *supervisor) measureEnd(patience time.Duration) {
 	complain(s.inside.Remove(patience))
 }
 
-// conclude makes the result and writes it. The result is sent once it is written.
+// conclude makes the result, and sends it or writes it for an agent that connects later.
 func (s *supervisor) conclude(status unix.WaitStatus) {
 	for _, timer := range []*time.Timer{s.timeLimit, s.deadline.timer, s.sample, s.memory.check} {
 		timer.Stop()

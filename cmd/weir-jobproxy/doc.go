@@ -8,14 +8,14 @@
 // The proxy starts the command in control groups of its own. Without control groups it adopts
 // all descendants of the command. It keeps the output within limits and measures the job. It
 // kills every process of the job when the command has ended, when the agent orders it, when a
-// limit is exceeded, or when no agent has renewed the lease. It writes the result to a file
-// before it sends it.
+// limit is exceeded, or when no agent has renewed the lease. It sends the result to its agent, or writes
+// it to a file for one that connects later.
 //
 // A job can be isolated from its node. For that the agent starts the proxy in a mount
 // namespace, in which it mounts the job's tmpfs. The proxy of a separate job is also the first process
 // of a namespace: the kernel ends the job with it (separate.go). The job has a view of the machine's
-// files of its own (rootfs.go), and rights are taken from it (seccomp.go). A strictly isolated command
-// is this program first (become.go).
+// files of its own (rootfs.go), and rights are taken from it (seccomp.go). A strictly isolated command,
+// and each probe, is this program first (become.go).
 //
 // The job's input, and the output and files that are kept, are handled by streams (streams.go).
 //

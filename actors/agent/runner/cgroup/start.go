@@ -16,9 +16,9 @@ import (
 
 // Start sets attributes and calls start, which starts a process with them. The process is in the
 // group before its first instruction. The calling goroutine must be locked to its thread, which is not
-// the first of its process, and both goroutine and thread must end soon: on v1 the thread may stay in the groups until it ends, except
-// in the group that limits pids. start must not change goroutines; it may change the thread's
-// namespaces. After an error a process may be left.
+// the first of its process, and both goroutine and thread must end soon: on v1 the thread may stay in
+// the groups until it ends, except in the group that limits pids. start must not change goroutines; it
+// may change the thread's namespaces. After an error a process may be left.
 func (g *Group) Start(attributes *syscall.SysProcAttr, start func() error) error {
 	if !g.place.Hybrid() || g.limits.Pids == 0 {
 		return g.Join(attributes, start)

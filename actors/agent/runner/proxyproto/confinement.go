@@ -15,7 +15,8 @@ const (
 	IsolationNone = "none"
 	// IsolationDefault: the job cannot gain privileges, and mounts that the job is permitted to
 	// make are visible only to the job itself. A job that is Separate also has process ids, which it
-	// shares with its proxy alone, IPC and a /proc of its own, has no capabilities, and does not see the agent's folder.
+	// shares with its proxy alone, IPC and a /proc of its own, has no capabilities, and does not see
+	// the agent's folder.
 	IsolationDefault = "default"
 	// IsolationStrict: the job is separate, and also has a host name and shared memory of its own,
 	// and can write only to its workspace and its own /tmp.
