@@ -2,15 +2,9 @@ package bench
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
@@ -84,7 +78,7 @@ func (c *cluster) startGateway(b *testing.B) *page {
 	if err := authority.Issue(credentials, identity.Identity{Role: identity.Gateway, Name: "gw1"}, nil, 0); err != nil {
 		b.Fatal(err)
 	}
-	roots := forBrowsers(b, cert, key)
+	roots := oidctest.SelfSigned(b, cert, key)
 	if err := os.WriteFile(secret, []byte(oidctest.ClientSecret), 0o600); err != nil {
 		b.Fatal(err)
 	}
@@ -199,33 +193,4 @@ func (c *cluster) spentWhile(b *testing.B, g *page, work func(context.Context)) 
 	}
 	<-ctx.Done()
 	return ofViewers{c.spent(b).since(before).replicas, processorTime(b, g.pid) - own}
-}
-
-// forBrowsers writes a certificate for 127.0.0.1, and returns who trusts it.
-func forBrowsers(b *testing.B, certFile, keyFile string) *x509.CertPool {
-	b.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		b.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	made, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		b.Fatal(err)
-	}
-	keyBytes, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		b.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	for path, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: made}, keyFile: {Type: "PRIVATE KEY", Bytes: keyBytes}} {
-		data := pem.EncodeToMemory(block)
-		roots.AppendCertsFromPEM(data)
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			b.Fatal(err)
-		}
-	}
-	return roots
 }

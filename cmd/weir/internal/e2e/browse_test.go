@@ -2,16 +2,11 @@ package e2e
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
@@ -21,7 +16,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"weir/api/gateway/oidctest"
 )
@@ -182,9 +176,9 @@ func (c *cluster) gateway(t *testing.T) *team {
 	if printed, code := weir(t, "tls", "issue", "--dir", c.certs(), "--role", "gateway", "--name", "gw1"); code != 0 {
 		t.Fatal(printed)
 	}
-	tm := &team{c: c, issuer: oidctest.New(t), roots: x509.NewCertPool()}
+	tm := &team{c: c, issuer: oidctest.New(t)}
 	cert, key := filepath.Join(c.dir, "browser.crt"), filepath.Join(c.dir, "browser.key")
-	tm.roots.AppendCertsFromPEM(selfSigned(t, cert, key))
+	tm.roots = oidctest.SelfSigned(t, cert, key)
 	secret := filepath.Join(c.dir, "secret")
 	if err := os.WriteFile(secret, []byte(oidctest.ClientSecret+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -195,33 +189,6 @@ func (c *cluster) gateway(t *testing.T) *team {
 		"--credentials", c.certs("gateway-gw1"), "--oidc", tm.issuer.URL, "--client-id", oidctest.ClientID, "--client-secret-file", secret,
 		"--url", tm.origin, "--listen", fmt.Sprintf("127.0.0.1:%d", port), "--tls-cert", cert, "--tls-key", key)
 	return tm
-}
-
-// selfSigned writes a certificate for 127.0.0.1, and returns it.
-func selfSigned(t *testing.T, certFile, keyFile string) []byte {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	made, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyBytes, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: made})
-	for path, data := range map[string][]byte{certFile: cert, keyFile: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyBytes})} {
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return cert
 }
 
 // browser returns a browser at an address of this machine.
