@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"strings"
 
@@ -62,4 +63,21 @@ func (s whoAndWhat) EditStore(ctx context.Context, req *connect.Request[apipb.Ed
 		Store: store, Create: m.GetCreate(), Delete: m.GetDelete(), User: userOf(ctx),
 	})
 	return answer(&apipb.EditStoreResponse{}, err)
+}
+
+// seal puts the secrets of an operation, sealed for its id, into its spec. From here on nothing but
+// the spec of a job has them.
+func (s *server) seal(what, operation string, described *statepb.OperationSpec, secrets map[string]string) error {
+	if len(secrets) == 0 {
+		return nil
+	}
+	sealed, err := s.cfg.Vault.Seal(vault.OfOperation(operation), secrets)
+	switch {
+	case errors.Is(err, vault.ErrNoKey):
+		return fail(connect.CodeFailedPrecondition, apipb.CodeNoVaultKey, "%s: secure_vault: %v", what, err)
+	case err != nil:
+		return fail(connect.CodeInternal, apipb.CodeInternal, "%s: secure_vault cannot be sealed", what)
+	}
+	described.Vault.Sealed = sealed
+	return nil
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"weir/messages/apipb"
 	"weir/messages/apipb/apipbconnect"
@@ -68,9 +69,21 @@ func (c *Client) Revocations(ctx context.Context) (*apipb.RevocationsResponse, e
 	return call(ctx, c.task("show revocations"), apipbconnect.AccessServiceClient.Revocations, &apipb.RevocationsRequest{})
 }
 
-// Revoke has certificates no longer accepted, or accepted again.
+// Revoke has certificates no longer accepted, or accepted again. If a try gets no answer and a later
+// one is refused, the call still succeeds if the certificates are accepted again as wanted.
 func (c *Client) Revoke(ctx context.Context, req *apipb.RevokeRequest) (*apipb.RevokeResponse, error) {
-	return call(ctx, c.task("revoke certificates"), apipbconnect.AccessServiceClient.Revoke, req)
+	all := func(ctx context.Context, _ string) (*apipb.RevocationsResponse, error) { return c.Revocations(ctx) }
+	t, _ := settledBy(c.task("revoke certificates"), all, "", func(now *apipb.RevocationsResponse) bool {
+		return req.GetLift() && !slices.ContainsFunc(now.GetRevocations(), func(r *apipb.Revocation) bool { return revokes(r, req) })
+	})
+	return call(ctx, t, apipbconnect.AccessServiceClient.Revoke, req)
+}
+
+// revokes reports whether a revocation is about the certificates of a request. Serial numbers are
+// kept without leading zeros, in small letters.
+func revokes(r *apipb.Revocation, req *apipb.RevokeRequest) bool {
+	serial := strings.TrimLeft(strings.ToLower(req.GetSerial()), "0")
+	return r.GetSerial() == serial && strings.EqualFold(r.GetRole(), req.GetRole()) && r.GetName() == req.GetName()
 }
 
 // Stores returns the named object stores, without their secret keys.

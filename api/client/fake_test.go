@@ -43,6 +43,7 @@ type fakeReplica struct {
 	pools     func() error
 	listPools func(*apipb.ListPoolsRequest) (*apipb.ListPoolsResponse, error)
 	memory    fakeMemory
+	access    fakeAccess
 	listNodes func(*apipb.ListNodesRequest) (*apipb.ListNodesResponse, error)
 	// leader is what answers say of who leads.
 	leader func() string
@@ -66,6 +67,7 @@ func serve(t *testing.T, r *fakeReplica) *fakeReplica {
 	routes.Handle(apipbconnect.NewClusterServiceHandler(fakeCluster{fakeReplica: r}))
 	routes.Handle(apipbconnect.NewPoolServiceHandler(fakePools{edit: func() error { return r.pools() }, list: r.listPools}))
 	routes.Handle(apipbconnect.NewMemoryServiceHandler(r.memory))
+	routes.Handle(apipbconnect.NewAccessServiceHandler(r.access))
 	routes.Handle(apipbconnect.NewNodeServiceHandler(fakeNodes{fakeReplica: r}))
 	server := &http.Server{Handler: routes}
 	mux.ConfigureServer(server)
