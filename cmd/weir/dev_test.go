@@ -127,7 +127,7 @@ func testDetached(t *testing.T, weir string) {
 // the folder.
 func runOperation(t *testing.T, folder string) {
 	t.Helper()
-	settings, err := client.LoadSettings(folder, func(string) string { return "" })
+	settings, err := client.Sources{Dir: folder, Getenv: func(string) string { return "" }}.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
