@@ -67,7 +67,7 @@ func NewHandler(cfg Config) (*Handler, error) {
 	s.closing, cancel = context.WithCancel(context.Background())
 	go s.changes.read(s.closing, cfg.Store, cfg.Store.Applied()+1)
 	options := []connect.HandlerOption{
-		connect.WithInterceptors(bounds{s}, audits{s}, decisions{}),
+		connect.WithInterceptors(bounds{s}, names{s}, audits{s}, decisions{}),
 		connect.WithReadMaxBytes(max(cfg.Limits.MessageBytes, editBytes)),
 		connect.WithCodec(strictJSON{jsonName}),
 		connect.WithCodec(strictJSON{jsonCharsetName}),
