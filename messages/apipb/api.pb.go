@@ -8003,6 +8003,513 @@ func (x *SnapshotNode) GetTags() []string {
 	return nil
 }
 
+type WhatIfRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Tree  string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	// As of PoolService.Edit, but for renames. Only the tree that results must be valid. None: both
+	// sides are what is now.
+	Edits []*TreeEdit `protobuf:"bytes,2,rep,name=edits,proto3" json:"edits,omitempty"`
+	// Answer with operations too, not with pools alone.
+	Operations bool `protobuf:"varint,3,opt,name=operations,proto3" json:"operations,omitempty"`
+	// Answer with the tree after the changes as a file for weir pool apply.
+	File          bool `protobuf:"varint,4,opt,name=file,proto3" json:"file,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhatIfRequest) Reset() {
+	*x = WhatIfRequest{}
+	mi := &file_apipb_api_proto_msgTypes[110]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhatIfRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhatIfRequest) ProtoMessage() {}
+
+func (x *WhatIfRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[110]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhatIfRequest.ProtoReflect.Descriptor instead.
+func (*WhatIfRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{110}
+}
+
+func (x *WhatIfRequest) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *WhatIfRequest) GetEdits() []*TreeEdit {
+	if x != nil {
+		return x.Edits
+	}
+	return nil
+}
+
+func (x *WhatIfRequest) GetOperations() bool {
+	if x != nil {
+		return x.Operations
+	}
+	return false
+}
+
+func (x *WhatIfRequest) GetFile() bool {
+	if x != nil {
+		return x.File
+	}
+	return false
+}
+
+type WhatIfResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Tree  string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	// That the shares before the changes are of.
+	Revision uint64        `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Before   *WhatIfShares `protobuf:"bytes,3,opt,name=before,proto3" json:"before,omitempty"`
+	After    *WhatIfShares `protobuf:"bytes,4,opt,name=after,proto3" json:"after,omitempty"`
+	// A pool file, in YAML; empty unless asked for.
+	File          string `protobuf:"bytes,5,opt,name=file,proto3" json:"file,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhatIfResponse) Reset() {
+	*x = WhatIfResponse{}
+	mi := &file_apipb_api_proto_msgTypes[111]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhatIfResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhatIfResponse) ProtoMessage() {}
+
+func (x *WhatIfResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[111]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhatIfResponse.ProtoReflect.Descriptor instead.
+func (*WhatIfResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{111}
+}
+
+func (x *WhatIfResponse) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *WhatIfResponse) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *WhatIfResponse) GetBefore() *WhatIfShares {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *WhatIfResponse) GetAfter() *WhatIfShares {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *WhatIfResponse) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+// WhatIfShares are the fair shares of a cluster.
+type WhatIfShares struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the nodes that may run jobs.
+	Resources *Resources `protobuf:"bytes,1,opt,name=resources,proto3" json:"resources,omitempty"`
+	// The root first. After each pool the pools below it by name, then its operations by id.
+	Shares        []*WhatIfShare `protobuf:"bytes,2,rep,name=shares,proto3" json:"shares,omitempty"`
+	Overcommitted []*Overcommit  `protobuf:"bytes,3,rep,name=overcommitted,proto3" json:"overcommitted,omitempty"`
+	// What else is wrong with the settings.
+	Alerts        []string `protobuf:"bytes,4,rep,name=alerts,proto3" json:"alerts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhatIfShares) Reset() {
+	*x = WhatIfShares{}
+	mi := &file_apipb_api_proto_msgTypes[112]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhatIfShares) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhatIfShares) ProtoMessage() {}
+
+func (x *WhatIfShares) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[112]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhatIfShares.ProtoReflect.Descriptor instead.
+func (*WhatIfShares) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{112}
+}
+
+func (x *WhatIfShares) GetResources() *Resources {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *WhatIfShares) GetShares() []*WhatIfShare {
+	if x != nil {
+		return x.Shares
+	}
+	return nil
+}
+
+func (x *WhatIfShares) GetOvercommitted() []*Overcommit {
+	if x != nil {
+		return x.Overcommitted
+	}
+	return nil
+}
+
+func (x *WhatIfShares) GetAlerts() []string {
+	if x != nil {
+		return x.Alerts
+	}
+	return nil
+}
+
+// WhatIfShare is a pool or an operation, in shares of the cluster by resource.
+type WhatIfShare struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A pool; otherwise an operation, whose name is its id.
+	Pool      bool         `protobuf:"varint,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	Name      string       `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Parent    string       `protobuf:"bytes,3,opt,name=parent,proto3" json:"parent,omitempty"`
+	Fair      *ShareVector `protobuf:"bytes,4,opt,name=fair,proto3" json:"fair,omitempty"`
+	Guarantee *ShareVector `protobuf:"bytes,5,opt,name=guarantee,proto3" json:"guarantee,omitempty"`
+	// What its jobs have, and that with what those need that could start, now.
+	Usage  *ShareVector `protobuf:"bytes,6,opt,name=usage,proto3" json:"usage,omitempty"`
+	Demand *ShareVector `protobuf:"bytes,7,opt,name=demand,proto3" json:"demand,omitempty"`
+	// The fair share as one number.
+	FairRatio float64 `protobuf:"fixed64,8,opt,name=fair_ratio,json=fairRatio,proto3" json:"fair_ratio,omitempty"`
+	// Of a pool with integral guarantees, in seconds of the whole cluster.
+	Volume float64 `protobuf:"fixed64,9,opt,name=volume,proto3" json:"volume,omitempty"`
+	// Of a pool: what is set, by name, and the user for whom it was made.
+	Options       *structpb.Struct `protobuf:"bytes,10,opt,name=options,proto3" json:"options,omitempty"`
+	EphemeralUser string           `protobuf:"bytes,11,opt,name=ephemeral_user,json=ephemeralUser,proto3" json:"ephemeral_user,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhatIfShare) Reset() {
+	*x = WhatIfShare{}
+	mi := &file_apipb_api_proto_msgTypes[113]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhatIfShare) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhatIfShare) ProtoMessage() {}
+
+func (x *WhatIfShare) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[113]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhatIfShare.ProtoReflect.Descriptor instead.
+func (*WhatIfShare) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{113}
+}
+
+func (x *WhatIfShare) GetPool() bool {
+	if x != nil {
+		return x.Pool
+	}
+	return false
+}
+
+func (x *WhatIfShare) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *WhatIfShare) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *WhatIfShare) GetFair() *ShareVector {
+	if x != nil {
+		return x.Fair
+	}
+	return nil
+}
+
+func (x *WhatIfShare) GetGuarantee() *ShareVector {
+	if x != nil {
+		return x.Guarantee
+	}
+	return nil
+}
+
+func (x *WhatIfShare) GetUsage() *ShareVector {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+func (x *WhatIfShare) GetDemand() *ShareVector {
+	if x != nil {
+		return x.Demand
+	}
+	return nil
+}
+
+func (x *WhatIfShare) GetFairRatio() float64 {
+	if x != nil {
+		return x.FairRatio
+	}
+	return 0
+}
+
+func (x *WhatIfShare) GetVolume() float64 {
+	if x != nil {
+		return x.Volume
+	}
+	return 0
+}
+
+func (x *WhatIfShare) GetOptions() *structpb.Struct {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *WhatIfShare) GetEphemeralUser() string {
+	if x != nil {
+		return x.EphemeralUser
+	}
+	return ""
+}
+
+type ShareVector struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	UserSlots     float64                `protobuf:"fixed64,1,opt,name=user_slots,json=userSlots,proto3" json:"user_slots,omitempty"`
+	Cpu           float64                `protobuf:"fixed64,2,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	Gpu           float64                `protobuf:"fixed64,3,opt,name=gpu,proto3" json:"gpu,omitempty"`
+	Memory        float64                `protobuf:"fixed64,4,opt,name=memory,proto3" json:"memory,omitempty"`
+	Network       float64                `protobuf:"fixed64,5,opt,name=network,proto3" json:"network,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShareVector) Reset() {
+	*x = ShareVector{}
+	mi := &file_apipb_api_proto_msgTypes[114]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShareVector) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShareVector) ProtoMessage() {}
+
+func (x *ShareVector) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[114]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShareVector.ProtoReflect.Descriptor instead.
+func (*ShareVector) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{114}
+}
+
+func (x *ShareVector) GetUserSlots() float64 {
+	if x != nil {
+		return x.UserSlots
+	}
+	return 0
+}
+
+func (x *ShareVector) GetCpu() float64 {
+	if x != nil {
+		return x.Cpu
+	}
+	return 0
+}
+
+func (x *ShareVector) GetGpu() float64 {
+	if x != nil {
+		return x.Gpu
+	}
+	return 0
+}
+
+func (x *ShareVector) GetMemory() float64 {
+	if x != nil {
+		return x.Memory
+	}
+	return 0
+}
+
+func (x *ShareVector) GetNetwork() float64 {
+	if x != nil {
+		return x.Network
+	}
+	return 0
+}
+
+// Overcommit is a resource of which pools right below the root are guaranteed more than there is.
+type Overcommit struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Resource string                 `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
+	// In the unit of the resource; CPU in hundredths of a core.
+	Guaranteed int64    `protobuf:"varint,2,opt,name=guaranteed,proto3" json:"guaranteed,omitempty"`
+	Total      int64    `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
+	Pools      []string `protobuf:"bytes,4,rep,name=pools,proto3" json:"pools,omitempty"`
+	// All of it, for people.
+	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Overcommit) Reset() {
+	*x = Overcommit{}
+	mi := &file_apipb_api_proto_msgTypes[115]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Overcommit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Overcommit) ProtoMessage() {}
+
+func (x *Overcommit) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[115]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Overcommit.ProtoReflect.Descriptor instead.
+func (*Overcommit) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{115}
+}
+
+func (x *Overcommit) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
+func (x *Overcommit) GetGuaranteed() int64 {
+	if x != nil {
+		return x.Guaranteed
+	}
+	return 0
+}
+
+func (x *Overcommit) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *Overcommit) GetPools() []string {
+	if x != nil {
+		return x.Pools
+	}
+	return nil
+}
+
+func (x *Overcommit) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 type GetAttributeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
@@ -8012,7 +8519,7 @@ type GetAttributeRequest struct {
 
 func (x *GetAttributeRequest) Reset() {
 	*x = GetAttributeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[110]
+	mi := &file_apipb_api_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8024,7 +8531,7 @@ func (x *GetAttributeRequest) String() string {
 func (*GetAttributeRequest) ProtoMessage() {}
 
 func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[110]
+	mi := &file_apipb_api_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8037,7 +8544,7 @@ func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeRequest.ProtoReflect.Descriptor instead.
 func (*GetAttributeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{110}
+	return file_apipb_api_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *GetAttributeRequest) GetPath() string {
@@ -8056,7 +8563,7 @@ type GetAttributeResponse struct {
 
 func (x *GetAttributeResponse) Reset() {
 	*x = GetAttributeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[111]
+	mi := &file_apipb_api_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8068,7 +8575,7 @@ func (x *GetAttributeResponse) String() string {
 func (*GetAttributeResponse) ProtoMessage() {}
 
 func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[111]
+	mi := &file_apipb_api_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8081,7 +8588,7 @@ func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeResponse.ProtoReflect.Descriptor instead.
 func (*GetAttributeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{111}
+	return file_apipb_api_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *GetAttributeResponse) GetValue() *structpb.Value {
@@ -8099,7 +8606,7 @@ type NodeGrantsRequest struct {
 
 func (x *NodeGrantsRequest) Reset() {
 	*x = NodeGrantsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[112]
+	mi := &file_apipb_api_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8111,7 +8618,7 @@ func (x *NodeGrantsRequest) String() string {
 func (*NodeGrantsRequest) ProtoMessage() {}
 
 func (x *NodeGrantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[112]
+	mi := &file_apipb_api_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8124,7 +8631,7 @@ func (x *NodeGrantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrantsRequest.ProtoReflect.Descriptor instead.
 func (*NodeGrantsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{112}
+	return file_apipb_api_proto_rawDescGZIP(), []int{118}
 }
 
 type NodeGrantsResponse struct {
@@ -8137,7 +8644,7 @@ type NodeGrantsResponse struct {
 
 func (x *NodeGrantsResponse) Reset() {
 	*x = NodeGrantsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[113]
+	mi := &file_apipb_api_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8149,7 +8656,7 @@ func (x *NodeGrantsResponse) String() string {
 func (*NodeGrantsResponse) ProtoMessage() {}
 
 func (x *NodeGrantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[113]
+	mi := &file_apipb_api_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8162,7 +8669,7 @@ func (x *NodeGrantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrantsResponse.ProtoReflect.Descriptor instead.
 func (*NodeGrantsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{113}
+	return file_apipb_api_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *NodeGrantsResponse) GetGrants() []*NodeGrant {
@@ -8188,7 +8695,7 @@ type NodeGrant struct {
 
 func (x *NodeGrant) Reset() {
 	*x = NodeGrant{}
-	mi := &file_apipb_api_proto_msgTypes[114]
+	mi := &file_apipb_api_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8200,7 +8707,7 @@ func (x *NodeGrant) String() string {
 func (*NodeGrant) ProtoMessage() {}
 
 func (x *NodeGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[114]
+	mi := &file_apipb_api_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8213,7 +8720,7 @@ func (x *NodeGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrant.ProtoReflect.Descriptor instead.
 func (*NodeGrant) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{114}
+	return file_apipb_api_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *NodeGrant) GetPattern() string {
@@ -8258,7 +8765,7 @@ type EditNodeGrantRequest struct {
 
 func (x *EditNodeGrantRequest) Reset() {
 	*x = EditNodeGrantRequest{}
-	mi := &file_apipb_api_proto_msgTypes[115]
+	mi := &file_apipb_api_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8270,7 +8777,7 @@ func (x *EditNodeGrantRequest) String() string {
 func (*EditNodeGrantRequest) ProtoMessage() {}
 
 func (x *EditNodeGrantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[115]
+	mi := &file_apipb_api_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8283,7 +8790,7 @@ func (x *EditNodeGrantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditNodeGrantRequest.ProtoReflect.Descriptor instead.
 func (*EditNodeGrantRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{115}
+	return file_apipb_api_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *EditNodeGrantRequest) GetGrant() *NodeGrant {
@@ -8315,7 +8822,7 @@ type EditNodeGrantResponse struct {
 
 func (x *EditNodeGrantResponse) Reset() {
 	*x = EditNodeGrantResponse{}
-	mi := &file_apipb_api_proto_msgTypes[116]
+	mi := &file_apipb_api_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8327,7 +8834,7 @@ func (x *EditNodeGrantResponse) String() string {
 func (*EditNodeGrantResponse) ProtoMessage() {}
 
 func (x *EditNodeGrantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[116]
+	mi := &file_apipb_api_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8340,7 +8847,7 @@ func (x *EditNodeGrantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditNodeGrantResponse.ProtoReflect.Descriptor instead.
 func (*EditNodeGrantResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{116}
+	return file_apipb_api_proto_rawDescGZIP(), []int{122}
 }
 
 // Drain says who keeps jobs away from a node, since when and why.
@@ -8355,7 +8862,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_apipb_api_proto_msgTypes[117]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8367,7 +8874,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[117]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8380,7 +8887,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{117}
+	return file_apipb_api_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *Drain) GetUser() string {
@@ -8433,7 +8940,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_apipb_api_proto_msgTypes[118]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8445,7 +8952,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[118]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8458,7 +8965,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{118}
+	return file_apipb_api_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *Node) GetId() string {
@@ -8586,7 +9093,7 @@ type FileCache struct {
 
 func (x *FileCache) Reset() {
 	*x = FileCache{}
-	mi := &file_apipb_api_proto_msgTypes[119]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8598,7 +9105,7 @@ func (x *FileCache) String() string {
 func (*FileCache) ProtoMessage() {}
 
 func (x *FileCache) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[119]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8611,7 +9118,7 @@ func (x *FileCache) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileCache.ProtoReflect.Descriptor instead.
 func (*FileCache) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{119}
+	return file_apipb_api_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *FileCache) GetFiles() int64 {
@@ -8647,7 +9154,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[120]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8659,7 +9166,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[120]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8672,7 +9179,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{120}
+	return file_apipb_api_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *ListNodesRequest) GetState() string {
@@ -8706,7 +9213,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[121]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8718,7 +9225,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[121]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8731,7 +9238,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{121}
+	return file_apipb_api_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -8781,7 +9288,7 @@ type RefusedAgent struct {
 
 func (x *RefusedAgent) Reset() {
 	*x = RefusedAgent{}
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8793,7 +9300,7 @@ func (x *RefusedAgent) String() string {
 func (*RefusedAgent) ProtoMessage() {}
 
 func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8806,7 +9313,7 @@ func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedAgent.ProtoReflect.Descriptor instead.
 func (*RefusedAgent) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{122}
+	return file_apipb_api_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *RefusedAgent) GetNode() string {
@@ -8867,7 +9374,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8879,7 +9386,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8892,7 +9399,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{123}
+	return file_apipb_api_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *GetNodeRequest) GetNode() string {
@@ -8915,7 +9422,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8927,7 +9434,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8940,7 +9447,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{124}
+	return file_apipb_api_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -8977,7 +9484,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8989,7 +9496,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9002,7 +9509,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{125}
+	return file_apipb_api_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -9034,7 +9541,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9046,7 +9553,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9059,7 +9566,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{126}
+	return file_apipb_api_proto_rawDescGZIP(), []int{132}
 }
 
 type UndrainNodeRequest struct {
@@ -9071,7 +9578,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9083,7 +9590,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9096,7 +9603,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{127}
+	return file_apipb_api_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *UndrainNodeRequest) GetNode() string {
@@ -9114,7 +9621,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9126,7 +9633,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9139,7 +9646,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{128}
+	return file_apipb_api_proto_rawDescGZIP(), []int{134}
 }
 
 type RemoveNodeRequest struct {
@@ -9152,7 +9659,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9164,7 +9671,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9177,7 +9684,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{129}
+	return file_apipb_api_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *RemoveNodeRequest) GetNode() string {
@@ -9202,7 +9709,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9214,7 +9721,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9227,7 +9734,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{130}
+	return file_apipb_api_proto_rawDescGZIP(), []int{136}
 }
 
 type Member struct {
@@ -9247,7 +9754,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9259,7 +9766,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9272,7 +9779,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{131}
+	return file_apipb_api_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *Member) GetId() string {
@@ -9339,7 +9846,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9351,7 +9858,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9364,7 +9871,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{132}
+	return file_apipb_api_proto_rawDescGZIP(), []int{138}
 }
 
 type MembersResponse struct {
@@ -9376,7 +9883,7 @@ type MembersResponse struct {
 
 func (x *MembersResponse) Reset() {
 	*x = MembersResponse{}
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9388,7 +9895,7 @@ func (x *MembersResponse) String() string {
 func (*MembersResponse) ProtoMessage() {}
 
 func (x *MembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9401,7 +9908,7 @@ func (x *MembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersResponse.ProtoReflect.Descriptor instead.
 func (*MembersResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{133}
+	return file_apipb_api_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *MembersResponse) GetMembers() []*Member {
@@ -9419,7 +9926,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9431,7 +9938,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9444,7 +9951,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{134}
+	return file_apipb_api_proto_rawDescGZIP(), []int{140}
 }
 
 type StatusResponse struct {
@@ -9485,7 +9992,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9497,7 +10004,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9510,7 +10017,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{135}
+	return file_apipb_api_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *StatusResponse) GetClusterId() string {
@@ -9696,7 +10203,7 @@ type HeldCredentials struct {
 
 func (x *HeldCredentials) Reset() {
 	*x = HeldCredentials{}
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9708,7 +10215,7 @@ func (x *HeldCredentials) String() string {
 func (*HeldCredentials) ProtoMessage() {}
 
 func (x *HeldCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9721,7 +10228,7 @@ func (x *HeldCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldCredentials.ProtoReflect.Descriptor instead.
 func (*HeldCredentials) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{136}
+	return file_apipb_api_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *HeldCredentials) GetRole() string {
@@ -9776,7 +10283,7 @@ type TransferRequest struct {
 
 func (x *TransferRequest) Reset() {
 	*x = TransferRequest{}
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9788,7 +10295,7 @@ func (x *TransferRequest) String() string {
 func (*TransferRequest) ProtoMessage() {}
 
 func (x *TransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9801,7 +10308,7 @@ func (x *TransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
 func (*TransferRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{137}
+	return file_apipb_api_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *TransferRequest) GetTo() string {
@@ -9820,7 +10327,7 @@ type TransferResponse struct {
 
 func (x *TransferResponse) Reset() {
 	*x = TransferResponse{}
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9832,7 +10339,7 @@ func (x *TransferResponse) String() string {
 func (*TransferResponse) ProtoMessage() {}
 
 func (x *TransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9845,7 +10352,7 @@ func (x *TransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
 func (*TransferResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{138}
+	return file_apipb_api_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *TransferResponse) GetLeader() string {
@@ -9866,7 +10373,7 @@ type AddReplicaRequest struct {
 
 func (x *AddReplicaRequest) Reset() {
 	*x = AddReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9878,7 +10385,7 @@ func (x *AddReplicaRequest) String() string {
 func (*AddReplicaRequest) ProtoMessage() {}
 
 func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9891,7 +10398,7 @@ func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaRequest.ProtoReflect.Descriptor instead.
 func (*AddReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{139}
+	return file_apipb_api_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *AddReplicaRequest) GetId() string {
@@ -9916,7 +10423,7 @@ type AddReplicaResponse struct {
 
 func (x *AddReplicaResponse) Reset() {
 	*x = AddReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9928,7 +10435,7 @@ func (x *AddReplicaResponse) String() string {
 func (*AddReplicaResponse) ProtoMessage() {}
 
 func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9941,7 +10448,7 @@ func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaResponse.ProtoReflect.Descriptor instead.
 func (*AddReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{140}
+	return file_apipb_api_proto_rawDescGZIP(), []int{146}
 }
 
 type RemoveReplicaRequest struct {
@@ -9955,7 +10462,7 @@ type RemoveReplicaRequest struct {
 
 func (x *RemoveReplicaRequest) Reset() {
 	*x = RemoveReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9967,7 +10474,7 @@ func (x *RemoveReplicaRequest) String() string {
 func (*RemoveReplicaRequest) ProtoMessage() {}
 
 func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9980,7 +10487,7 @@ func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{141}
+	return file_apipb_api_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *RemoveReplicaRequest) GetId() string {
@@ -10005,7 +10512,7 @@ type RemoveReplicaResponse struct {
 
 func (x *RemoveReplicaResponse) Reset() {
 	*x = RemoveReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10017,7 +10524,7 @@ func (x *RemoveReplicaResponse) String() string {
 func (*RemoveReplicaResponse) ProtoMessage() {}
 
 func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10030,7 +10537,7 @@ func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{142}
+	return file_apipb_api_proto_rawDescGZIP(), []int{148}
 }
 
 type PromoteReplicaRequest struct {
@@ -10042,7 +10549,7 @@ type PromoteReplicaRequest struct {
 
 func (x *PromoteReplicaRequest) Reset() {
 	*x = PromoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10054,7 +10561,7 @@ func (x *PromoteReplicaRequest) String() string {
 func (*PromoteReplicaRequest) ProtoMessage() {}
 
 func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10067,7 +10574,7 @@ func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{143}
+	return file_apipb_api_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *PromoteReplicaRequest) GetId() string {
@@ -10085,7 +10592,7 @@ type PromoteReplicaResponse struct {
 
 func (x *PromoteReplicaResponse) Reset() {
 	*x = PromoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10097,7 +10604,7 @@ func (x *PromoteReplicaResponse) String() string {
 func (*PromoteReplicaResponse) ProtoMessage() {}
 
 func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10110,7 +10617,7 @@ func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{144}
+	return file_apipb_api_proto_rawDescGZIP(), []int{150}
 }
 
 type DemoteReplicaRequest struct {
@@ -10124,7 +10631,7 @@ type DemoteReplicaRequest struct {
 
 func (x *DemoteReplicaRequest) Reset() {
 	*x = DemoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10136,7 +10643,7 @@ func (x *DemoteReplicaRequest) String() string {
 func (*DemoteReplicaRequest) ProtoMessage() {}
 
 func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10149,7 +10656,7 @@ func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{145}
+	return file_apipb_api_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *DemoteReplicaRequest) GetId() string {
@@ -10174,7 +10681,7 @@ type DemoteReplicaResponse struct {
 
 func (x *DemoteReplicaResponse) Reset() {
 	*x = DemoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10186,7 +10693,7 @@ func (x *DemoteReplicaResponse) String() string {
 func (*DemoteReplicaResponse) ProtoMessage() {}
 
 func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10199,7 +10706,7 @@ func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{146}
+	return file_apipb_api_proto_rawDescGZIP(), []int{152}
 }
 
 type BackupRequest struct {
@@ -10210,7 +10717,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10222,7 +10729,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10235,7 +10742,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{147}
+	return file_apipb_api_proto_rawDescGZIP(), []int{153}
 }
 
 // BackupPart is the next bytes of a backup: records with their lengths, and a
@@ -10249,7 +10756,7 @@ type BackupPart struct {
 
 func (x *BackupPart) Reset() {
 	*x = BackupPart{}
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10261,7 +10768,7 @@ func (x *BackupPart) String() string {
 func (*BackupPart) ProtoMessage() {}
 
 func (x *BackupPart) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10274,7 +10781,7 @@ func (x *BackupPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart.ProtoReflect.Descriptor instead.
 func (*BackupPart) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{148}
+	return file_apipb_api_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *BackupPart) GetData() []byte {
@@ -10298,7 +10805,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10310,7 +10817,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10323,7 +10830,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{149}
+	return file_apipb_api_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *JoinRequest) GetId() string {
@@ -10367,7 +10874,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10379,7 +10886,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10392,7 +10899,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{150}
+	return file_apipb_api_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *JoinResponse) GetSuffrage() string {
@@ -10424,7 +10931,7 @@ type StoresRequest struct {
 
 func (x *StoresRequest) Reset() {
 	*x = StoresRequest{}
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10436,7 +10943,7 @@ func (x *StoresRequest) String() string {
 func (*StoresRequest) ProtoMessage() {}
 
 func (x *StoresRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10449,7 +10956,7 @@ func (x *StoresRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoresRequest.ProtoReflect.Descriptor instead.
 func (*StoresRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{151}
+	return file_apipb_api_proto_rawDescGZIP(), []int{157}
 }
 
 type StoresResponse struct {
@@ -10461,7 +10968,7 @@ type StoresResponse struct {
 
 func (x *StoresResponse) Reset() {
 	*x = StoresResponse{}
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10473,7 +10980,7 @@ func (x *StoresResponse) String() string {
 func (*StoresResponse) ProtoMessage() {}
 
 func (x *StoresResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10486,7 +10993,7 @@ func (x *StoresResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoresResponse.ProtoReflect.Descriptor instead.
 func (*StoresResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{152}
+	return file_apipb_api_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *StoresResponse) GetStores() []*NamedStore {
@@ -10518,7 +11025,7 @@ type NamedStore struct {
 
 func (x *NamedStore) Reset() {
 	*x = NamedStore{}
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10530,7 +11037,7 @@ func (x *NamedStore) String() string {
 func (*NamedStore) ProtoMessage() {}
 
 func (x *NamedStore) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10543,7 +11050,7 @@ func (x *NamedStore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedStore.ProtoReflect.Descriptor instead.
 func (*NamedStore) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{153}
+	return file_apipb_api_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *NamedStore) GetName() string {
@@ -10617,7 +11124,7 @@ type EditStoreRequest struct {
 
 func (x *EditStoreRequest) Reset() {
 	*x = EditStoreRequest{}
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10629,7 +11136,7 @@ func (x *EditStoreRequest) String() string {
 func (*EditStoreRequest) ProtoMessage() {}
 
 func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10642,7 +11149,7 @@ func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditStoreRequest.ProtoReflect.Descriptor instead.
 func (*EditStoreRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{154}
+	return file_apipb_api_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *EditStoreRequest) GetStore() *NamedStore {
@@ -10681,7 +11188,7 @@ type EditStoreResponse struct {
 
 func (x *EditStoreResponse) Reset() {
 	*x = EditStoreResponse{}
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10693,7 +11200,7 @@ func (x *EditStoreResponse) String() string {
 func (*EditStoreResponse) ProtoMessage() {}
 
 func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10706,7 +11213,7 @@ func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditStoreResponse.ProtoReflect.Descriptor instead.
 func (*EditStoreResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{155}
+	return file_apipb_api_proto_rawDescGZIP(), []int{161}
 }
 
 type WhoAmIRequest struct {
@@ -10717,7 +11224,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10729,7 +11236,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10742,7 +11249,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{156}
+	return file_apipb_api_proto_rawDescGZIP(), []int{162}
 }
 
 type WhoAmIResponse struct {
@@ -10766,7 +11273,7 @@ type WhoAmIResponse struct {
 
 func (x *WhoAmIResponse) Reset() {
 	*x = WhoAmIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10778,7 +11285,7 @@ func (x *WhoAmIResponse) String() string {
 func (*WhoAmIResponse) ProtoMessage() {}
 
 func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10791,7 +11298,7 @@ func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
 func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{157}
+	return file_apipb_api_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *WhoAmIResponse) GetUser() string {
@@ -10848,7 +11355,7 @@ type PoolRights struct {
 
 func (x *PoolRights) Reset() {
 	*x = PoolRights{}
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10860,7 +11367,7 @@ func (x *PoolRights) String() string {
 func (*PoolRights) ProtoMessage() {}
 
 func (x *PoolRights) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10873,7 +11380,7 @@ func (x *PoolRights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolRights.ProtoReflect.Descriptor instead.
 func (*PoolRights) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{158}
+	return file_apipb_api_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *PoolRights) GetTree() string {
@@ -10914,7 +11421,7 @@ type MayIRequest struct {
 
 func (x *MayIRequest) Reset() {
 	*x = MayIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10926,7 +11433,7 @@ func (x *MayIRequest) String() string {
 func (*MayIRequest) ProtoMessage() {}
 
 func (x *MayIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10939,7 +11446,7 @@ func (x *MayIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIRequest.ProtoReflect.Descriptor instead.
 func (*MayIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{159}
+	return file_apipb_api_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *MayIRequest) GetRight() string {
@@ -10990,7 +11497,7 @@ type MayIResponse struct {
 
 func (x *MayIResponse) Reset() {
 	*x = MayIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11002,7 +11509,7 @@ func (x *MayIResponse) String() string {
 func (*MayIResponse) ProtoMessage() {}
 
 func (x *MayIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11015,7 +11522,7 @@ func (x *MayIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIResponse.ProtoReflect.Descriptor instead.
 func (*MayIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{160}
+	return file_apipb_api_proto_rawDescGZIP(), []int{166}
 }
 
 func (x *MayIResponse) GetAllowed() bool {
@@ -11049,7 +11556,7 @@ type PoolACL struct {
 
 func (x *PoolACL) Reset() {
 	*x = PoolACL{}
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11061,7 +11568,7 @@ func (x *PoolACL) String() string {
 func (*PoolACL) ProtoMessage() {}
 
 func (x *PoolACL) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11074,7 +11581,7 @@ func (x *PoolACL) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolACL.ProtoReflect.Descriptor instead.
 func (*PoolACL) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{161}
+	return file_apipb_api_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *PoolACL) GetRights() []*SubjectRight {
@@ -11097,7 +11604,7 @@ type SubjectRight struct {
 
 func (x *SubjectRight) Reset() {
 	*x = SubjectRight{}
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11109,7 +11616,7 @@ func (x *SubjectRight) String() string {
 func (*SubjectRight) ProtoMessage() {}
 
 func (x *SubjectRight) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11122,7 +11629,7 @@ func (x *SubjectRight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubjectRight.ProtoReflect.Descriptor instead.
 func (*SubjectRight) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{162}
+	return file_apipb_api_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *SubjectRight) GetSubject() string {
@@ -11156,7 +11663,7 @@ type GroupsRequest struct {
 
 func (x *GroupsRequest) Reset() {
 	*x = GroupsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11168,7 +11675,7 @@ func (x *GroupsRequest) String() string {
 func (*GroupsRequest) ProtoMessage() {}
 
 func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11181,7 +11688,7 @@ func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsRequest.ProtoReflect.Descriptor instead.
 func (*GroupsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{163}
+	return file_apipb_api_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *GroupsRequest) GetName() string {
@@ -11200,7 +11707,7 @@ type GroupsResponse struct {
 
 func (x *GroupsResponse) Reset() {
 	*x = GroupsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11212,7 +11719,7 @@ func (x *GroupsResponse) String() string {
 func (*GroupsResponse) ProtoMessage() {}
 
 func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11225,7 +11732,7 @@ func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsResponse.ProtoReflect.Descriptor instead.
 func (*GroupsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{164}
+	return file_apipb_api_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *GroupsResponse) GetGroups() []*Group {
@@ -11247,7 +11754,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11259,7 +11766,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11272,7 +11779,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{165}
+	return file_apipb_api_proto_rawDescGZIP(), []int{171}
 }
 
 func (x *Group) GetName() string {
@@ -11312,7 +11819,7 @@ type EditGroupRequest struct {
 
 func (x *EditGroupRequest) Reset() {
 	*x = EditGroupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11324,7 +11831,7 @@ func (x *EditGroupRequest) String() string {
 func (*EditGroupRequest) ProtoMessage() {}
 
 func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11337,7 +11844,7 @@ func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupRequest.ProtoReflect.Descriptor instead.
 func (*EditGroupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{166}
+	return file_apipb_api_proto_rawDescGZIP(), []int{172}
 }
 
 func (x *EditGroupRequest) GetGroup() string {
@@ -11383,7 +11890,7 @@ type EditGroupResponse struct {
 
 func (x *EditGroupResponse) Reset() {
 	*x = EditGroupResponse{}
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11395,7 +11902,7 @@ func (x *EditGroupResponse) String() string {
 func (*EditGroupResponse) ProtoMessage() {}
 
 func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11408,7 +11915,7 @@ func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupResponse.ProtoReflect.Descriptor instead.
 func (*EditGroupResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{167}
+	return file_apipb_api_proto_rawDescGZIP(), []int{173}
 }
 
 type AccountsRequest struct {
@@ -11419,7 +11926,7 @@ type AccountsRequest struct {
 
 func (x *AccountsRequest) Reset() {
 	*x = AccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11431,7 +11938,7 @@ func (x *AccountsRequest) String() string {
 func (*AccountsRequest) ProtoMessage() {}
 
 func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11444,7 +11951,7 @@ func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsRequest.ProtoReflect.Descriptor instead.
 func (*AccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{168}
+	return file_apipb_api_proto_rawDescGZIP(), []int{174}
 }
 
 type AccountsResponse struct {
@@ -11457,7 +11964,7 @@ type AccountsResponse struct {
 
 func (x *AccountsResponse) Reset() {
 	*x = AccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11469,7 +11976,7 @@ func (x *AccountsResponse) String() string {
 func (*AccountsResponse) ProtoMessage() {}
 
 func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11482,7 +11989,7 @@ func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsResponse.ProtoReflect.Descriptor instead.
 func (*AccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{169}
+	return file_apipb_api_proto_rawDescGZIP(), []int{175}
 }
 
 func (x *AccountsResponse) GetAccounts() []*Accounts {
@@ -11509,7 +12016,7 @@ type Accounts struct {
 
 func (x *Accounts) Reset() {
 	*x = Accounts{}
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[176]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11521,7 +12028,7 @@ func (x *Accounts) String() string {
 func (*Accounts) ProtoMessage() {}
 
 func (x *Accounts) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[176]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11534,7 +12041,7 @@ func (x *Accounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accounts.ProtoReflect.Descriptor instead.
 func (*Accounts) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{170}
+	return file_apipb_api_proto_rawDescGZIP(), []int{176}
 }
 
 func (x *Accounts) GetSubject() string {
@@ -11588,7 +12095,7 @@ type EditAccountsRequest struct {
 
 func (x *EditAccountsRequest) Reset() {
 	*x = EditAccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[171]
+	mi := &file_apipb_api_proto_msgTypes[177]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11600,7 +12107,7 @@ func (x *EditAccountsRequest) String() string {
 func (*EditAccountsRequest) ProtoMessage() {}
 
 func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[171]
+	mi := &file_apipb_api_proto_msgTypes[177]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11613,7 +12120,7 @@ func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsRequest.ProtoReflect.Descriptor instead.
 func (*EditAccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{171}
+	return file_apipb_api_proto_rawDescGZIP(), []int{177}
 }
 
 func (x *EditAccountsRequest) GetSubject() string {
@@ -11659,7 +12166,7 @@ type EditAccountsResponse struct {
 
 func (x *EditAccountsResponse) Reset() {
 	*x = EditAccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[172]
+	mi := &file_apipb_api_proto_msgTypes[178]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11671,7 +12178,7 @@ func (x *EditAccountsResponse) String() string {
 func (*EditAccountsResponse) ProtoMessage() {}
 
 func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[172]
+	mi := &file_apipb_api_proto_msgTypes[178]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11684,7 +12191,7 @@ func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsResponse.ProtoReflect.Descriptor instead.
 func (*EditAccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{172}
+	return file_apipb_api_proto_rawDescGZIP(), []int{178}
 }
 
 type RevocationsRequest struct {
@@ -11695,7 +12202,7 @@ type RevocationsRequest struct {
 
 func (x *RevocationsRequest) Reset() {
 	*x = RevocationsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[173]
+	mi := &file_apipb_api_proto_msgTypes[179]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11707,7 +12214,7 @@ func (x *RevocationsRequest) String() string {
 func (*RevocationsRequest) ProtoMessage() {}
 
 func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[173]
+	mi := &file_apipb_api_proto_msgTypes[179]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11720,7 +12227,7 @@ func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsRequest.ProtoReflect.Descriptor instead.
 func (*RevocationsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{173}
+	return file_apipb_api_proto_rawDescGZIP(), []int{179}
 }
 
 type RevocationsResponse struct {
@@ -11732,7 +12239,7 @@ type RevocationsResponse struct {
 
 func (x *RevocationsResponse) Reset() {
 	*x = RevocationsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[174]
+	mi := &file_apipb_api_proto_msgTypes[180]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11744,7 +12251,7 @@ func (x *RevocationsResponse) String() string {
 func (*RevocationsResponse) ProtoMessage() {}
 
 func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[174]
+	mi := &file_apipb_api_proto_msgTypes[180]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11757,7 +12264,7 @@ func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsResponse.ProtoReflect.Descriptor instead.
 func (*RevocationsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{174}
+	return file_apipb_api_proto_rawDescGZIP(), []int{180}
 }
 
 func (x *RevocationsResponse) GetRevocations() []*Revocation {
@@ -11786,7 +12293,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_apipb_api_proto_msgTypes[175]
+	mi := &file_apipb_api_proto_msgTypes[181]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11798,7 +12305,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[175]
+	mi := &file_apipb_api_proto_msgTypes[181]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11811,7 +12318,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{175}
+	return file_apipb_api_proto_rawDescGZIP(), []int{181}
 }
 
 func (x *Revocation) GetSerial() string {
@@ -11878,7 +12385,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[176]
+	mi := &file_apipb_api_proto_msgTypes[182]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11890,7 +12397,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[176]
+	mi := &file_apipb_api_proto_msgTypes[182]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11903,7 +12410,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{176}
+	return file_apipb_api_proto_rawDescGZIP(), []int{182}
 }
 
 func (x *RevokeRequest) GetSerial() string {
@@ -11950,7 +12457,7 @@ type RevokeResponse struct {
 
 func (x *RevokeResponse) Reset() {
 	*x = RevokeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[177]
+	mi := &file_apipb_api_proto_msgTypes[183]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11962,7 +12469,7 @@ func (x *RevokeResponse) String() string {
 func (*RevokeResponse) ProtoMessage() {}
 
 func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[177]
+	mi := &file_apipb_api_proto_msgTypes[183]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11975,7 +12482,7 @@ func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeResponse.ProtoReflect.Descriptor instead.
 func (*RevokeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{177}
+	return file_apipb_api_proto_rawDescGZIP(), []int{183}
 }
 
 func (x *RevokeResponse) GetRevocation() *Revocation {
@@ -12676,7 +13183,55 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\fSnapshotNode\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x124\n" +
 	"\tresources\x18\x02 \x01(\v2\x16.weir.api.v1.ResourcesR\tresources\x12\x12\n" +
-	"\x04tags\x18\x03 \x03(\tR\x04tags\")\n" +
+	"\x04tags\x18\x03 \x03(\tR\x04tags\"\x84\x01\n" +
+	"\rWhatIfRequest\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x12+\n" +
+	"\x05edits\x18\x02 \x03(\v2\x15.weir.api.v1.TreeEditR\x05edits\x12\x1e\n" +
+	"\n" +
+	"operations\x18\x03 \x01(\bR\n" +
+	"operations\x12\x12\n" +
+	"\x04file\x18\x04 \x01(\bR\x04file\"\xb8\x01\n" +
+	"\x0eWhatIfResponse\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x121\n" +
+	"\x06before\x18\x03 \x01(\v2\x19.weir.api.v1.WhatIfSharesR\x06before\x12/\n" +
+	"\x05after\x18\x04 \x01(\v2\x19.weir.api.v1.WhatIfSharesR\x05after\x12\x12\n" +
+	"\x04file\x18\x05 \x01(\tR\x04file\"\xcd\x01\n" +
+	"\fWhatIfShares\x124\n" +
+	"\tresources\x18\x01 \x01(\v2\x16.weir.api.v1.ResourcesR\tresources\x120\n" +
+	"\x06shares\x18\x02 \x03(\v2\x18.weir.api.v1.WhatIfShareR\x06shares\x12=\n" +
+	"\rovercommitted\x18\x03 \x03(\v2\x17.weir.api.v1.OvercommitR\rovercommitted\x12\x16\n" +
+	"\x06alerts\x18\x04 \x03(\tR\x06alerts\"\xa6\x03\n" +
+	"\vWhatIfShare\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\bR\x04pool\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06parent\x18\x03 \x01(\tR\x06parent\x12,\n" +
+	"\x04fair\x18\x04 \x01(\v2\x18.weir.api.v1.ShareVectorR\x04fair\x126\n" +
+	"\tguarantee\x18\x05 \x01(\v2\x18.weir.api.v1.ShareVectorR\tguarantee\x12.\n" +
+	"\x05usage\x18\x06 \x01(\v2\x18.weir.api.v1.ShareVectorR\x05usage\x120\n" +
+	"\x06demand\x18\a \x01(\v2\x18.weir.api.v1.ShareVectorR\x06demand\x12\x1d\n" +
+	"\n" +
+	"fair_ratio\x18\b \x01(\x01R\tfairRatio\x12\x16\n" +
+	"\x06volume\x18\t \x01(\x01R\x06volume\x121\n" +
+	"\aoptions\x18\n" +
+	" \x01(\v2\x17.google.protobuf.StructR\aoptions\x12%\n" +
+	"\x0eephemeral_user\x18\v \x01(\tR\rephemeralUser\"\x82\x01\n" +
+	"\vShareVector\x12\x1d\n" +
+	"\n" +
+	"user_slots\x18\x01 \x01(\x01R\tuserSlots\x12\x10\n" +
+	"\x03cpu\x18\x02 \x01(\x01R\x03cpu\x12\x10\n" +
+	"\x03gpu\x18\x03 \x01(\x01R\x03gpu\x12\x16\n" +
+	"\x06memory\x18\x04 \x01(\x01R\x06memory\x12\x18\n" +
+	"\anetwork\x18\x05 \x01(\x01R\anetwork\"\x8e\x01\n" +
+	"\n" +
+	"Overcommit\x12\x1a\n" +
+	"\bresource\x18\x01 \x01(\tR\bresource\x12\x1e\n" +
+	"\n" +
+	"guaranteed\x18\x02 \x01(\x03R\n" +
+	"guaranteed\x12\x14\n" +
+	"\x05total\x18\x03 \x01(\x03R\x05total\x12\x14\n" +
+	"\x05pools\x18\x04 \x03(\tR\x05pools\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\")\n" +
 	"\x13GetAttributeRequest\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\"D\n" +
 	"\x14GetAttributeResponse\x12,\n" +
@@ -12977,7 +13532,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x03Get\x12\x1b.weir.api.v1.GetPoolRequest\x1a\x1c.weir.api.v1.GetPoolResponse\x12C\n" +
 	"\x04Edit\x12\x1c.weir.api.v1.EditTreeRequest\x1a\x1d.weir.api.v1.EditTreeResponse\x12L\n" +
 	"\aHistory\x12\x1f.weir.api.v1.PoolHistoryRequest\x1a .weir.api.v1.PoolHistoryResponse\x12A\n" +
-	"\x06Ledger\x12\x1a.weir.api.v1.LedgerRequest\x1a\x1b.weir.api.v1.LedgerResponse2\x8e\x04\n" +
+	"\x06Ledger\x12\x1a.weir.api.v1.LedgerRequest\x1a\x1b.weir.api.v1.LedgerResponse2\xd1\x04\n" +
 	"\vTreeService\x12E\n" +
 	"\x04List\x12\x1d.weir.api.v1.ListTreesRequest\x1a\x1e.weir.api.v1.ListTreesResponse\x12@\n" +
 	"\x03Get\x12\x1b.weir.api.v1.GetTreeRequest\x1a\x1c.weir.api.v1.GetTreeResponse\x12I\n" +
@@ -12986,7 +13541,8 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x06Remove\x12\x1e.weir.api.v1.RemoveTreeRequest\x1a\x1f.weir.api.v1.RemoveTreeResponse\x12U\n" +
 	"\n" +
 	"SetDefault\x12\".weir.api.v1.SetDefaultTreeRequest\x1a#.weir.api.v1.SetDefaultTreeResponse\x12G\n" +
-	"\bSnapshot\x12\x1c.weir.api.v1.SnapshotRequest\x1a\x1d.weir.api.v1.SnapshotResponse2^\n" +
+	"\bSnapshot\x12\x1c.weir.api.v1.SnapshotRequest\x1a\x1d.weir.api.v1.SnapshotResponse\x12A\n" +
+	"\x06WhatIf\x12\x1a.weir.api.v1.WhatIfRequest\x1a\x1b.weir.api.v1.WhatIfResponse2^\n" +
 	"\x10AttributeService\x12J\n" +
 	"\x03Get\x12 .weir.api.v1.GetAttributeRequest\x1a!.weir.api.v1.GetAttributeResponse2\x96\x04\n" +
 	"\vNodeService\x12E\n" +
@@ -13031,7 +13587,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 185)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 191)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                    // 0: weir.api.v1.Resources
 	(*Error)(nil),                        // 1: weir.api.v1.Error
@@ -13143,109 +13699,115 @@ var file_apipb_api_proto_goTypes = []any{
 	(*SnapshotOperation)(nil),            // 107: weir.api.v1.SnapshotOperation
 	(*SnapshotTask)(nil),                 // 108: weir.api.v1.SnapshotTask
 	(*SnapshotNode)(nil),                 // 109: weir.api.v1.SnapshotNode
-	(*GetAttributeRequest)(nil),          // 110: weir.api.v1.GetAttributeRequest
-	(*GetAttributeResponse)(nil),         // 111: weir.api.v1.GetAttributeResponse
-	(*NodeGrantsRequest)(nil),            // 112: weir.api.v1.NodeGrantsRequest
-	(*NodeGrantsResponse)(nil),           // 113: weir.api.v1.NodeGrantsResponse
-	(*NodeGrant)(nil),                    // 114: weir.api.v1.NodeGrant
-	(*EditNodeGrantRequest)(nil),         // 115: weir.api.v1.EditNodeGrantRequest
-	(*EditNodeGrantResponse)(nil),        // 116: weir.api.v1.EditNodeGrantResponse
-	(*Drain)(nil),                        // 117: weir.api.v1.Drain
-	(*Node)(nil),                         // 118: weir.api.v1.Node
-	(*FileCache)(nil),                    // 119: weir.api.v1.FileCache
-	(*ListNodesRequest)(nil),             // 120: weir.api.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),            // 121: weir.api.v1.ListNodesResponse
-	(*RefusedAgent)(nil),                 // 122: weir.api.v1.RefusedAgent
-	(*GetNodeRequest)(nil),               // 123: weir.api.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),              // 124: weir.api.v1.GetNodeResponse
-	(*DrainNodeRequest)(nil),             // 125: weir.api.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),            // 126: weir.api.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),           // 127: weir.api.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),          // 128: weir.api.v1.UndrainNodeResponse
-	(*RemoveNodeRequest)(nil),            // 129: weir.api.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),           // 130: weir.api.v1.RemoveNodeResponse
-	(*Member)(nil),                       // 131: weir.api.v1.Member
-	(*MembersRequest)(nil),               // 132: weir.api.v1.MembersRequest
-	(*MembersResponse)(nil),              // 133: weir.api.v1.MembersResponse
-	(*StatusRequest)(nil),                // 134: weir.api.v1.StatusRequest
-	(*StatusResponse)(nil),               // 135: weir.api.v1.StatusResponse
-	(*HeldCredentials)(nil),              // 136: weir.api.v1.HeldCredentials
-	(*TransferRequest)(nil),              // 137: weir.api.v1.TransferRequest
-	(*TransferResponse)(nil),             // 138: weir.api.v1.TransferResponse
-	(*AddReplicaRequest)(nil),            // 139: weir.api.v1.AddReplicaRequest
-	(*AddReplicaResponse)(nil),           // 140: weir.api.v1.AddReplicaResponse
-	(*RemoveReplicaRequest)(nil),         // 141: weir.api.v1.RemoveReplicaRequest
-	(*RemoveReplicaResponse)(nil),        // 142: weir.api.v1.RemoveReplicaResponse
-	(*PromoteReplicaRequest)(nil),        // 143: weir.api.v1.PromoteReplicaRequest
-	(*PromoteReplicaResponse)(nil),       // 144: weir.api.v1.PromoteReplicaResponse
-	(*DemoteReplicaRequest)(nil),         // 145: weir.api.v1.DemoteReplicaRequest
-	(*DemoteReplicaResponse)(nil),        // 146: weir.api.v1.DemoteReplicaResponse
-	(*BackupRequest)(nil),                // 147: weir.api.v1.BackupRequest
-	(*BackupPart)(nil),                   // 148: weir.api.v1.BackupPart
-	(*JoinRequest)(nil),                  // 149: weir.api.v1.JoinRequest
-	(*JoinResponse)(nil),                 // 150: weir.api.v1.JoinResponse
-	(*StoresRequest)(nil),                // 151: weir.api.v1.StoresRequest
-	(*StoresResponse)(nil),               // 152: weir.api.v1.StoresResponse
-	(*NamedStore)(nil),                   // 153: weir.api.v1.NamedStore
-	(*EditStoreRequest)(nil),             // 154: weir.api.v1.EditStoreRequest
-	(*EditStoreResponse)(nil),            // 155: weir.api.v1.EditStoreResponse
-	(*WhoAmIRequest)(nil),                // 156: weir.api.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),               // 157: weir.api.v1.WhoAmIResponse
-	(*PoolRights)(nil),                   // 158: weir.api.v1.PoolRights
-	(*MayIRequest)(nil),                  // 159: weir.api.v1.MayIRequest
-	(*MayIResponse)(nil),                 // 160: weir.api.v1.MayIResponse
-	(*PoolACL)(nil),                      // 161: weir.api.v1.PoolACL
-	(*SubjectRight)(nil),                 // 162: weir.api.v1.SubjectRight
-	(*GroupsRequest)(nil),                // 163: weir.api.v1.GroupsRequest
-	(*GroupsResponse)(nil),               // 164: weir.api.v1.GroupsResponse
-	(*Group)(nil),                        // 165: weir.api.v1.Group
-	(*EditGroupRequest)(nil),             // 166: weir.api.v1.EditGroupRequest
-	(*EditGroupResponse)(nil),            // 167: weir.api.v1.EditGroupResponse
-	(*AccountsRequest)(nil),              // 168: weir.api.v1.AccountsRequest
-	(*AccountsResponse)(nil),             // 169: weir.api.v1.AccountsResponse
-	(*Accounts)(nil),                     // 170: weir.api.v1.Accounts
-	(*EditAccountsRequest)(nil),          // 171: weir.api.v1.EditAccountsRequest
-	(*EditAccountsResponse)(nil),         // 172: weir.api.v1.EditAccountsResponse
-	(*RevocationsRequest)(nil),           // 173: weir.api.v1.RevocationsRequest
-	(*RevocationsResponse)(nil),          // 174: weir.api.v1.RevocationsResponse
-	(*Revocation)(nil),                   // 175: weir.api.v1.Revocation
-	(*RevokeRequest)(nil),                // 176: weir.api.v1.RevokeRequest
-	(*RevokeResponse)(nil),               // 177: weir.api.v1.RevokeResponse
-	nil,                                  // 178: weir.api.v1.Error.AttributesEntry
-	nil,                                  // 179: weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	nil,                                  // 180: weir.api.v1.Operation.PreemptedOthersEntry
-	nil,                                  // 181: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                                  // 182: weir.api.v1.OperationEvent.AttributesEntry
-	nil,                                  // 183: weir.api.v1.JobStatistics.ValuesEntry
-	nil,                                  // 184: weir.api.v1.NodeGrant.MaxEntry
-	(*structpb.Struct)(nil),              // 185: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),        // 186: google.protobuf.Timestamp
-	(*structpb.Value)(nil),               // 187: google.protobuf.Value
+	(*WhatIfRequest)(nil),                // 110: weir.api.v1.WhatIfRequest
+	(*WhatIfResponse)(nil),               // 111: weir.api.v1.WhatIfResponse
+	(*WhatIfShares)(nil),                 // 112: weir.api.v1.WhatIfShares
+	(*WhatIfShare)(nil),                  // 113: weir.api.v1.WhatIfShare
+	(*ShareVector)(nil),                  // 114: weir.api.v1.ShareVector
+	(*Overcommit)(nil),                   // 115: weir.api.v1.Overcommit
+	(*GetAttributeRequest)(nil),          // 116: weir.api.v1.GetAttributeRequest
+	(*GetAttributeResponse)(nil),         // 117: weir.api.v1.GetAttributeResponse
+	(*NodeGrantsRequest)(nil),            // 118: weir.api.v1.NodeGrantsRequest
+	(*NodeGrantsResponse)(nil),           // 119: weir.api.v1.NodeGrantsResponse
+	(*NodeGrant)(nil),                    // 120: weir.api.v1.NodeGrant
+	(*EditNodeGrantRequest)(nil),         // 121: weir.api.v1.EditNodeGrantRequest
+	(*EditNodeGrantResponse)(nil),        // 122: weir.api.v1.EditNodeGrantResponse
+	(*Drain)(nil),                        // 123: weir.api.v1.Drain
+	(*Node)(nil),                         // 124: weir.api.v1.Node
+	(*FileCache)(nil),                    // 125: weir.api.v1.FileCache
+	(*ListNodesRequest)(nil),             // 126: weir.api.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),            // 127: weir.api.v1.ListNodesResponse
+	(*RefusedAgent)(nil),                 // 128: weir.api.v1.RefusedAgent
+	(*GetNodeRequest)(nil),               // 129: weir.api.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),              // 130: weir.api.v1.GetNodeResponse
+	(*DrainNodeRequest)(nil),             // 131: weir.api.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),            // 132: weir.api.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),           // 133: weir.api.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),          // 134: weir.api.v1.UndrainNodeResponse
+	(*RemoveNodeRequest)(nil),            // 135: weir.api.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),           // 136: weir.api.v1.RemoveNodeResponse
+	(*Member)(nil),                       // 137: weir.api.v1.Member
+	(*MembersRequest)(nil),               // 138: weir.api.v1.MembersRequest
+	(*MembersResponse)(nil),              // 139: weir.api.v1.MembersResponse
+	(*StatusRequest)(nil),                // 140: weir.api.v1.StatusRequest
+	(*StatusResponse)(nil),               // 141: weir.api.v1.StatusResponse
+	(*HeldCredentials)(nil),              // 142: weir.api.v1.HeldCredentials
+	(*TransferRequest)(nil),              // 143: weir.api.v1.TransferRequest
+	(*TransferResponse)(nil),             // 144: weir.api.v1.TransferResponse
+	(*AddReplicaRequest)(nil),            // 145: weir.api.v1.AddReplicaRequest
+	(*AddReplicaResponse)(nil),           // 146: weir.api.v1.AddReplicaResponse
+	(*RemoveReplicaRequest)(nil),         // 147: weir.api.v1.RemoveReplicaRequest
+	(*RemoveReplicaResponse)(nil),        // 148: weir.api.v1.RemoveReplicaResponse
+	(*PromoteReplicaRequest)(nil),        // 149: weir.api.v1.PromoteReplicaRequest
+	(*PromoteReplicaResponse)(nil),       // 150: weir.api.v1.PromoteReplicaResponse
+	(*DemoteReplicaRequest)(nil),         // 151: weir.api.v1.DemoteReplicaRequest
+	(*DemoteReplicaResponse)(nil),        // 152: weir.api.v1.DemoteReplicaResponse
+	(*BackupRequest)(nil),                // 153: weir.api.v1.BackupRequest
+	(*BackupPart)(nil),                   // 154: weir.api.v1.BackupPart
+	(*JoinRequest)(nil),                  // 155: weir.api.v1.JoinRequest
+	(*JoinResponse)(nil),                 // 156: weir.api.v1.JoinResponse
+	(*StoresRequest)(nil),                // 157: weir.api.v1.StoresRequest
+	(*StoresResponse)(nil),               // 158: weir.api.v1.StoresResponse
+	(*NamedStore)(nil),                   // 159: weir.api.v1.NamedStore
+	(*EditStoreRequest)(nil),             // 160: weir.api.v1.EditStoreRequest
+	(*EditStoreResponse)(nil),            // 161: weir.api.v1.EditStoreResponse
+	(*WhoAmIRequest)(nil),                // 162: weir.api.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),               // 163: weir.api.v1.WhoAmIResponse
+	(*PoolRights)(nil),                   // 164: weir.api.v1.PoolRights
+	(*MayIRequest)(nil),                  // 165: weir.api.v1.MayIRequest
+	(*MayIResponse)(nil),                 // 166: weir.api.v1.MayIResponse
+	(*PoolACL)(nil),                      // 167: weir.api.v1.PoolACL
+	(*SubjectRight)(nil),                 // 168: weir.api.v1.SubjectRight
+	(*GroupsRequest)(nil),                // 169: weir.api.v1.GroupsRequest
+	(*GroupsResponse)(nil),               // 170: weir.api.v1.GroupsResponse
+	(*Group)(nil),                        // 171: weir.api.v1.Group
+	(*EditGroupRequest)(nil),             // 172: weir.api.v1.EditGroupRequest
+	(*EditGroupResponse)(nil),            // 173: weir.api.v1.EditGroupResponse
+	(*AccountsRequest)(nil),              // 174: weir.api.v1.AccountsRequest
+	(*AccountsResponse)(nil),             // 175: weir.api.v1.AccountsResponse
+	(*Accounts)(nil),                     // 176: weir.api.v1.Accounts
+	(*EditAccountsRequest)(nil),          // 177: weir.api.v1.EditAccountsRequest
+	(*EditAccountsResponse)(nil),         // 178: weir.api.v1.EditAccountsResponse
+	(*RevocationsRequest)(nil),           // 179: weir.api.v1.RevocationsRequest
+	(*RevocationsResponse)(nil),          // 180: weir.api.v1.RevocationsResponse
+	(*Revocation)(nil),                   // 181: weir.api.v1.Revocation
+	(*RevokeRequest)(nil),                // 182: weir.api.v1.RevokeRequest
+	(*RevokeResponse)(nil),               // 183: weir.api.v1.RevokeResponse
+	nil,                                  // 184: weir.api.v1.Error.AttributesEntry
+	nil,                                  // 185: weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	nil,                                  // 186: weir.api.v1.Operation.PreemptedOthersEntry
+	nil,                                  // 187: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                                  // 188: weir.api.v1.OperationEvent.AttributesEntry
+	nil,                                  // 189: weir.api.v1.JobStatistics.ValuesEntry
+	nil,                                  // 190: weir.api.v1.NodeGrant.MaxEntry
+	(*structpb.Struct)(nil),              // 191: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),        // 192: google.protobuf.Timestamp
+	(*structpb.Value)(nil),               // 193: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	178, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	184, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
 	4,   // 2: weir.api.v1.OperationStatisticsResponse.statistics:type_name -> weir.api.v1.Statistic
 	5,   // 3: weir.api.v1.OperationStatisticsResponse.advice:type_name -> weir.api.v1.MemoryAdvice
-	185, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	179, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	186, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	186, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	191, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	185, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	192, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	192, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	16,  // 8: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	16,  // 9: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 10: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	185, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	185, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	191, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	191, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
 	15,  // 13: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
 	14,  // 14: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
 	76,  // 15: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
-	180, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
+	186, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
 	11,  // 17: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
 	12,  // 18: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
 	13,  // 19: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
-	186, // 20: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
-	185, // 21: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	181, // 22: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	192, // 20: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
+	191, // 21: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	187, // 22: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
 	0,   // 23: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
 	18,  // 24: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
 	20,  // 25: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
@@ -13259,17 +13821,17 @@ var file_apipb_api_proto_depIdxs = []int32{
 	10,  // 33: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
 	37,  // 34: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
 	37,  // 35: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	186, // 36: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	186, // 37: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	192, // 36: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	192, // 37: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
 	45,  // 38: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	185, // 39: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	186, // 40: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	182, // 41: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	191, // 39: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	192, // 40: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	188, // 41: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
 	48,  // 42: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
 	52,  // 43: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
 	1,   // 44: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	186, // 45: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	186, // 46: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	192, // 45: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	192, // 46: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
 	0,   // 47: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
 	58,  // 48: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
 	57,  // 49: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
@@ -13277,227 +13839,240 @@ var file_apipb_api_proto_depIdxs = []int32{
 	54,  // 51: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
 	56,  // 52: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
 	55,  // 53: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
-	186, // 54: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	186, // 55: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	186, // 56: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
-	183, // 57: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
+	192, // 54: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	192, // 55: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	192, // 56: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
+	189, // 57: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
 	53,  // 58: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
 	53,  // 59: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	186, // 60: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	192, // 60: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
 	71,  // 61: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
-	186, // 62: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	192, // 62: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
 	76,  // 63: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	186, // 64: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	186, // 65: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	192, // 64: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	192, // 65: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
 	79,  // 66: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	186, // 67: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	192, // 67: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
 	0,   // 68: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
 	0,   // 69: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	185, // 70: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	185, // 71: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	191, // 70: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	191, // 71: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
 	0,   // 72: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
 	80,  // 73: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	185, // 74: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	191, // 74: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
 	80,  // 75: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
 	86,  // 76: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	185, // 77: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	191, // 77: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
 	80,  // 78: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
 	87,  // 79: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
 	88,  // 80: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	185, // 81: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	185, // 82: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	185, // 83: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	191, // 81: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	191, // 82: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	191, // 83: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
 	0,   // 84: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	186, // 85: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	192, // 85: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
 	90,  // 86: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
 	90,  // 87: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	185, // 88: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	185, // 89: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	186, // 90: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	185, // 91: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	191, // 88: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	191, // 89: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	192, // 90: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	191, // 91: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
 	105, // 92: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
 	107, // 93: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
 	109, // 94: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	185, // 95: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	191, // 95: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
 	106, // 96: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	185, // 97: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	191, // 97: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
 	0,   // 98: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
 	108, // 99: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	186, // 100: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	192, // 100: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
 	0,   // 101: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
 	0,   // 102: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	187, // 103: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	114, // 104: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
-	184, // 105: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
-	186, // 106: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
-	114, // 107: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
-	186, // 108: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	0,   // 109: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
-	0,   // 110: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	186, // 111: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	186, // 112: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
-	117, // 113: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
-	119, // 114: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
-	118, // 115: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	122, // 116: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
-	0,   // 117: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
-	186, // 118: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
-	114, // 119: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
-	118, // 120: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	53,  // 121: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	131, // 122: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	131, // 123: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 124: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 125: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	118, // 126: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	136, // 127: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
-	122, // 128: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
-	186, // 129: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
-	131, // 130: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	153, // 131: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
-	186, // 132: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
-	153, // 133: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
-	158, // 134: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
-	170, // 135: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
-	85,  // 136: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
-	162, // 137: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
-	165, // 138: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	186, // 139: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	170, // 140: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
-	186, // 141: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
-	175, // 142: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
-	186, // 143: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	186, // 144: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	175, // 145: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
-	6,   // 146: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 147: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 148: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	25,  // 149: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	27,  // 150: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	29,  // 151: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	31,  // 152: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	38,  // 153: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	40,  // 154: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	42,  // 155: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	47,  // 156: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	44,  // 157: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	33,  // 158: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	35,  // 159: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	2,   // 160: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	59,  // 161: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	61,  // 162: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	63,  // 163: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	65,  // 164: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	67,  // 165: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	50,  // 166: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	69,  // 167: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	72,  // 168: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	81,  // 169: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	83,  // 170: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	85,  // 171: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	77,  // 172: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	74,  // 173: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	91,  // 174: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	93,  // 175: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	95,  // 176: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	97,  // 177: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	99,  // 178: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	101, // 179: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	103, // 180: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	110, // 181: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	120, // 182: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	123, // 183: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	125, // 184: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	127, // 185: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	129, // 186: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	112, // 187: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
-	115, // 188: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
-	132, // 189: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	134, // 190: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	137, // 191: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	139, // 192: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	141, // 193: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	143, // 194: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	145, // 195: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	147, // 196: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	149, // 197: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	156, // 198: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	159, // 199: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	163, // 200: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	166, // 201: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	168, // 202: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
-	171, // 203: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
-	173, // 204: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
-	176, // 205: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
-	151, // 206: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
-	154, // 207: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
-	7,   // 208: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 209: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 210: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	26,  // 211: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	28,  // 212: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	30,  // 213: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	32,  // 214: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	39,  // 215: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	41,  // 216: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	43,  // 217: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	49,  // 218: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	46,  // 219: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	34,  // 220: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	36,  // 221: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	3,   // 222: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	60,  // 223: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	62,  // 224: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	64,  // 225: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	66,  // 226: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	68,  // 227: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	51,  // 228: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	70,  // 229: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	73,  // 230: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	82,  // 231: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	84,  // 232: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	89,  // 233: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	78,  // 234: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	75,  // 235: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	92,  // 236: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	94,  // 237: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	96,  // 238: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	98,  // 239: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	100, // 240: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	102, // 241: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	104, // 242: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	111, // 243: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	121, // 244: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	124, // 245: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	126, // 246: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	128, // 247: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	130, // 248: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	113, // 249: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
-	116, // 250: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
-	133, // 251: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	135, // 252: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	138, // 253: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	140, // 254: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	142, // 255: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	144, // 256: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	146, // 257: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	148, // 258: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	150, // 259: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	157, // 260: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	160, // 261: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	164, // 262: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	167, // 263: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	169, // 264: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
-	172, // 265: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
-	174, // 266: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
-	177, // 267: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
-	152, // 268: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
-	155, // 269: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
-	208, // [208:270] is the sub-list for method output_type
-	146, // [146:208] is the sub-list for method input_type
-	146, // [146:146] is the sub-list for extension type_name
-	146, // [146:146] is the sub-list for extension extendee
-	0,   // [0:146] is the sub-list for field type_name
+	86,  // 103: weir.api.v1.WhatIfRequest.edits:type_name -> weir.api.v1.TreeEdit
+	112, // 104: weir.api.v1.WhatIfResponse.before:type_name -> weir.api.v1.WhatIfShares
+	112, // 105: weir.api.v1.WhatIfResponse.after:type_name -> weir.api.v1.WhatIfShares
+	0,   // 106: weir.api.v1.WhatIfShares.resources:type_name -> weir.api.v1.Resources
+	113, // 107: weir.api.v1.WhatIfShares.shares:type_name -> weir.api.v1.WhatIfShare
+	115, // 108: weir.api.v1.WhatIfShares.overcommitted:type_name -> weir.api.v1.Overcommit
+	114, // 109: weir.api.v1.WhatIfShare.fair:type_name -> weir.api.v1.ShareVector
+	114, // 110: weir.api.v1.WhatIfShare.guarantee:type_name -> weir.api.v1.ShareVector
+	114, // 111: weir.api.v1.WhatIfShare.usage:type_name -> weir.api.v1.ShareVector
+	114, // 112: weir.api.v1.WhatIfShare.demand:type_name -> weir.api.v1.ShareVector
+	191, // 113: weir.api.v1.WhatIfShare.options:type_name -> google.protobuf.Struct
+	193, // 114: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	120, // 115: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
+	190, // 116: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
+	192, // 117: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
+	120, // 118: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
+	192, // 119: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	0,   // 120: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
+	0,   // 121: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
+	192, // 122: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	192, // 123: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	123, // 124: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
+	125, // 125: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
+	124, // 126: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
+	128, // 127: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	0,   // 128: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
+	192, // 129: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
+	120, // 130: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
+	124, // 131: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	53,  // 132: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	137, // 133: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	137, // 134: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 135: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 136: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	124, // 137: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	142, // 138: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
+	128, // 139: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	192, // 140: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
+	137, // 141: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	159, // 142: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
+	192, // 143: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
+	159, // 144: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
+	164, // 145: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
+	176, // 146: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
+	85,  // 147: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
+	168, // 148: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
+	171, // 149: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
+	192, // 150: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	176, // 151: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
+	192, // 152: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	181, // 153: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	192, // 154: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	192, // 155: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	181, // 156: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 157: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 158: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 159: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	25,  // 160: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	27,  // 161: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	29,  // 162: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	31,  // 163: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	38,  // 164: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	40,  // 165: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	42,  // 166: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	47,  // 167: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	44,  // 168: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	33,  // 169: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	35,  // 170: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	2,   // 171: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	59,  // 172: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	61,  // 173: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	63,  // 174: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	65,  // 175: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	67,  // 176: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	50,  // 177: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	69,  // 178: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	72,  // 179: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	81,  // 180: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	83,  // 181: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	85,  // 182: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	77,  // 183: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	74,  // 184: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	91,  // 185: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	93,  // 186: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	95,  // 187: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	97,  // 188: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	99,  // 189: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	101, // 190: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	103, // 191: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	110, // 192: weir.api.v1.TreeService.WhatIf:input_type -> weir.api.v1.WhatIfRequest
+	116, // 193: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	126, // 194: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	129, // 195: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	131, // 196: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	133, // 197: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	135, // 198: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	118, // 199: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
+	121, // 200: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
+	138, // 201: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	140, // 202: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	143, // 203: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	145, // 204: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	147, // 205: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	149, // 206: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	151, // 207: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	153, // 208: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	155, // 209: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	162, // 210: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	165, // 211: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	169, // 212: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	172, // 213: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	174, // 214: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
+	177, // 215: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
+	179, // 216: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	182, // 217: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	157, // 218: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
+	160, // 219: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
+	7,   // 220: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 221: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 222: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	26,  // 223: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	28,  // 224: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	30,  // 225: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	32,  // 226: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	39,  // 227: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	41,  // 228: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	43,  // 229: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	49,  // 230: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	46,  // 231: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	34,  // 232: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	36,  // 233: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	3,   // 234: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	60,  // 235: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	62,  // 236: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	64,  // 237: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	66,  // 238: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	68,  // 239: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	51,  // 240: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	70,  // 241: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	73,  // 242: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	82,  // 243: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	84,  // 244: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	89,  // 245: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	78,  // 246: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	75,  // 247: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	92,  // 248: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	94,  // 249: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	96,  // 250: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	98,  // 251: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	100, // 252: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	102, // 253: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	104, // 254: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	111, // 255: weir.api.v1.TreeService.WhatIf:output_type -> weir.api.v1.WhatIfResponse
+	117, // 256: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	127, // 257: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	130, // 258: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	132, // 259: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	134, // 260: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	136, // 261: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	119, // 262: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
+	122, // 263: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
+	139, // 264: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	141, // 265: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	144, // 266: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	146, // 267: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	148, // 268: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	150, // 269: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	152, // 270: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	154, // 271: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	156, // 272: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	163, // 273: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	166, // 274: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	170, // 275: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	173, // 276: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	175, // 277: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
+	178, // 278: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
+	180, // 279: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	183, // 280: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	158, // 281: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
+	161, // 282: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
+	220, // [220:283] is the sub-list for method output_type
+	157, // [157:220] is the sub-list for method input_type
+	157, // [157:157] is the sub-list for extension type_name
+	157, // [157:157] is the sub-list for extension extendee
+	0,   // [0:157] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -13525,7 +14100,7 @@ func file_apipb_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   185,
+			NumMessages:   191,
 			NumExtensions: 0,
 			NumServices:   9,
 		},
