@@ -87,6 +87,7 @@ func TestRightsOnEveryCall(t *testing.T) {
 		"PoolService/Ledger": {`{"pool": "ads"}`, everyone},
 		"PoolService/Edit":   {`{"edits": [{"change": {"name": "ads-prod", "options": {"weight": 2}}}]}`, admins},
 		"TreeService/List":   {`{}`, everyone}, "TreeService/Get": {`{}`, everyone}, "TreeService/Snapshot": {`{}`, everyone},
+		"TreeService/WhatIf": {`{}`, everyone},
 		"TreeService/Create": {`{"tree": "gpu", "options": {"nodes_filter": "gpu"}}`, operator}, "TreeService/Set": {`{"options": {"max_operation_count": 9}}`, operator},
 		"TreeService/Remove": {`{"tree": "gpu"}`, operator}, "TreeService/SetDefault": {`{"tree": "default"}`, operator},
 		"AttributeService/Get": {`{"path": "scheduler"}`, everyone}, "ExplainService/Explain": {of, everyone},
