@@ -3120,6 +3120,230 @@ func (x *Instance) GetUnready() string {
 	return ""
 }
 
+type ServicesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: any.
+	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	User string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	// A part of id, title or alias.
+	Filter string `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
+	// Not set: 100. At most 1000.
+	Limit int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Continue after this operation, in the order of the list.
+	After         string `protobuf:"bytes,5,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServicesRequest) Reset() {
+	*x = ServicesRequest{}
+	mi := &file_apipb_api_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServicesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServicesRequest) ProtoMessage() {}
+
+func (x *ServicesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServicesRequest.ProtoReflect.Descriptor instead.
+func (*ServicesRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *ServicesRequest) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *ServicesRequest) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *ServicesRequest) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+func (x *ServicesRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ServicesRequest) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+type ServicesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Latest start first.
+	Services []*Service `protobuf:"bytes,1,rep,name=services,proto3" json:"services,omitempty"`
+	// More would follow.
+	Incomplete    bool `protobuf:"varint,2,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServicesResponse) Reset() {
+	*x = ServicesResponse{}
+	mi := &file_apipb_api_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServicesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServicesResponse) ProtoMessage() {}
+
+func (x *ServicesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServicesResponse.ProtoReflect.Descriptor instead.
+func (*ServicesResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *ServicesResponse) GetServices() []*Service {
+	if x != nil {
+		return x.Services
+	}
+	return nil
+}
+
+func (x *ServicesResponse) GetIncomplete() bool {
+	if x != nil {
+		return x.Incomplete
+	}
+	return false
+}
+
+// Service is an operation with a task that has ports or a readiness check. Its figures are of the jobs of such
+// tasks, as the replica that answers sees them.
+type Service struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Operation *Operation             `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
+	// How many instances there ought to be: those that run, and those that wait for resources.
+	Wanted int64 `protobuf:"varint,2,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	// How many have not ended, also those that are draining.
+	Running  int64 `protobuf:"varint,3,opt,name=running,proto3" json:"running,omitempty"`
+	Ready    int64 `protobuf:"varint,4,opt,name=ready,proto3" json:"ready,omitempty"`
+	Draining int64 `protobuf:"varint,5,opt,name=draining,proto3" json:"draining,omitempty"`
+	// Of the draining ones those that have to leave first, ten at most. One that leaves by its own word has no
+	// deadline and comes last.
+	Leaving       []*Instance `protobuf:"bytes,6,rep,name=leaving,proto3" json:"leaving,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Service) Reset() {
+	*x = Service{}
+	mi := &file_apipb_api_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Service) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Service) ProtoMessage() {}
+
+func (x *Service) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Service.ProtoReflect.Descriptor instead.
+func (*Service) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *Service) GetOperation() *Operation {
+	if x != nil {
+		return x.Operation
+	}
+	return nil
+}
+
+func (x *Service) GetWanted() int64 {
+	if x != nil {
+		return x.Wanted
+	}
+	return 0
+}
+
+func (x *Service) GetRunning() int64 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *Service) GetReady() int64 {
+	if x != nil {
+		return x.Ready
+	}
+	return 0
+}
+
+func (x *Service) GetDraining() int64 {
+	if x != nil {
+		return x.Draining
+	}
+	return 0
+}
+
+func (x *Service) GetLeaving() []*Instance {
+	if x != nil {
+		return x.Leaving
+	}
+	return nil
+}
+
 type SuspendOperationRequest struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Operation        string                 `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
@@ -3130,7 +3354,7 @@ type SuspendOperationRequest struct {
 
 func (x *SuspendOperationRequest) Reset() {
 	*x = SuspendOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[38]
+	mi := &file_apipb_api_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3142,7 +3366,7 @@ func (x *SuspendOperationRequest) String() string {
 func (*SuspendOperationRequest) ProtoMessage() {}
 
 func (x *SuspendOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[38]
+	mi := &file_apipb_api_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3155,7 +3379,7 @@ func (x *SuspendOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendOperationRequest.ProtoReflect.Descriptor instead.
 func (*SuspendOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{38}
+	return file_apipb_api_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SuspendOperationRequest) GetOperation() string {
@@ -3180,7 +3404,7 @@ type SuspendOperationResponse struct {
 
 func (x *SuspendOperationResponse) Reset() {
 	*x = SuspendOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[39]
+	mi := &file_apipb_api_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3192,7 +3416,7 @@ func (x *SuspendOperationResponse) String() string {
 func (*SuspendOperationResponse) ProtoMessage() {}
 
 func (x *SuspendOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[39]
+	mi := &file_apipb_api_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3205,7 +3429,7 @@ func (x *SuspendOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendOperationResponse.ProtoReflect.Descriptor instead.
 func (*SuspendOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{39}
+	return file_apipb_api_proto_rawDescGZIP(), []int{42}
 }
 
 type ResumeOperationRequest struct {
@@ -3217,7 +3441,7 @@ type ResumeOperationRequest struct {
 
 func (x *ResumeOperationRequest) Reset() {
 	*x = ResumeOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[40]
+	mi := &file_apipb_api_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3229,7 +3453,7 @@ func (x *ResumeOperationRequest) String() string {
 func (*ResumeOperationRequest) ProtoMessage() {}
 
 func (x *ResumeOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[40]
+	mi := &file_apipb_api_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3242,7 +3466,7 @@ func (x *ResumeOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeOperationRequest.ProtoReflect.Descriptor instead.
 func (*ResumeOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{40}
+	return file_apipb_api_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ResumeOperationRequest) GetOperation() string {
@@ -3260,7 +3484,7 @@ type ResumeOperationResponse struct {
 
 func (x *ResumeOperationResponse) Reset() {
 	*x = ResumeOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[41]
+	mi := &file_apipb_api_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3272,7 +3496,7 @@ func (x *ResumeOperationResponse) String() string {
 func (*ResumeOperationResponse) ProtoMessage() {}
 
 func (x *ResumeOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[41]
+	mi := &file_apipb_api_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3285,7 +3509,7 @@ func (x *ResumeOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeOperationResponse.ProtoReflect.Descriptor instead.
 func (*ResumeOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{41}
+	return file_apipb_api_proto_rawDescGZIP(), []int{44}
 }
 
 type CompleteOperationRequest struct {
@@ -3297,7 +3521,7 @@ type CompleteOperationRequest struct {
 
 func (x *CompleteOperationRequest) Reset() {
 	*x = CompleteOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[42]
+	mi := &file_apipb_api_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3309,7 +3533,7 @@ func (x *CompleteOperationRequest) String() string {
 func (*CompleteOperationRequest) ProtoMessage() {}
 
 func (x *CompleteOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[42]
+	mi := &file_apipb_api_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3322,7 +3546,7 @@ func (x *CompleteOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteOperationRequest.ProtoReflect.Descriptor instead.
 func (*CompleteOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{42}
+	return file_apipb_api_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CompleteOperationRequest) GetOperation() string {
@@ -3340,7 +3564,7 @@ type CompleteOperationResponse struct {
 
 func (x *CompleteOperationResponse) Reset() {
 	*x = CompleteOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[43]
+	mi := &file_apipb_api_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3352,7 +3576,7 @@ func (x *CompleteOperationResponse) String() string {
 func (*CompleteOperationResponse) ProtoMessage() {}
 
 func (x *CompleteOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[43]
+	mi := &file_apipb_api_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3365,7 +3589,7 @@ func (x *CompleteOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteOperationResponse.ProtoReflect.Descriptor instead.
 func (*CompleteOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{43}
+	return file_apipb_api_proto_rawDescGZIP(), []int{46}
 }
 
 type UpdateOperationRequest struct {
@@ -3380,7 +3604,7 @@ type UpdateOperationRequest struct {
 
 func (x *UpdateOperationRequest) Reset() {
 	*x = UpdateOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[44]
+	mi := &file_apipb_api_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3392,7 +3616,7 @@ func (x *UpdateOperationRequest) String() string {
 func (*UpdateOperationRequest) ProtoMessage() {}
 
 func (x *UpdateOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[44]
+	mi := &file_apipb_api_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3405,7 +3629,7 @@ func (x *UpdateOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateOperationRequest.ProtoReflect.Descriptor instead.
 func (*UpdateOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{44}
+	return file_apipb_api_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *UpdateOperationRequest) GetOperation() string {
@@ -3437,7 +3661,7 @@ type OperationChange struct {
 
 func (x *OperationChange) Reset() {
 	*x = OperationChange{}
-	mi := &file_apipb_api_proto_msgTypes[45]
+	mi := &file_apipb_api_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3449,7 +3673,7 @@ func (x *OperationChange) String() string {
 func (*OperationChange) ProtoMessage() {}
 
 func (x *OperationChange) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[45]
+	mi := &file_apipb_api_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3462,7 +3686,7 @@ func (x *OperationChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationChange.ProtoReflect.Descriptor instead.
 func (*OperationChange) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{45}
+	return file_apipb_api_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *OperationChange) GetTree() string {
@@ -3496,7 +3720,7 @@ type UpdateOperationResponse struct {
 
 func (x *UpdateOperationResponse) Reset() {
 	*x = UpdateOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[46]
+	mi := &file_apipb_api_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3508,7 +3732,7 @@ func (x *UpdateOperationResponse) String() string {
 func (*UpdateOperationResponse) ProtoMessage() {}
 
 func (x *UpdateOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[46]
+	mi := &file_apipb_api_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3521,7 +3745,7 @@ func (x *UpdateOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateOperationResponse.ProtoReflect.Descriptor instead.
 func (*UpdateOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{46}
+	return file_apipb_api_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *UpdateOperationResponse) GetWarnings() []string {
@@ -3540,7 +3764,7 @@ type OperationEventsRequest struct {
 
 func (x *OperationEventsRequest) Reset() {
 	*x = OperationEventsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[47]
+	mi := &file_apipb_api_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3552,7 +3776,7 @@ func (x *OperationEventsRequest) String() string {
 func (*OperationEventsRequest) ProtoMessage() {}
 
 func (x *OperationEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[47]
+	mi := &file_apipb_api_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3565,7 +3789,7 @@ func (x *OperationEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationEventsRequest.ProtoReflect.Descriptor instead.
 func (*OperationEventsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{47}
+	return file_apipb_api_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *OperationEventsRequest) GetOperation() string {
@@ -3588,7 +3812,7 @@ type OperationEvent struct {
 
 func (x *OperationEvent) Reset() {
 	*x = OperationEvent{}
-	mi := &file_apipb_api_proto_msgTypes[48]
+	mi := &file_apipb_api_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3600,7 +3824,7 @@ func (x *OperationEvent) String() string {
 func (*OperationEvent) ProtoMessage() {}
 
 func (x *OperationEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[48]
+	mi := &file_apipb_api_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3613,7 +3837,7 @@ func (x *OperationEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationEvent.ProtoReflect.Descriptor instead.
 func (*OperationEvent) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{48}
+	return file_apipb_api_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *OperationEvent) GetTime() *timestamppb.Timestamp {
@@ -3660,7 +3884,7 @@ type OperationEventsResponse struct {
 
 func (x *OperationEventsResponse) Reset() {
 	*x = OperationEventsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[49]
+	mi := &file_apipb_api_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3672,7 +3896,7 @@ func (x *OperationEventsResponse) String() string {
 func (*OperationEventsResponse) ProtoMessage() {}
 
 func (x *OperationEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[49]
+	mi := &file_apipb_api_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3685,7 +3909,7 @@ func (x *OperationEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationEventsResponse.ProtoReflect.Descriptor instead.
 func (*OperationEventsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{49}
+	return file_apipb_api_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *OperationEventsResponse) GetEvents() []*OperationEvent {
@@ -3704,7 +3928,7 @@ type JobStatisticsRequest struct {
 
 func (x *JobStatisticsRequest) Reset() {
 	*x = JobStatisticsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[50]
+	mi := &file_apipb_api_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3716,7 +3940,7 @@ func (x *JobStatisticsRequest) String() string {
 func (*JobStatisticsRequest) ProtoMessage() {}
 
 func (x *JobStatisticsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[50]
+	mi := &file_apipb_api_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3729,7 +3953,7 @@ func (x *JobStatisticsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatisticsRequest.ProtoReflect.Descriptor instead.
 func (*JobStatisticsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{50}
+	return file_apipb_api_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *JobStatisticsRequest) GetJobId() string {
@@ -3751,7 +3975,7 @@ type JobStatisticsResponse struct {
 
 func (x *JobStatisticsResponse) Reset() {
 	*x = JobStatisticsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[51]
+	mi := &file_apipb_api_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3763,7 +3987,7 @@ func (x *JobStatisticsResponse) String() string {
 func (*JobStatisticsResponse) ProtoMessage() {}
 
 func (x *JobStatisticsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[51]
+	mi := &file_apipb_api_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3776,7 +4000,7 @@ func (x *JobStatisticsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatisticsResponse.ProtoReflect.Descriptor instead.
 func (*JobStatisticsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{51}
+	return file_apipb_api_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *JobStatisticsResponse) GetJobId() string {
@@ -3812,7 +4036,7 @@ type JobStatistic struct {
 
 func (x *JobStatistic) Reset() {
 	*x = JobStatistic{}
-	mi := &file_apipb_api_proto_msgTypes[52]
+	mi := &file_apipb_api_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3824,7 +4048,7 @@ func (x *JobStatistic) String() string {
 func (*JobStatistic) ProtoMessage() {}
 
 func (x *JobStatistic) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[52]
+	mi := &file_apipb_api_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3837,7 +4061,7 @@ func (x *JobStatistic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatistic.ProtoReflect.Descriptor instead.
 func (*JobStatistic) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{52}
+	return file_apipb_api_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *JobStatistic) GetName() string {
@@ -3921,7 +4145,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_apipb_api_proto_msgTypes[53]
+	mi := &file_apipb_api_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3933,7 +4157,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[53]
+	mi := &file_apipb_api_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3946,7 +4170,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{53}
+	return file_apipb_api_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Job) GetId() string {
@@ -4174,7 +4398,7 @@ type JobInput struct {
 
 func (x *JobInput) Reset() {
 	*x = JobInput{}
-	mi := &file_apipb_api_proto_msgTypes[54]
+	mi := &file_apipb_api_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4186,7 +4410,7 @@ func (x *JobInput) String() string {
 func (*JobInput) ProtoMessage() {}
 
 func (x *JobInput) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[54]
+	mi := &file_apipb_api_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4199,7 +4423,7 @@ func (x *JobInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobInput.ProtoReflect.Descriptor instead.
 func (*JobInput) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{54}
+	return file_apipb_api_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *JobInput) GetSlices() []*InputSlice {
@@ -4242,7 +4466,7 @@ type InputSlice struct {
 
 func (x *InputSlice) Reset() {
 	*x = InputSlice{}
-	mi := &file_apipb_api_proto_msgTypes[55]
+	mi := &file_apipb_api_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4254,7 +4478,7 @@ func (x *InputSlice) String() string {
 func (*InputSlice) ProtoMessage() {}
 
 func (x *InputSlice) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[55]
+	mi := &file_apipb_api_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4267,7 +4491,7 @@ func (x *InputSlice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputSlice.ProtoReflect.Descriptor instead.
 func (*InputSlice) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{55}
+	return file_apipb_api_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *InputSlice) GetFile() string {
@@ -4302,7 +4526,7 @@ type JobOutput struct {
 
 func (x *JobOutput) Reset() {
 	*x = JobOutput{}
-	mi := &file_apipb_api_proto_msgTypes[56]
+	mi := &file_apipb_api_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4314,7 +4538,7 @@ func (x *JobOutput) String() string {
 func (*JobOutput) ProtoMessage() {}
 
 func (x *JobOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[56]
+	mi := &file_apipb_api_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4327,7 +4551,7 @@ func (x *JobOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOutput.ProtoReflect.Descriptor instead.
 func (*JobOutput) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{56}
+	return file_apipb_api_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *JobOutput) GetRows() int64 {
@@ -4369,7 +4593,7 @@ type Interruption struct {
 
 func (x *Interruption) Reset() {
 	*x = Interruption{}
-	mi := &file_apipb_api_proto_msgTypes[57]
+	mi := &file_apipb_api_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4381,7 +4605,7 @@ func (x *Interruption) String() string {
 func (*Interruption) ProtoMessage() {}
 
 func (x *Interruption) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[57]
+	mi := &file_apipb_api_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4394,7 +4618,7 @@ func (x *Interruption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interruption.ProtoReflect.Descriptor instead.
 func (*Interruption) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{57}
+	return file_apipb_api_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Interruption) GetReason() string {
@@ -4487,7 +4711,7 @@ type JobStatistics struct {
 
 func (x *JobStatistics) Reset() {
 	*x = JobStatistics{}
-	mi := &file_apipb_api_proto_msgTypes[58]
+	mi := &file_apipb_api_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4499,7 +4723,7 @@ func (x *JobStatistics) String() string {
 func (*JobStatistics) ProtoMessage() {}
 
 func (x *JobStatistics) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[58]
+	mi := &file_apipb_api_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4512,7 +4736,7 @@ func (x *JobStatistics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatistics.ProtoReflect.Descriptor instead.
 func (*JobStatistics) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{58}
+	return file_apipb_api_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *JobStatistics) GetMaxMemory() int64 {
@@ -4600,7 +4824,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[59]
+	mi := &file_apipb_api_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4612,7 +4836,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[59]
+	mi := &file_apipb_api_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4625,7 +4849,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{59}
+	return file_apipb_api_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ListJobsRequest) GetOperation() string {
@@ -4680,7 +4904,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[60]
+	mi := &file_apipb_api_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4692,7 +4916,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[60]
+	mi := &file_apipb_api_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4705,7 +4929,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{60}
+	return file_apipb_api_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ListJobsResponse) GetJobs() []*Job {
@@ -4731,7 +4955,7 @@ type GetJobRequest struct {
 
 func (x *GetJobRequest) Reset() {
 	*x = GetJobRequest{}
-	mi := &file_apipb_api_proto_msgTypes[61]
+	mi := &file_apipb_api_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4743,7 +4967,7 @@ func (x *GetJobRequest) String() string {
 func (*GetJobRequest) ProtoMessage() {}
 
 func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[61]
+	mi := &file_apipb_api_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4756,7 +4980,7 @@ func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobRequest.ProtoReflect.Descriptor instead.
 func (*GetJobRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{61}
+	return file_apipb_api_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *GetJobRequest) GetJobId() string {
@@ -4775,7 +4999,7 @@ type GetJobResponse struct {
 
 func (x *GetJobResponse) Reset() {
 	*x = GetJobResponse{}
-	mi := &file_apipb_api_proto_msgTypes[62]
+	mi := &file_apipb_api_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4787,7 +5011,7 @@ func (x *GetJobResponse) String() string {
 func (*GetJobResponse) ProtoMessage() {}
 
 func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[62]
+	mi := &file_apipb_api_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4800,7 +5024,7 @@ func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobResponse.ProtoReflect.Descriptor instead.
 func (*GetJobResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{62}
+	return file_apipb_api_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *GetJobResponse) GetJob() *Job {
@@ -4824,7 +5048,7 @@ type JobOutputRequest struct {
 
 func (x *JobOutputRequest) Reset() {
 	*x = JobOutputRequest{}
-	mi := &file_apipb_api_proto_msgTypes[63]
+	mi := &file_apipb_api_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4836,7 +5060,7 @@ func (x *JobOutputRequest) String() string {
 func (*JobOutputRequest) ProtoMessage() {}
 
 func (x *JobOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[63]
+	mi := &file_apipb_api_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4849,7 +5073,7 @@ func (x *JobOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOutputRequest.ProtoReflect.Descriptor instead.
 func (*JobOutputRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{63}
+	return file_apipb_api_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *JobOutputRequest) GetJobId() string {
@@ -4896,7 +5120,7 @@ type JobOutputResponse struct {
 
 func (x *JobOutputResponse) Reset() {
 	*x = JobOutputResponse{}
-	mi := &file_apipb_api_proto_msgTypes[64]
+	mi := &file_apipb_api_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4908,7 +5132,7 @@ func (x *JobOutputResponse) String() string {
 func (*JobOutputResponse) ProtoMessage() {}
 
 func (x *JobOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[64]
+	mi := &file_apipb_api_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4921,7 +5145,7 @@ func (x *JobOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOutputResponse.ProtoReflect.Descriptor instead.
 func (*JobOutputResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{64}
+	return file_apipb_api_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *JobOutputResponse) GetData() []byte {
@@ -4969,7 +5193,7 @@ type AbortJobRequest struct {
 
 func (x *AbortJobRequest) Reset() {
 	*x = AbortJobRequest{}
-	mi := &file_apipb_api_proto_msgTypes[65]
+	mi := &file_apipb_api_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4981,7 +5205,7 @@ func (x *AbortJobRequest) String() string {
 func (*AbortJobRequest) ProtoMessage() {}
 
 func (x *AbortJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[65]
+	mi := &file_apipb_api_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4994,7 +5218,7 @@ func (x *AbortJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortJobRequest.ProtoReflect.Descriptor instead.
 func (*AbortJobRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{65}
+	return file_apipb_api_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *AbortJobRequest) GetJobId() string {
@@ -5019,7 +5243,7 @@ type AbortJobResponse struct {
 
 func (x *AbortJobResponse) Reset() {
 	*x = AbortJobResponse{}
-	mi := &file_apipb_api_proto_msgTypes[66]
+	mi := &file_apipb_api_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5031,7 +5255,7 @@ func (x *AbortJobResponse) String() string {
 func (*AbortJobResponse) ProtoMessage() {}
 
 func (x *AbortJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[66]
+	mi := &file_apipb_api_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5044,7 +5268,7 @@ func (x *AbortJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortJobResponse.ProtoReflect.Descriptor instead.
 func (*AbortJobResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{66}
+	return file_apipb_api_proto_rawDescGZIP(), []int{69}
 }
 
 type InterruptJobRequest struct {
@@ -5059,7 +5283,7 @@ type InterruptJobRequest struct {
 
 func (x *InterruptJobRequest) Reset() {
 	*x = InterruptJobRequest{}
-	mi := &file_apipb_api_proto_msgTypes[67]
+	mi := &file_apipb_api_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5071,7 +5295,7 @@ func (x *InterruptJobRequest) String() string {
 func (*InterruptJobRequest) ProtoMessage() {}
 
 func (x *InterruptJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[67]
+	mi := &file_apipb_api_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5084,7 +5308,7 @@ func (x *InterruptJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptJobRequest.ProtoReflect.Descriptor instead.
 func (*InterruptJobRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{67}
+	return file_apipb_api_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *InterruptJobRequest) GetJobId() string {
@@ -5118,7 +5342,7 @@ type InterruptJobResponse struct {
 
 func (x *InterruptJobResponse) Reset() {
 	*x = InterruptJobResponse{}
-	mi := &file_apipb_api_proto_msgTypes[68]
+	mi := &file_apipb_api_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5130,7 +5354,7 @@ func (x *InterruptJobResponse) String() string {
 func (*InterruptJobResponse) ProtoMessage() {}
 
 func (x *InterruptJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[68]
+	mi := &file_apipb_api_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5143,7 +5367,7 @@ func (x *InterruptJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptJobResponse.ProtoReflect.Descriptor instead.
 func (*InterruptJobResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{68}
+	return file_apipb_api_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *InterruptJobResponse) GetDeadline() *timestamppb.Timestamp {
@@ -5165,7 +5389,7 @@ type MemoryProfilesRequest struct {
 
 func (x *MemoryProfilesRequest) Reset() {
 	*x = MemoryProfilesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[69]
+	mi := &file_apipb_api_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5177,7 +5401,7 @@ func (x *MemoryProfilesRequest) String() string {
 func (*MemoryProfilesRequest) ProtoMessage() {}
 
 func (x *MemoryProfilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[69]
+	mi := &file_apipb_api_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5190,7 +5414,7 @@ func (x *MemoryProfilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryProfilesRequest.ProtoReflect.Descriptor instead.
 func (*MemoryProfilesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{69}
+	return file_apipb_api_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *MemoryProfilesRequest) GetKey() string {
@@ -5220,7 +5444,7 @@ type MemoryProfilesResponse struct {
 
 func (x *MemoryProfilesResponse) Reset() {
 	*x = MemoryProfilesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[70]
+	mi := &file_apipb_api_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5232,7 +5456,7 @@ func (x *MemoryProfilesResponse) String() string {
 func (*MemoryProfilesResponse) ProtoMessage() {}
 
 func (x *MemoryProfilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[70]
+	mi := &file_apipb_api_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5245,7 +5469,7 @@ func (x *MemoryProfilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryProfilesResponse.ProtoReflect.Descriptor instead.
 func (*MemoryProfilesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{70}
+	return file_apipb_api_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *MemoryProfilesResponse) GetProfiles() []*MemoryProfile {
@@ -5293,7 +5517,7 @@ type MemoryProfile struct {
 
 func (x *MemoryProfile) Reset() {
 	*x = MemoryProfile{}
-	mi := &file_apipb_api_proto_msgTypes[71]
+	mi := &file_apipb_api_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5305,7 +5529,7 @@ func (x *MemoryProfile) String() string {
 func (*MemoryProfile) ProtoMessage() {}
 
 func (x *MemoryProfile) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[71]
+	mi := &file_apipb_api_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5318,7 +5542,7 @@ func (x *MemoryProfile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryProfile.ProtoReflect.Descriptor instead.
 func (*MemoryProfile) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{71}
+	return file_apipb_api_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *MemoryProfile) GetKey() string {
@@ -5409,7 +5633,7 @@ type ForgetMemoryProfilesRequest struct {
 
 func (x *ForgetMemoryProfilesRequest) Reset() {
 	*x = ForgetMemoryProfilesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[72]
+	mi := &file_apipb_api_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5421,7 +5645,7 @@ func (x *ForgetMemoryProfilesRequest) String() string {
 func (*ForgetMemoryProfilesRequest) ProtoMessage() {}
 
 func (x *ForgetMemoryProfilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[72]
+	mi := &file_apipb_api_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5434,7 +5658,7 @@ func (x *ForgetMemoryProfilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetMemoryProfilesRequest.ProtoReflect.Descriptor instead.
 func (*ForgetMemoryProfilesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{72}
+	return file_apipb_api_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ForgetMemoryProfilesRequest) GetKeys() []string {
@@ -5460,7 +5684,7 @@ type ForgetMemoryProfilesResponse struct {
 
 func (x *ForgetMemoryProfilesResponse) Reset() {
 	*x = ForgetMemoryProfilesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[73]
+	mi := &file_apipb_api_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5472,7 +5696,7 @@ func (x *ForgetMemoryProfilesResponse) String() string {
 func (*ForgetMemoryProfilesResponse) ProtoMessage() {}
 
 func (x *ForgetMemoryProfilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[73]
+	mi := &file_apipb_api_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5485,7 +5709,7 @@ func (x *ForgetMemoryProfilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetMemoryProfilesResponse.ProtoReflect.Descriptor instead.
 func (*ForgetMemoryProfilesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{73}
+	return file_apipb_api_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ForgetMemoryProfilesResponse) GetForgotten() int32 {
@@ -5506,7 +5730,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_apipb_api_proto_msgTypes[74]
+	mi := &file_apipb_api_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5518,7 +5742,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[74]
+	mi := &file_apipb_api_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5531,7 +5755,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{74}
+	return file_apipb_api_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *LedgerRequest) GetTree() string {
@@ -5559,7 +5783,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_apipb_api_proto_msgTypes[75]
+	mi := &file_apipb_api_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5571,7 +5795,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[75]
+	mi := &file_apipb_api_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5584,7 +5808,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{75}
+	return file_apipb_api_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *LedgerResponse) GetTree() string {
@@ -5624,7 +5848,7 @@ type Waste struct {
 
 func (x *Waste) Reset() {
 	*x = Waste{}
-	mi := &file_apipb_api_proto_msgTypes[76]
+	mi := &file_apipb_api_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5636,7 +5860,7 @@ func (x *Waste) String() string {
 func (*Waste) ProtoMessage() {}
 
 func (x *Waste) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[76]
+	mi := &file_apipb_api_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5649,7 +5873,7 @@ func (x *Waste) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waste.ProtoReflect.Descriptor instead.
 func (*Waste) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{76}
+	return file_apipb_api_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Waste) GetPool() string {
@@ -5732,7 +5956,7 @@ type PoolHistoryRequest struct {
 
 func (x *PoolHistoryRequest) Reset() {
 	*x = PoolHistoryRequest{}
-	mi := &file_apipb_api_proto_msgTypes[77]
+	mi := &file_apipb_api_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5744,7 +5968,7 @@ func (x *PoolHistoryRequest) String() string {
 func (*PoolHistoryRequest) ProtoMessage() {}
 
 func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[77]
+	mi := &file_apipb_api_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5757,7 +5981,7 @@ func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistoryRequest.ProtoReflect.Descriptor instead.
 func (*PoolHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{77}
+	return file_apipb_api_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *PoolHistoryRequest) GetTree() string {
@@ -5808,7 +6032,7 @@ type PoolHistoryResponse struct {
 
 func (x *PoolHistoryResponse) Reset() {
 	*x = PoolHistoryResponse{}
-	mi := &file_apipb_api_proto_msgTypes[78]
+	mi := &file_apipb_api_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5820,7 +6044,7 @@ func (x *PoolHistoryResponse) String() string {
 func (*PoolHistoryResponse) ProtoMessage() {}
 
 func (x *PoolHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[78]
+	mi := &file_apipb_api_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5833,7 +6057,7 @@ func (x *PoolHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistoryResponse.ProtoReflect.Descriptor instead.
 func (*PoolHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{78}
+	return file_apipb_api_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *PoolHistoryResponse) GetTree() string {
@@ -5879,7 +6103,7 @@ type PoolPoint struct {
 
 func (x *PoolPoint) Reset() {
 	*x = PoolPoint{}
-	mi := &file_apipb_api_proto_msgTypes[79]
+	mi := &file_apipb_api_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5891,7 +6115,7 @@ func (x *PoolPoint) String() string {
 func (*PoolPoint) ProtoMessage() {}
 
 func (x *PoolPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[79]
+	mi := &file_apipb_api_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5904,7 +6128,7 @@ func (x *PoolPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolPoint.ProtoReflect.Descriptor instead.
 func (*PoolPoint) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{79}
+	return file_apipb_api_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *PoolPoint) GetTime() *timestamppb.Timestamp {
@@ -5989,7 +6213,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_apipb_api_proto_msgTypes[80]
+	mi := &file_apipb_api_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6001,7 +6225,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[80]
+	mi := &file_apipb_api_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6014,7 +6238,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{80}
+	return file_apipb_api_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *Pool) GetName() string {
@@ -6196,7 +6420,7 @@ type ListPoolsRequest struct {
 
 func (x *ListPoolsRequest) Reset() {
 	*x = ListPoolsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[81]
+	mi := &file_apipb_api_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6208,7 +6432,7 @@ func (x *ListPoolsRequest) String() string {
 func (*ListPoolsRequest) ProtoMessage() {}
 
 func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[81]
+	mi := &file_apipb_api_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6221,7 +6445,7 @@ func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsRequest.ProtoReflect.Descriptor instead.
 func (*ListPoolsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{81}
+	return file_apipb_api_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ListPoolsRequest) GetTree() string {
@@ -6259,7 +6483,7 @@ type ListPoolsResponse struct {
 
 func (x *ListPoolsResponse) Reset() {
 	*x = ListPoolsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[82]
+	mi := &file_apipb_api_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6271,7 +6495,7 @@ func (x *ListPoolsResponse) String() string {
 func (*ListPoolsResponse) ProtoMessage() {}
 
 func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[82]
+	mi := &file_apipb_api_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6284,7 +6508,7 @@ func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsResponse.ProtoReflect.Descriptor instead.
 func (*ListPoolsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{82}
+	return file_apipb_api_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ListPoolsResponse) GetPools() []*Pool {
@@ -6346,7 +6570,7 @@ type GetPoolRequest struct {
 
 func (x *GetPoolRequest) Reset() {
 	*x = GetPoolRequest{}
-	mi := &file_apipb_api_proto_msgTypes[83]
+	mi := &file_apipb_api_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6358,7 +6582,7 @@ func (x *GetPoolRequest) String() string {
 func (*GetPoolRequest) ProtoMessage() {}
 
 func (x *GetPoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[83]
+	mi := &file_apipb_api_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6371,7 +6595,7 @@ func (x *GetPoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolRequest.ProtoReflect.Descriptor instead.
 func (*GetPoolRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{83}
+	return file_apipb_api_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *GetPoolRequest) GetName() string {
@@ -6398,7 +6622,7 @@ type GetPoolResponse struct {
 
 func (x *GetPoolResponse) Reset() {
 	*x = GetPoolResponse{}
-	mi := &file_apipb_api_proto_msgTypes[84]
+	mi := &file_apipb_api_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6410,7 +6634,7 @@ func (x *GetPoolResponse) String() string {
 func (*GetPoolResponse) ProtoMessage() {}
 
 func (x *GetPoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[84]
+	mi := &file_apipb_api_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6423,7 +6647,7 @@ func (x *GetPoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolResponse.ProtoReflect.Descriptor instead.
 func (*GetPoolResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{84}
+	return file_apipb_api_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *GetPoolResponse) GetPool() *Pool {
@@ -6452,7 +6676,7 @@ type EditTreeRequest struct {
 
 func (x *EditTreeRequest) Reset() {
 	*x = EditTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[85]
+	mi := &file_apipb_api_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6464,7 +6688,7 @@ func (x *EditTreeRequest) String() string {
 func (*EditTreeRequest) ProtoMessage() {}
 
 func (x *EditTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[85]
+	mi := &file_apipb_api_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6477,7 +6701,7 @@ func (x *EditTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTreeRequest.ProtoReflect.Descriptor instead.
 func (*EditTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{85}
+	return file_apipb_api_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *EditTreeRequest) GetTree() string {
@@ -6517,7 +6741,7 @@ type TreeEdit struct {
 
 func (x *TreeEdit) Reset() {
 	*x = TreeEdit{}
-	mi := &file_apipb_api_proto_msgTypes[86]
+	mi := &file_apipb_api_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6529,7 +6753,7 @@ func (x *TreeEdit) String() string {
 func (*TreeEdit) ProtoMessage() {}
 
 func (x *TreeEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[86]
+	mi := &file_apipb_api_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6542,7 +6766,7 @@ func (x *TreeEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeEdit.ProtoReflect.Descriptor instead.
 func (*TreeEdit) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{86}
+	return file_apipb_api_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *TreeEdit) GetEdit() isTreeEdit_Edit {
@@ -6649,7 +6873,7 @@ type PoolChange struct {
 
 func (x *PoolChange) Reset() {
 	*x = PoolChange{}
-	mi := &file_apipb_api_proto_msgTypes[87]
+	mi := &file_apipb_api_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6661,7 +6885,7 @@ func (x *PoolChange) String() string {
 func (*PoolChange) ProtoMessage() {}
 
 func (x *PoolChange) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[87]
+	mi := &file_apipb_api_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6674,7 +6898,7 @@ func (x *PoolChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolChange.ProtoReflect.Descriptor instead.
 func (*PoolChange) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{87}
+	return file_apipb_api_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *PoolChange) GetName() string {
@@ -6708,7 +6932,7 @@ type RenamePool struct {
 
 func (x *RenamePool) Reset() {
 	*x = RenamePool{}
-	mi := &file_apipb_api_proto_msgTypes[88]
+	mi := &file_apipb_api_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6720,7 +6944,7 @@ func (x *RenamePool) String() string {
 func (*RenamePool) ProtoMessage() {}
 
 func (x *RenamePool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[88]
+	mi := &file_apipb_api_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6733,7 +6957,7 @@ func (x *RenamePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenamePool.ProtoReflect.Descriptor instead.
 func (*RenamePool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{88}
+	return file_apipb_api_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *RenamePool) GetFrom() string {
@@ -6760,7 +6984,7 @@ type EditTreeResponse struct {
 
 func (x *EditTreeResponse) Reset() {
 	*x = EditTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[89]
+	mi := &file_apipb_api_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6772,7 +6996,7 @@ func (x *EditTreeResponse) String() string {
 func (*EditTreeResponse) ProtoMessage() {}
 
 func (x *EditTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[89]
+	mi := &file_apipb_api_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6785,7 +7009,7 @@ func (x *EditTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTreeResponse.ProtoReflect.Descriptor instead.
 func (*EditTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{89}
+	return file_apipb_api_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *EditTreeResponse) GetRevision() uint64 {
@@ -6826,7 +7050,7 @@ type Tree struct {
 
 func (x *Tree) Reset() {
 	*x = Tree{}
-	mi := &file_apipb_api_proto_msgTypes[90]
+	mi := &file_apipb_api_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6838,7 +7062,7 @@ func (x *Tree) String() string {
 func (*Tree) ProtoMessage() {}
 
 func (x *Tree) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[90]
+	mi := &file_apipb_api_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6851,7 +7075,7 @@ func (x *Tree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tree.ProtoReflect.Descriptor instead.
 func (*Tree) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{90}
+	return file_apipb_api_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *Tree) GetName() string {
@@ -6946,7 +7170,7 @@ type ListTreesRequest struct {
 
 func (x *ListTreesRequest) Reset() {
 	*x = ListTreesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[91]
+	mi := &file_apipb_api_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6958,7 +7182,7 @@ func (x *ListTreesRequest) String() string {
 func (*ListTreesRequest) ProtoMessage() {}
 
 func (x *ListTreesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[91]
+	mi := &file_apipb_api_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6971,7 +7195,7 @@ func (x *ListTreesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTreesRequest.ProtoReflect.Descriptor instead.
 func (*ListTreesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{91}
+	return file_apipb_api_proto_rawDescGZIP(), []int{94}
 }
 
 type ListTreesResponse struct {
@@ -6984,7 +7208,7 @@ type ListTreesResponse struct {
 
 func (x *ListTreesResponse) Reset() {
 	*x = ListTreesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[92]
+	mi := &file_apipb_api_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6996,7 +7220,7 @@ func (x *ListTreesResponse) String() string {
 func (*ListTreesResponse) ProtoMessage() {}
 
 func (x *ListTreesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[92]
+	mi := &file_apipb_api_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7009,7 +7233,7 @@ func (x *ListTreesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTreesResponse.ProtoReflect.Descriptor instead.
 func (*ListTreesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{92}
+	return file_apipb_api_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *ListTreesResponse) GetTrees() []*Tree {
@@ -7028,7 +7252,7 @@ type GetTreeRequest struct {
 
 func (x *GetTreeRequest) Reset() {
 	*x = GetTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[93]
+	mi := &file_apipb_api_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7040,7 +7264,7 @@ func (x *GetTreeRequest) String() string {
 func (*GetTreeRequest) ProtoMessage() {}
 
 func (x *GetTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[93]
+	mi := &file_apipb_api_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7053,7 +7277,7 @@ func (x *GetTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTreeRequest.ProtoReflect.Descriptor instead.
 func (*GetTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{93}
+	return file_apipb_api_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *GetTreeRequest) GetTree() string {
@@ -7072,7 +7296,7 @@ type GetTreeResponse struct {
 
 func (x *GetTreeResponse) Reset() {
 	*x = GetTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[94]
+	mi := &file_apipb_api_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7084,7 +7308,7 @@ func (x *GetTreeResponse) String() string {
 func (*GetTreeResponse) ProtoMessage() {}
 
 func (x *GetTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[94]
+	mi := &file_apipb_api_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7097,7 +7321,7 @@ func (x *GetTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTreeResponse.ProtoReflect.Descriptor instead.
 func (*GetTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{94}
+	return file_apipb_api_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *GetTreeResponse) GetTree() *Tree {
@@ -7117,7 +7341,7 @@ type CreateTreeRequest struct {
 
 func (x *CreateTreeRequest) Reset() {
 	*x = CreateTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[95]
+	mi := &file_apipb_api_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7129,7 +7353,7 @@ func (x *CreateTreeRequest) String() string {
 func (*CreateTreeRequest) ProtoMessage() {}
 
 func (x *CreateTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[95]
+	mi := &file_apipb_api_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7142,7 +7366,7 @@ func (x *CreateTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTreeRequest.ProtoReflect.Descriptor instead.
 func (*CreateTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{95}
+	return file_apipb_api_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *CreateTreeRequest) GetTree() string {
@@ -7168,7 +7392,7 @@ type CreateTreeResponse struct {
 
 func (x *CreateTreeResponse) Reset() {
 	*x = CreateTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[96]
+	mi := &file_apipb_api_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7180,7 +7404,7 @@ func (x *CreateTreeResponse) String() string {
 func (*CreateTreeResponse) ProtoMessage() {}
 
 func (x *CreateTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[96]
+	mi := &file_apipb_api_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7193,7 +7417,7 @@ func (x *CreateTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTreeResponse.ProtoReflect.Descriptor instead.
 func (*CreateTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{96}
+	return file_apipb_api_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *CreateTreeResponse) GetRevision() uint64 {
@@ -7215,7 +7439,7 @@ type SetTreeRequest struct {
 
 func (x *SetTreeRequest) Reset() {
 	*x = SetTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[97]
+	mi := &file_apipb_api_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7227,7 +7451,7 @@ func (x *SetTreeRequest) String() string {
 func (*SetTreeRequest) ProtoMessage() {}
 
 func (x *SetTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[97]
+	mi := &file_apipb_api_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7240,7 +7464,7 @@ func (x *SetTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTreeRequest.ProtoReflect.Descriptor instead.
 func (*SetTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{97}
+	return file_apipb_api_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *SetTreeRequest) GetTree() string {
@@ -7273,7 +7497,7 @@ type SetTreeResponse struct {
 
 func (x *SetTreeResponse) Reset() {
 	*x = SetTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[98]
+	mi := &file_apipb_api_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7285,7 +7509,7 @@ func (x *SetTreeResponse) String() string {
 func (*SetTreeResponse) ProtoMessage() {}
 
 func (x *SetTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[98]
+	mi := &file_apipb_api_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7298,7 +7522,7 @@ func (x *SetTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTreeResponse.ProtoReflect.Descriptor instead.
 func (*SetTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{98}
+	return file_apipb_api_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *SetTreeResponse) GetRevision() uint64 {
@@ -7317,7 +7541,7 @@ type RemoveTreeRequest struct {
 
 func (x *RemoveTreeRequest) Reset() {
 	*x = RemoveTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[99]
+	mi := &file_apipb_api_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7329,7 +7553,7 @@ func (x *RemoveTreeRequest) String() string {
 func (*RemoveTreeRequest) ProtoMessage() {}
 
 func (x *RemoveTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[99]
+	mi := &file_apipb_api_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7342,7 +7566,7 @@ func (x *RemoveTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTreeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{99}
+	return file_apipb_api_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *RemoveTreeRequest) GetTree() string {
@@ -7360,7 +7584,7 @@ type RemoveTreeResponse struct {
 
 func (x *RemoveTreeResponse) Reset() {
 	*x = RemoveTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[100]
+	mi := &file_apipb_api_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7372,7 +7596,7 @@ func (x *RemoveTreeResponse) String() string {
 func (*RemoveTreeResponse) ProtoMessage() {}
 
 func (x *RemoveTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[100]
+	mi := &file_apipb_api_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7385,7 +7609,7 @@ func (x *RemoveTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTreeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{100}
+	return file_apipb_api_proto_rawDescGZIP(), []int{103}
 }
 
 type SetDefaultTreeRequest struct {
@@ -7397,7 +7621,7 @@ type SetDefaultTreeRequest struct {
 
 func (x *SetDefaultTreeRequest) Reset() {
 	*x = SetDefaultTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[101]
+	mi := &file_apipb_api_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7409,7 +7633,7 @@ func (x *SetDefaultTreeRequest) String() string {
 func (*SetDefaultTreeRequest) ProtoMessage() {}
 
 func (x *SetDefaultTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[101]
+	mi := &file_apipb_api_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7422,7 +7646,7 @@ func (x *SetDefaultTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultTreeRequest.ProtoReflect.Descriptor instead.
 func (*SetDefaultTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{101}
+	return file_apipb_api_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *SetDefaultTreeRequest) GetTree() string {
@@ -7440,7 +7664,7 @@ type SetDefaultTreeResponse struct {
 
 func (x *SetDefaultTreeResponse) Reset() {
 	*x = SetDefaultTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[102]
+	mi := &file_apipb_api_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7452,7 +7676,7 @@ func (x *SetDefaultTreeResponse) String() string {
 func (*SetDefaultTreeResponse) ProtoMessage() {}
 
 func (x *SetDefaultTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[102]
+	mi := &file_apipb_api_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7465,7 +7689,7 @@ func (x *SetDefaultTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultTreeResponse.ProtoReflect.Descriptor instead.
 func (*SetDefaultTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{102}
+	return file_apipb_api_proto_rawDescGZIP(), []int{105}
 }
 
 type SnapshotRequest struct {
@@ -7477,7 +7701,7 @@ type SnapshotRequest struct {
 
 func (x *SnapshotRequest) Reset() {
 	*x = SnapshotRequest{}
-	mi := &file_apipb_api_proto_msgTypes[103]
+	mi := &file_apipb_api_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7489,7 +7713,7 @@ func (x *SnapshotRequest) String() string {
 func (*SnapshotRequest) ProtoMessage() {}
 
 func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[103]
+	mi := &file_apipb_api_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7502,7 +7726,7 @@ func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{103}
+	return file_apipb_api_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *SnapshotRequest) GetTree() string {
@@ -7529,7 +7753,7 @@ type SnapshotResponse struct {
 
 func (x *SnapshotResponse) Reset() {
 	*x = SnapshotResponse{}
-	mi := &file_apipb_api_proto_msgTypes[104]
+	mi := &file_apipb_api_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7541,7 +7765,7 @@ func (x *SnapshotResponse) String() string {
 func (*SnapshotResponse) ProtoMessage() {}
 
 func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[104]
+	mi := &file_apipb_api_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7554,7 +7778,7 @@ func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotResponse.ProtoReflect.Descriptor instead.
 func (*SnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{104}
+	return file_apipb_api_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *SnapshotResponse) GetTree() string {
@@ -7620,7 +7844,7 @@ type SnapshotPool struct {
 
 func (x *SnapshotPool) Reset() {
 	*x = SnapshotPool{}
-	mi := &file_apipb_api_proto_msgTypes[105]
+	mi := &file_apipb_api_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7632,7 +7856,7 @@ func (x *SnapshotPool) String() string {
 func (*SnapshotPool) ProtoMessage() {}
 
 func (x *SnapshotPool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[105]
+	mi := &file_apipb_api_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7645,7 +7869,7 @@ func (x *SnapshotPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotPool.ProtoReflect.Descriptor instead.
 func (*SnapshotPool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{105}
+	return file_apipb_api_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *SnapshotPool) GetName() string {
@@ -7700,7 +7924,7 @@ type Volume struct {
 
 func (x *Volume) Reset() {
 	*x = Volume{}
-	mi := &file_apipb_api_proto_msgTypes[106]
+	mi := &file_apipb_api_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7712,7 +7936,7 @@ func (x *Volume) String() string {
 func (*Volume) ProtoMessage() {}
 
 func (x *Volume) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[106]
+	mi := &file_apipb_api_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7725,7 +7949,7 @@ func (x *Volume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Volume.ProtoReflect.Descriptor instead.
 func (*Volume) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{106}
+	return file_apipb_api_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *Volume) GetUserSlots() float64 {
@@ -7791,7 +8015,7 @@ type SnapshotOperation struct {
 
 func (x *SnapshotOperation) Reset() {
 	*x = SnapshotOperation{}
-	mi := &file_apipb_api_proto_msgTypes[107]
+	mi := &file_apipb_api_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7803,7 +8027,7 @@ func (x *SnapshotOperation) String() string {
 func (*SnapshotOperation) ProtoMessage() {}
 
 func (x *SnapshotOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[107]
+	mi := &file_apipb_api_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7816,7 +8040,7 @@ func (x *SnapshotOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotOperation.ProtoReflect.Descriptor instead.
 func (*SnapshotOperation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{107}
+	return file_apipb_api_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *SnapshotOperation) GetId() string {
@@ -7894,7 +8118,7 @@ type SnapshotTask struct {
 
 func (x *SnapshotTask) Reset() {
 	*x = SnapshotTask{}
-	mi := &file_apipb_api_proto_msgTypes[108]
+	mi := &file_apipb_api_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7906,7 +8130,7 @@ func (x *SnapshotTask) String() string {
 func (*SnapshotTask) ProtoMessage() {}
 
 func (x *SnapshotTask) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[108]
+	mi := &file_apipb_api_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7919,7 +8143,7 @@ func (x *SnapshotTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotTask.ProtoReflect.Descriptor instead.
 func (*SnapshotTask) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{108}
+	return file_apipb_api_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *SnapshotTask) GetName() string {
@@ -7954,7 +8178,7 @@ type SnapshotNode struct {
 
 func (x *SnapshotNode) Reset() {
 	*x = SnapshotNode{}
-	mi := &file_apipb_api_proto_msgTypes[109]
+	mi := &file_apipb_api_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7966,7 +8190,7 @@ func (x *SnapshotNode) String() string {
 func (*SnapshotNode) ProtoMessage() {}
 
 func (x *SnapshotNode) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[109]
+	mi := &file_apipb_api_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7979,7 +8203,7 @@ func (x *SnapshotNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotNode.ProtoReflect.Descriptor instead.
 func (*SnapshotNode) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{109}
+	return file_apipb_api_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *SnapshotNode) GetId() string {
@@ -8012,7 +8236,7 @@ type GetAttributeRequest struct {
 
 func (x *GetAttributeRequest) Reset() {
 	*x = GetAttributeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[110]
+	mi := &file_apipb_api_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8024,7 +8248,7 @@ func (x *GetAttributeRequest) String() string {
 func (*GetAttributeRequest) ProtoMessage() {}
 
 func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[110]
+	mi := &file_apipb_api_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8037,7 +8261,7 @@ func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeRequest.ProtoReflect.Descriptor instead.
 func (*GetAttributeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{110}
+	return file_apipb_api_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *GetAttributeRequest) GetPath() string {
@@ -8056,7 +8280,7 @@ type GetAttributeResponse struct {
 
 func (x *GetAttributeResponse) Reset() {
 	*x = GetAttributeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[111]
+	mi := &file_apipb_api_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8068,7 +8292,7 @@ func (x *GetAttributeResponse) String() string {
 func (*GetAttributeResponse) ProtoMessage() {}
 
 func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[111]
+	mi := &file_apipb_api_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8081,7 +8305,7 @@ func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeResponse.ProtoReflect.Descriptor instead.
 func (*GetAttributeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{111}
+	return file_apipb_api_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *GetAttributeResponse) GetValue() *structpb.Value {
@@ -8099,7 +8323,7 @@ type NodeGrantsRequest struct {
 
 func (x *NodeGrantsRequest) Reset() {
 	*x = NodeGrantsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[112]
+	mi := &file_apipb_api_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8111,7 +8335,7 @@ func (x *NodeGrantsRequest) String() string {
 func (*NodeGrantsRequest) ProtoMessage() {}
 
 func (x *NodeGrantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[112]
+	mi := &file_apipb_api_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8124,7 +8348,7 @@ func (x *NodeGrantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrantsRequest.ProtoReflect.Descriptor instead.
 func (*NodeGrantsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{112}
+	return file_apipb_api_proto_rawDescGZIP(), []int{115}
 }
 
 type NodeGrantsResponse struct {
@@ -8137,7 +8361,7 @@ type NodeGrantsResponse struct {
 
 func (x *NodeGrantsResponse) Reset() {
 	*x = NodeGrantsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[113]
+	mi := &file_apipb_api_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8149,7 +8373,7 @@ func (x *NodeGrantsResponse) String() string {
 func (*NodeGrantsResponse) ProtoMessage() {}
 
 func (x *NodeGrantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[113]
+	mi := &file_apipb_api_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8162,7 +8386,7 @@ func (x *NodeGrantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrantsResponse.ProtoReflect.Descriptor instead.
 func (*NodeGrantsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{113}
+	return file_apipb_api_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *NodeGrantsResponse) GetGrants() []*NodeGrant {
@@ -8188,7 +8412,7 @@ type NodeGrant struct {
 
 func (x *NodeGrant) Reset() {
 	*x = NodeGrant{}
-	mi := &file_apipb_api_proto_msgTypes[114]
+	mi := &file_apipb_api_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8200,7 +8424,7 @@ func (x *NodeGrant) String() string {
 func (*NodeGrant) ProtoMessage() {}
 
 func (x *NodeGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[114]
+	mi := &file_apipb_api_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8213,7 +8437,7 @@ func (x *NodeGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrant.ProtoReflect.Descriptor instead.
 func (*NodeGrant) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{114}
+	return file_apipb_api_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *NodeGrant) GetPattern() string {
@@ -8258,7 +8482,7 @@ type EditNodeGrantRequest struct {
 
 func (x *EditNodeGrantRequest) Reset() {
 	*x = EditNodeGrantRequest{}
-	mi := &file_apipb_api_proto_msgTypes[115]
+	mi := &file_apipb_api_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8270,7 +8494,7 @@ func (x *EditNodeGrantRequest) String() string {
 func (*EditNodeGrantRequest) ProtoMessage() {}
 
 func (x *EditNodeGrantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[115]
+	mi := &file_apipb_api_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8283,7 +8507,7 @@ func (x *EditNodeGrantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditNodeGrantRequest.ProtoReflect.Descriptor instead.
 func (*EditNodeGrantRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{115}
+	return file_apipb_api_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *EditNodeGrantRequest) GetGrant() *NodeGrant {
@@ -8315,7 +8539,7 @@ type EditNodeGrantResponse struct {
 
 func (x *EditNodeGrantResponse) Reset() {
 	*x = EditNodeGrantResponse{}
-	mi := &file_apipb_api_proto_msgTypes[116]
+	mi := &file_apipb_api_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8327,7 +8551,7 @@ func (x *EditNodeGrantResponse) String() string {
 func (*EditNodeGrantResponse) ProtoMessage() {}
 
 func (x *EditNodeGrantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[116]
+	mi := &file_apipb_api_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8340,7 +8564,7 @@ func (x *EditNodeGrantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditNodeGrantResponse.ProtoReflect.Descriptor instead.
 func (*EditNodeGrantResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{116}
+	return file_apipb_api_proto_rawDescGZIP(), []int{119}
 }
 
 // Drain says who keeps jobs away from a node, since when and why.
@@ -8355,7 +8579,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_apipb_api_proto_msgTypes[117]
+	mi := &file_apipb_api_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8367,7 +8591,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[117]
+	mi := &file_apipb_api_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8380,7 +8604,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{117}
+	return file_apipb_api_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *Drain) GetUser() string {
@@ -8433,7 +8657,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_apipb_api_proto_msgTypes[118]
+	mi := &file_apipb_api_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8445,7 +8669,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[118]
+	mi := &file_apipb_api_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8458,7 +8682,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{118}
+	return file_apipb_api_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *Node) GetId() string {
@@ -8586,7 +8810,7 @@ type FileCache struct {
 
 func (x *FileCache) Reset() {
 	*x = FileCache{}
-	mi := &file_apipb_api_proto_msgTypes[119]
+	mi := &file_apipb_api_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8598,7 +8822,7 @@ func (x *FileCache) String() string {
 func (*FileCache) ProtoMessage() {}
 
 func (x *FileCache) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[119]
+	mi := &file_apipb_api_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8611,7 +8835,7 @@ func (x *FileCache) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileCache.ProtoReflect.Descriptor instead.
 func (*FileCache) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{119}
+	return file_apipb_api_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *FileCache) GetFiles() int64 {
@@ -8647,7 +8871,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[120]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8659,7 +8883,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[120]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8672,7 +8896,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{120}
+	return file_apipb_api_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *ListNodesRequest) GetState() string {
@@ -8706,7 +8930,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[121]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8718,7 +8942,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[121]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8731,7 +8955,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{121}
+	return file_apipb_api_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -8781,7 +9005,7 @@ type RefusedAgent struct {
 
 func (x *RefusedAgent) Reset() {
 	*x = RefusedAgent{}
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8793,7 +9017,7 @@ func (x *RefusedAgent) String() string {
 func (*RefusedAgent) ProtoMessage() {}
 
 func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8806,7 +9030,7 @@ func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedAgent.ProtoReflect.Descriptor instead.
 func (*RefusedAgent) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{122}
+	return file_apipb_api_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *RefusedAgent) GetNode() string {
@@ -8867,7 +9091,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8879,7 +9103,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8892,7 +9116,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{123}
+	return file_apipb_api_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *GetNodeRequest) GetNode() string {
@@ -8915,7 +9139,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8927,7 +9151,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8940,7 +9164,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{124}
+	return file_apipb_api_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -8977,7 +9201,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8989,7 +9213,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9002,7 +9226,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{125}
+	return file_apipb_api_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -9034,7 +9258,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9046,7 +9270,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9059,7 +9283,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{126}
+	return file_apipb_api_proto_rawDescGZIP(), []int{129}
 }
 
 type UndrainNodeRequest struct {
@@ -9071,7 +9295,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9083,7 +9307,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9096,7 +9320,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{127}
+	return file_apipb_api_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *UndrainNodeRequest) GetNode() string {
@@ -9114,7 +9338,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9126,7 +9350,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9139,7 +9363,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{128}
+	return file_apipb_api_proto_rawDescGZIP(), []int{131}
 }
 
 type RemoveNodeRequest struct {
@@ -9152,7 +9376,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9164,7 +9388,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9177,7 +9401,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{129}
+	return file_apipb_api_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *RemoveNodeRequest) GetNode() string {
@@ -9202,7 +9426,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9214,7 +9438,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9227,7 +9451,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{130}
+	return file_apipb_api_proto_rawDescGZIP(), []int{133}
 }
 
 type Member struct {
@@ -9247,7 +9471,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9259,7 +9483,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9272,7 +9496,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{131}
+	return file_apipb_api_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *Member) GetId() string {
@@ -9339,7 +9563,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9351,7 +9575,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9364,7 +9588,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{132}
+	return file_apipb_api_proto_rawDescGZIP(), []int{135}
 }
 
 type MembersResponse struct {
@@ -9376,7 +9600,7 @@ type MembersResponse struct {
 
 func (x *MembersResponse) Reset() {
 	*x = MembersResponse{}
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9388,7 +9612,7 @@ func (x *MembersResponse) String() string {
 func (*MembersResponse) ProtoMessage() {}
 
 func (x *MembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9401,7 +9625,7 @@ func (x *MembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersResponse.ProtoReflect.Descriptor instead.
 func (*MembersResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{133}
+	return file_apipb_api_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *MembersResponse) GetMembers() []*Member {
@@ -9419,7 +9643,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9431,7 +9655,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9444,7 +9668,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{134}
+	return file_apipb_api_proto_rawDescGZIP(), []int{137}
 }
 
 type StatusResponse struct {
@@ -9478,14 +9702,16 @@ type StatusResponse struct {
 	// agents of nodes that do not hold the same. Empty without certificates.
 	Credentials []*HeldCredentials `protobuf:"bytes,21,rep,name=credentials,proto3" json:"credentials,omitempty"`
 	// As in ListNodesResponse.
-	Refused       []*RefusedAgent `protobuf:"bytes,22,rep,name=refused,proto3" json:"refused,omitempty"`
+	Refused []*RefusedAgent `protobuf:"bytes,22,rep,name=refused,proto3" json:"refused,omitempty"`
+	// How the log of this replica fares.
+	Log           *LogHealth `protobuf:"bytes,24,opt,name=log,proto3" json:"log,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9497,7 +9723,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9510,7 +9736,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{135}
+	return file_apipb_api_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *StatusResponse) GetClusterId() string {
@@ -9674,6 +9900,86 @@ func (x *StatusResponse) GetRefused() []*RefusedAgent {
 	return nil
 }
 
+func (x *StatusResponse) GetLog() *LogHealth {
+	if x != nil {
+		return x.Log
+	}
+	return nil
+}
+
+// LogHealth says how the log of a replica fares.
+type LogHealth struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The last entry that it knows to be committed.
+	CommitIndex uint64 `protobuf:"varint,1,opt,name=commit_index,json=commitIndex,proto3" json:"commit_index,omitempty"`
+	// The longest write of the last one to two minutes, in milliseconds. Every change waits for writes.
+	WorstWriteMillis float64 `protobuf:"fixed64,2,opt,name=worst_write_millis,json=worstWriteMillis,proto3" json:"worst_write_millis,omitempty"`
+	// Writes that took half of the time after which a leader gives up its leadership, or longer, since it was started.
+	SlowWrites uint64 `protobuf:"varint,3,opt,name=slow_writes,json=slowWrites,proto3" json:"slow_writes,omitempty"`
+	// The last entry that is in a snapshot.
+	SnapshotIndex uint64 `protobuf:"varint,4,opt,name=snapshot_index,json=snapshotIndex,proto3" json:"snapshot_index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogHealth) Reset() {
+	*x = LogHealth{}
+	mi := &file_apipb_api_proto_msgTypes[139]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogHealth) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogHealth) ProtoMessage() {}
+
+func (x *LogHealth) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[139]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogHealth.ProtoReflect.Descriptor instead.
+func (*LogHealth) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{139}
+}
+
+func (x *LogHealth) GetCommitIndex() uint64 {
+	if x != nil {
+		return x.CommitIndex
+	}
+	return 0
+}
+
+func (x *LogHealth) GetWorstWriteMillis() float64 {
+	if x != nil {
+		return x.WorstWriteMillis
+	}
+	return 0
+}
+
+func (x *LogHealth) GetSlowWrites() uint64 {
+	if x != nil {
+		return x.SlowWrites
+	}
+	return 0
+}
+
+func (x *LogHealth) GetSnapshotIndex() uint64 {
+	if x != nil {
+		return x.SnapshotIndex
+	}
+	return 0
+}
+
 // HeldCredentials is what a replica or an agent holds of the cluster's certificates, without any
 // secret.
 type HeldCredentials struct {
@@ -9696,7 +10002,7 @@ type HeldCredentials struct {
 
 func (x *HeldCredentials) Reset() {
 	*x = HeldCredentials{}
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9708,7 +10014,7 @@ func (x *HeldCredentials) String() string {
 func (*HeldCredentials) ProtoMessage() {}
 
 func (x *HeldCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9721,7 +10027,7 @@ func (x *HeldCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldCredentials.ProtoReflect.Descriptor instead.
 func (*HeldCredentials) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{136}
+	return file_apipb_api_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *HeldCredentials) GetRole() string {
@@ -9776,7 +10082,7 @@ type TransferRequest struct {
 
 func (x *TransferRequest) Reset() {
 	*x = TransferRequest{}
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9788,7 +10094,7 @@ func (x *TransferRequest) String() string {
 func (*TransferRequest) ProtoMessage() {}
 
 func (x *TransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9801,7 +10107,7 @@ func (x *TransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
 func (*TransferRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{137}
+	return file_apipb_api_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *TransferRequest) GetTo() string {
@@ -9820,7 +10126,7 @@ type TransferResponse struct {
 
 func (x *TransferResponse) Reset() {
 	*x = TransferResponse{}
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9832,7 +10138,7 @@ func (x *TransferResponse) String() string {
 func (*TransferResponse) ProtoMessage() {}
 
 func (x *TransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9845,7 +10151,7 @@ func (x *TransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
 func (*TransferResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{138}
+	return file_apipb_api_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *TransferResponse) GetLeader() string {
@@ -9866,7 +10172,7 @@ type AddReplicaRequest struct {
 
 func (x *AddReplicaRequest) Reset() {
 	*x = AddReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9878,7 +10184,7 @@ func (x *AddReplicaRequest) String() string {
 func (*AddReplicaRequest) ProtoMessage() {}
 
 func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9891,7 +10197,7 @@ func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaRequest.ProtoReflect.Descriptor instead.
 func (*AddReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{139}
+	return file_apipb_api_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *AddReplicaRequest) GetId() string {
@@ -9916,7 +10222,7 @@ type AddReplicaResponse struct {
 
 func (x *AddReplicaResponse) Reset() {
 	*x = AddReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9928,7 +10234,7 @@ func (x *AddReplicaResponse) String() string {
 func (*AddReplicaResponse) ProtoMessage() {}
 
 func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9941,7 +10247,7 @@ func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaResponse.ProtoReflect.Descriptor instead.
 func (*AddReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{140}
+	return file_apipb_api_proto_rawDescGZIP(), []int{144}
 }
 
 type RemoveReplicaRequest struct {
@@ -9955,7 +10261,7 @@ type RemoveReplicaRequest struct {
 
 func (x *RemoveReplicaRequest) Reset() {
 	*x = RemoveReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9967,7 +10273,7 @@ func (x *RemoveReplicaRequest) String() string {
 func (*RemoveReplicaRequest) ProtoMessage() {}
 
 func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9980,7 +10286,7 @@ func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{141}
+	return file_apipb_api_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *RemoveReplicaRequest) GetId() string {
@@ -10005,7 +10311,7 @@ type RemoveReplicaResponse struct {
 
 func (x *RemoveReplicaResponse) Reset() {
 	*x = RemoveReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10017,7 +10323,7 @@ func (x *RemoveReplicaResponse) String() string {
 func (*RemoveReplicaResponse) ProtoMessage() {}
 
 func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10030,7 +10336,7 @@ func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{142}
+	return file_apipb_api_proto_rawDescGZIP(), []int{146}
 }
 
 type PromoteReplicaRequest struct {
@@ -10042,7 +10348,7 @@ type PromoteReplicaRequest struct {
 
 func (x *PromoteReplicaRequest) Reset() {
 	*x = PromoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10054,7 +10360,7 @@ func (x *PromoteReplicaRequest) String() string {
 func (*PromoteReplicaRequest) ProtoMessage() {}
 
 func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10067,7 +10373,7 @@ func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{143}
+	return file_apipb_api_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *PromoteReplicaRequest) GetId() string {
@@ -10085,7 +10391,7 @@ type PromoteReplicaResponse struct {
 
 func (x *PromoteReplicaResponse) Reset() {
 	*x = PromoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10097,7 +10403,7 @@ func (x *PromoteReplicaResponse) String() string {
 func (*PromoteReplicaResponse) ProtoMessage() {}
 
 func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10110,7 +10416,7 @@ func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{144}
+	return file_apipb_api_proto_rawDescGZIP(), []int{148}
 }
 
 type DemoteReplicaRequest struct {
@@ -10124,7 +10430,7 @@ type DemoteReplicaRequest struct {
 
 func (x *DemoteReplicaRequest) Reset() {
 	*x = DemoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10136,7 +10442,7 @@ func (x *DemoteReplicaRequest) String() string {
 func (*DemoteReplicaRequest) ProtoMessage() {}
 
 func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10149,7 +10455,7 @@ func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{145}
+	return file_apipb_api_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *DemoteReplicaRequest) GetId() string {
@@ -10174,7 +10480,7 @@ type DemoteReplicaResponse struct {
 
 func (x *DemoteReplicaResponse) Reset() {
 	*x = DemoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10186,7 +10492,7 @@ func (x *DemoteReplicaResponse) String() string {
 func (*DemoteReplicaResponse) ProtoMessage() {}
 
 func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10199,7 +10505,7 @@ func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{146}
+	return file_apipb_api_proto_rawDescGZIP(), []int{150}
 }
 
 type BackupRequest struct {
@@ -10210,7 +10516,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10222,7 +10528,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10235,7 +10541,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{147}
+	return file_apipb_api_proto_rawDescGZIP(), []int{151}
 }
 
 // BackupPart is the next bytes of a backup: records with their lengths, and a
@@ -10249,7 +10555,7 @@ type BackupPart struct {
 
 func (x *BackupPart) Reset() {
 	*x = BackupPart{}
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10261,7 +10567,7 @@ func (x *BackupPart) String() string {
 func (*BackupPart) ProtoMessage() {}
 
 func (x *BackupPart) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10274,7 +10580,7 @@ func (x *BackupPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart.ProtoReflect.Descriptor instead.
 func (*BackupPart) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{148}
+	return file_apipb_api_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *BackupPart) GetData() []byte {
@@ -10298,7 +10604,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10310,7 +10616,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10323,7 +10629,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{149}
+	return file_apipb_api_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *JoinRequest) GetId() string {
@@ -10367,7 +10673,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10379,7 +10685,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10392,7 +10698,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{150}
+	return file_apipb_api_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *JoinResponse) GetSuffrage() string {
@@ -10424,7 +10730,7 @@ type StoresRequest struct {
 
 func (x *StoresRequest) Reset() {
 	*x = StoresRequest{}
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10436,7 +10742,7 @@ func (x *StoresRequest) String() string {
 func (*StoresRequest) ProtoMessage() {}
 
 func (x *StoresRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10449,7 +10755,7 @@ func (x *StoresRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoresRequest.ProtoReflect.Descriptor instead.
 func (*StoresRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{151}
+	return file_apipb_api_proto_rawDescGZIP(), []int{155}
 }
 
 type StoresResponse struct {
@@ -10461,7 +10767,7 @@ type StoresResponse struct {
 
 func (x *StoresResponse) Reset() {
 	*x = StoresResponse{}
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10473,7 +10779,7 @@ func (x *StoresResponse) String() string {
 func (*StoresResponse) ProtoMessage() {}
 
 func (x *StoresResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10486,7 +10792,7 @@ func (x *StoresResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoresResponse.ProtoReflect.Descriptor instead.
 func (*StoresResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{152}
+	return file_apipb_api_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *StoresResponse) GetStores() []*NamedStore {
@@ -10518,7 +10824,7 @@ type NamedStore struct {
 
 func (x *NamedStore) Reset() {
 	*x = NamedStore{}
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10530,7 +10836,7 @@ func (x *NamedStore) String() string {
 func (*NamedStore) ProtoMessage() {}
 
 func (x *NamedStore) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10543,7 +10849,7 @@ func (x *NamedStore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedStore.ProtoReflect.Descriptor instead.
 func (*NamedStore) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{153}
+	return file_apipb_api_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *NamedStore) GetName() string {
@@ -10617,7 +10923,7 @@ type EditStoreRequest struct {
 
 func (x *EditStoreRequest) Reset() {
 	*x = EditStoreRequest{}
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10629,7 +10935,7 @@ func (x *EditStoreRequest) String() string {
 func (*EditStoreRequest) ProtoMessage() {}
 
 func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10642,7 +10948,7 @@ func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditStoreRequest.ProtoReflect.Descriptor instead.
 func (*EditStoreRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{154}
+	return file_apipb_api_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *EditStoreRequest) GetStore() *NamedStore {
@@ -10681,7 +10987,7 @@ type EditStoreResponse struct {
 
 func (x *EditStoreResponse) Reset() {
 	*x = EditStoreResponse{}
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10693,7 +10999,7 @@ func (x *EditStoreResponse) String() string {
 func (*EditStoreResponse) ProtoMessage() {}
 
 func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10706,7 +11012,7 @@ func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditStoreResponse.ProtoReflect.Descriptor instead.
 func (*EditStoreResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{155}
+	return file_apipb_api_proto_rawDescGZIP(), []int{159}
 }
 
 type WhoAmIRequest struct {
@@ -10717,7 +11023,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10729,7 +11035,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10742,7 +11048,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{156}
+	return file_apipb_api_proto_rawDescGZIP(), []int{160}
 }
 
 type WhoAmIResponse struct {
@@ -10766,7 +11072,7 @@ type WhoAmIResponse struct {
 
 func (x *WhoAmIResponse) Reset() {
 	*x = WhoAmIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10778,7 +11084,7 @@ func (x *WhoAmIResponse) String() string {
 func (*WhoAmIResponse) ProtoMessage() {}
 
 func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10791,7 +11097,7 @@ func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
 func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{157}
+	return file_apipb_api_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *WhoAmIResponse) GetUser() string {
@@ -10848,7 +11154,7 @@ type PoolRights struct {
 
 func (x *PoolRights) Reset() {
 	*x = PoolRights{}
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10860,7 +11166,7 @@ func (x *PoolRights) String() string {
 func (*PoolRights) ProtoMessage() {}
 
 func (x *PoolRights) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10873,7 +11179,7 @@ func (x *PoolRights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolRights.ProtoReflect.Descriptor instead.
 func (*PoolRights) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{158}
+	return file_apipb_api_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *PoolRights) GetTree() string {
@@ -10914,7 +11220,7 @@ type MayIRequest struct {
 
 func (x *MayIRequest) Reset() {
 	*x = MayIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10926,7 +11232,7 @@ func (x *MayIRequest) String() string {
 func (*MayIRequest) ProtoMessage() {}
 
 func (x *MayIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10939,7 +11245,7 @@ func (x *MayIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIRequest.ProtoReflect.Descriptor instead.
 func (*MayIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{159}
+	return file_apipb_api_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *MayIRequest) GetRight() string {
@@ -10990,7 +11296,7 @@ type MayIResponse struct {
 
 func (x *MayIResponse) Reset() {
 	*x = MayIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11002,7 +11308,7 @@ func (x *MayIResponse) String() string {
 func (*MayIResponse) ProtoMessage() {}
 
 func (x *MayIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11015,7 +11321,7 @@ func (x *MayIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIResponse.ProtoReflect.Descriptor instead.
 func (*MayIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{160}
+	return file_apipb_api_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *MayIResponse) GetAllowed() bool {
@@ -11049,7 +11355,7 @@ type PoolACL struct {
 
 func (x *PoolACL) Reset() {
 	*x = PoolACL{}
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11061,7 +11367,7 @@ func (x *PoolACL) String() string {
 func (*PoolACL) ProtoMessage() {}
 
 func (x *PoolACL) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11074,7 +11380,7 @@ func (x *PoolACL) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolACL.ProtoReflect.Descriptor instead.
 func (*PoolACL) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{161}
+	return file_apipb_api_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *PoolACL) GetRights() []*SubjectRight {
@@ -11097,7 +11403,7 @@ type SubjectRight struct {
 
 func (x *SubjectRight) Reset() {
 	*x = SubjectRight{}
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11109,7 +11415,7 @@ func (x *SubjectRight) String() string {
 func (*SubjectRight) ProtoMessage() {}
 
 func (x *SubjectRight) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11122,7 +11428,7 @@ func (x *SubjectRight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubjectRight.ProtoReflect.Descriptor instead.
 func (*SubjectRight) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{162}
+	return file_apipb_api_proto_rawDescGZIP(), []int{166}
 }
 
 func (x *SubjectRight) GetSubject() string {
@@ -11156,7 +11462,7 @@ type GroupsRequest struct {
 
 func (x *GroupsRequest) Reset() {
 	*x = GroupsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11168,7 +11474,7 @@ func (x *GroupsRequest) String() string {
 func (*GroupsRequest) ProtoMessage() {}
 
 func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11181,7 +11487,7 @@ func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsRequest.ProtoReflect.Descriptor instead.
 func (*GroupsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{163}
+	return file_apipb_api_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *GroupsRequest) GetName() string {
@@ -11200,7 +11506,7 @@ type GroupsResponse struct {
 
 func (x *GroupsResponse) Reset() {
 	*x = GroupsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11212,7 +11518,7 @@ func (x *GroupsResponse) String() string {
 func (*GroupsResponse) ProtoMessage() {}
 
 func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11225,7 +11531,7 @@ func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsResponse.ProtoReflect.Descriptor instead.
 func (*GroupsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{164}
+	return file_apipb_api_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *GroupsResponse) GetGroups() []*Group {
@@ -11247,7 +11553,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11259,7 +11565,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11272,7 +11578,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{165}
+	return file_apipb_api_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *Group) GetName() string {
@@ -11312,7 +11618,7 @@ type EditGroupRequest struct {
 
 func (x *EditGroupRequest) Reset() {
 	*x = EditGroupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11324,7 +11630,7 @@ func (x *EditGroupRequest) String() string {
 func (*EditGroupRequest) ProtoMessage() {}
 
 func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11337,7 +11643,7 @@ func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupRequest.ProtoReflect.Descriptor instead.
 func (*EditGroupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{166}
+	return file_apipb_api_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *EditGroupRequest) GetGroup() string {
@@ -11383,7 +11689,7 @@ type EditGroupResponse struct {
 
 func (x *EditGroupResponse) Reset() {
 	*x = EditGroupResponse{}
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11395,7 +11701,7 @@ func (x *EditGroupResponse) String() string {
 func (*EditGroupResponse) ProtoMessage() {}
 
 func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11408,7 +11714,7 @@ func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupResponse.ProtoReflect.Descriptor instead.
 func (*EditGroupResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{167}
+	return file_apipb_api_proto_rawDescGZIP(), []int{171}
 }
 
 type AccountsRequest struct {
@@ -11419,7 +11725,7 @@ type AccountsRequest struct {
 
 func (x *AccountsRequest) Reset() {
 	*x = AccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11431,7 +11737,7 @@ func (x *AccountsRequest) String() string {
 func (*AccountsRequest) ProtoMessage() {}
 
 func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11444,7 +11750,7 @@ func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsRequest.ProtoReflect.Descriptor instead.
 func (*AccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{168}
+	return file_apipb_api_proto_rawDescGZIP(), []int{172}
 }
 
 type AccountsResponse struct {
@@ -11457,7 +11763,7 @@ type AccountsResponse struct {
 
 func (x *AccountsResponse) Reset() {
 	*x = AccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11469,7 +11775,7 @@ func (x *AccountsResponse) String() string {
 func (*AccountsResponse) ProtoMessage() {}
 
 func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11482,7 +11788,7 @@ func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsResponse.ProtoReflect.Descriptor instead.
 func (*AccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{169}
+	return file_apipb_api_proto_rawDescGZIP(), []int{173}
 }
 
 func (x *AccountsResponse) GetAccounts() []*Accounts {
@@ -11509,7 +11815,7 @@ type Accounts struct {
 
 func (x *Accounts) Reset() {
 	*x = Accounts{}
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11521,7 +11827,7 @@ func (x *Accounts) String() string {
 func (*Accounts) ProtoMessage() {}
 
 func (x *Accounts) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11534,7 +11840,7 @@ func (x *Accounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accounts.ProtoReflect.Descriptor instead.
 func (*Accounts) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{170}
+	return file_apipb_api_proto_rawDescGZIP(), []int{174}
 }
 
 func (x *Accounts) GetSubject() string {
@@ -11588,7 +11894,7 @@ type EditAccountsRequest struct {
 
 func (x *EditAccountsRequest) Reset() {
 	*x = EditAccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[171]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11600,7 +11906,7 @@ func (x *EditAccountsRequest) String() string {
 func (*EditAccountsRequest) ProtoMessage() {}
 
 func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[171]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11613,7 +11919,7 @@ func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsRequest.ProtoReflect.Descriptor instead.
 func (*EditAccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{171}
+	return file_apipb_api_proto_rawDescGZIP(), []int{175}
 }
 
 func (x *EditAccountsRequest) GetSubject() string {
@@ -11659,7 +11965,7 @@ type EditAccountsResponse struct {
 
 func (x *EditAccountsResponse) Reset() {
 	*x = EditAccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[172]
+	mi := &file_apipb_api_proto_msgTypes[176]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11671,7 +11977,7 @@ func (x *EditAccountsResponse) String() string {
 func (*EditAccountsResponse) ProtoMessage() {}
 
 func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[172]
+	mi := &file_apipb_api_proto_msgTypes[176]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11684,7 +11990,7 @@ func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsResponse.ProtoReflect.Descriptor instead.
 func (*EditAccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{172}
+	return file_apipb_api_proto_rawDescGZIP(), []int{176}
 }
 
 type RevocationsRequest struct {
@@ -11695,7 +12001,7 @@ type RevocationsRequest struct {
 
 func (x *RevocationsRequest) Reset() {
 	*x = RevocationsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[173]
+	mi := &file_apipb_api_proto_msgTypes[177]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11707,7 +12013,7 @@ func (x *RevocationsRequest) String() string {
 func (*RevocationsRequest) ProtoMessage() {}
 
 func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[173]
+	mi := &file_apipb_api_proto_msgTypes[177]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11720,7 +12026,7 @@ func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsRequest.ProtoReflect.Descriptor instead.
 func (*RevocationsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{173}
+	return file_apipb_api_proto_rawDescGZIP(), []int{177}
 }
 
 type RevocationsResponse struct {
@@ -11732,7 +12038,7 @@ type RevocationsResponse struct {
 
 func (x *RevocationsResponse) Reset() {
 	*x = RevocationsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[174]
+	mi := &file_apipb_api_proto_msgTypes[178]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11744,7 +12050,7 @@ func (x *RevocationsResponse) String() string {
 func (*RevocationsResponse) ProtoMessage() {}
 
 func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[174]
+	mi := &file_apipb_api_proto_msgTypes[178]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11757,7 +12063,7 @@ func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsResponse.ProtoReflect.Descriptor instead.
 func (*RevocationsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{174}
+	return file_apipb_api_proto_rawDescGZIP(), []int{178}
 }
 
 func (x *RevocationsResponse) GetRevocations() []*Revocation {
@@ -11786,7 +12092,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_apipb_api_proto_msgTypes[175]
+	mi := &file_apipb_api_proto_msgTypes[179]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11798,7 +12104,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[175]
+	mi := &file_apipb_api_proto_msgTypes[179]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11811,7 +12117,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{175}
+	return file_apipb_api_proto_rawDescGZIP(), []int{179}
 }
 
 func (x *Revocation) GetSerial() string {
@@ -11878,7 +12184,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[176]
+	mi := &file_apipb_api_proto_msgTypes[180]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11890,7 +12196,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[176]
+	mi := &file_apipb_api_proto_msgTypes[180]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11903,7 +12209,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{176}
+	return file_apipb_api_proto_rawDescGZIP(), []int{180}
 }
 
 func (x *RevokeRequest) GetSerial() string {
@@ -11950,7 +12256,7 @@ type RevokeResponse struct {
 
 func (x *RevokeResponse) Reset() {
 	*x = RevokeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[177]
+	mi := &file_apipb_api_proto_msgTypes[181]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11962,7 +12268,7 @@ func (x *RevokeResponse) String() string {
 func (*RevokeResponse) ProtoMessage() {}
 
 func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[177]
+	mi := &file_apipb_api_proto_msgTypes[181]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11975,7 +12281,7 @@ func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeResponse.ProtoReflect.Descriptor instead.
 func (*RevokeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{177}
+	return file_apipb_api_proto_rawDescGZIP(), []int{181}
 }
 
 func (x *RevokeResponse) GetRevocation() *Revocation {
@@ -12283,7 +12589,25 @@ const file_apipb_api_proto_rawDesc = "" +
 	"start_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12\x14\n" +
 	"\x05ready\x18\v \x01(\bR\x05ready\x12\x18\n" +
-	"\aunready\x18\f \x01(\tR\aunready\"e\n" +
+	"\aunready\x18\f \x01(\tR\aunready\"}\n" +
+	"\x0fServicesRequest\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x16\n" +
+	"\x06filter\x18\x03 \x01(\tR\x06filter\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\x05R\x05limit\x12\x14\n" +
+	"\x05after\x18\x05 \x01(\tR\x05after\"d\n" +
+	"\x10ServicesResponse\x120\n" +
+	"\bservices\x18\x01 \x03(\v2\x14.weir.api.v1.ServiceR\bservices\x12\x1e\n" +
+	"\n" +
+	"incomplete\x18\x02 \x01(\bR\n" +
+	"incomplete\"\xd4\x01\n" +
+	"\aService\x124\n" +
+	"\toperation\x18\x01 \x01(\v2\x16.weir.api.v1.OperationR\toperation\x12\x16\n" +
+	"\x06wanted\x18\x02 \x01(\x03R\x06wanted\x12\x18\n" +
+	"\arunning\x18\x03 \x01(\x03R\arunning\x12\x14\n" +
+	"\x05ready\x18\x04 \x01(\x03R\x05ready\x12\x1a\n" +
+	"\bdraining\x18\x05 \x01(\x03R\bdraining\x12/\n" +
+	"\aleaving\x18\x06 \x03(\v2\x15.weir.api.v1.InstanceR\aleaving\"e\n" +
 	"\x17SuspendOperationRequest\x12\x1c\n" +
 	"\toperation\x18\x01 \x01(\tR\toperation\x12,\n" +
 	"\x12abort_running_jobs\x18\x02 \x01(\bR\x10abortRunningJobs\"\x1a\n" +
@@ -12771,7 +13095,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x0eMembersRequest\"@\n" +
 	"\x0fMembersResponse\x12-\n" +
 	"\amembers\x18\x01 \x03(\v2\x13.weir.api.v1.MemberR\amembers\"\x0f\n" +
-	"\rStatusRequest\"\x86\a\n" +
+	"\rStatusRequest\"\xb0\a\n" +
 	"\x0eStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x18\n" +
@@ -12798,7 +13122,14 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\vnode_grants\x18\x14 \x01(\x05R\n" +
 	"nodeGrants\x12>\n" +
 	"\vcredentials\x18\x15 \x03(\v2\x1c.weir.api.v1.HeldCredentialsR\vcredentials\x123\n" +
-	"\arefused\x18\x16 \x03(\v2\x19.weir.api.v1.RefusedAgentR\arefused\"\xc5\x01\n" +
+	"\arefused\x18\x16 \x03(\v2\x19.weir.api.v1.RefusedAgentR\arefused\x12(\n" +
+	"\x03log\x18\x18 \x01(\v2\x16.weir.api.v1.LogHealthR\x03log\"\xa4\x01\n" +
+	"\tLogHealth\x12!\n" +
+	"\fcommit_index\x18\x01 \x01(\x04R\vcommitIndex\x12,\n" +
+	"\x12worst_write_millis\x18\x02 \x01(\x01R\x10worstWriteMillis\x12\x1f\n" +
+	"\vslow_writes\x18\x03 \x01(\x04R\n" +
+	"slowWrites\x12%\n" +
+	"\x0esnapshot_index\x18\x04 \x01(\x04R\rsnapshotIndex\"\xc5\x01\n" +
 	"\x0fHeldCredentials\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -12942,7 +13273,8 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x0eRevokeResponse\x127\n" +
 	"\n" +
 	"revocation\x18\x01 \x01(\v2\x17.weir.api.v1.RevocationR\n" +
-	"revocation2\xf2\t\n" +
+	"revocation2\xbb\n" +
+	"\n" +
 	"\x10OperationService\x12>\n" +
 	"\x05Start\x12\x19.weir.api.v1.StartRequest\x1a\x1a.weir.api.v1.StartResponse\x12P\n" +
 	"\x05Retry\x12\".weir.api.v1.RetryOperationRequest\x1a#.weir.api.v1.RetryOperationResponse\x12O\n" +
@@ -12957,7 +13289,8 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x06Events\x12#.weir.api.v1.OperationEventsRequest\x1a$.weir.api.v1.OperationEventsResponse\x12S\n" +
 	"\x06Update\x12#.weir.api.v1.UpdateOperationRequest\x1a$.weir.api.v1.UpdateOperationResponse\x12J\n" +
 	"\tInstances\x12\x1d.weir.api.v1.InstancesRequest\x1a\x1e.weir.api.v1.InstancesResponse\x12[\n" +
-	"\x0eWatchInstances\x12\".weir.api.v1.WatchInstancesRequest\x1a#.weir.api.v1.WatchInstancesResponse0\x01\x12_\n" +
+	"\x0eWatchInstances\x12\".weir.api.v1.WatchInstancesRequest\x1a#.weir.api.v1.WatchInstancesResponse0\x01\x12G\n" +
+	"\bServices\x12\x1c.weir.api.v1.ServicesRequest\x1a\x1d.weir.api.v1.ServicesResponse\x12_\n" +
 	"\n" +
 	"Statistics\x12'.weir.api.v1.OperationStatisticsRequest\x1a(.weir.api.v1.OperationStatisticsResponse2\xc7\x03\n" +
 	"\n" +
@@ -13031,7 +13364,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 185)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 189)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                    // 0: weir.api.v1.Resources
 	(*Error)(nil),                        // 1: weir.api.v1.Error
@@ -13071,181 +13404,185 @@ var file_apipb_api_proto_goTypes = []any{
 	(*WatchInstancesRequest)(nil),        // 35: weir.api.v1.WatchInstancesRequest
 	(*WatchInstancesResponse)(nil),       // 36: weir.api.v1.WatchInstancesResponse
 	(*Instance)(nil),                     // 37: weir.api.v1.Instance
-	(*SuspendOperationRequest)(nil),      // 38: weir.api.v1.SuspendOperationRequest
-	(*SuspendOperationResponse)(nil),     // 39: weir.api.v1.SuspendOperationResponse
-	(*ResumeOperationRequest)(nil),       // 40: weir.api.v1.ResumeOperationRequest
-	(*ResumeOperationResponse)(nil),      // 41: weir.api.v1.ResumeOperationResponse
-	(*CompleteOperationRequest)(nil),     // 42: weir.api.v1.CompleteOperationRequest
-	(*CompleteOperationResponse)(nil),    // 43: weir.api.v1.CompleteOperationResponse
-	(*UpdateOperationRequest)(nil),       // 44: weir.api.v1.UpdateOperationRequest
-	(*OperationChange)(nil),              // 45: weir.api.v1.OperationChange
-	(*UpdateOperationResponse)(nil),      // 46: weir.api.v1.UpdateOperationResponse
-	(*OperationEventsRequest)(nil),       // 47: weir.api.v1.OperationEventsRequest
-	(*OperationEvent)(nil),               // 48: weir.api.v1.OperationEvent
-	(*OperationEventsResponse)(nil),      // 49: weir.api.v1.OperationEventsResponse
-	(*JobStatisticsRequest)(nil),         // 50: weir.api.v1.JobStatisticsRequest
-	(*JobStatisticsResponse)(nil),        // 51: weir.api.v1.JobStatisticsResponse
-	(*JobStatistic)(nil),                 // 52: weir.api.v1.JobStatistic
-	(*Job)(nil),                          // 53: weir.api.v1.Job
-	(*JobInput)(nil),                     // 54: weir.api.v1.JobInput
-	(*InputSlice)(nil),                   // 55: weir.api.v1.InputSlice
-	(*JobOutput)(nil),                    // 56: weir.api.v1.JobOutput
-	(*Interruption)(nil),                 // 57: weir.api.v1.Interruption
-	(*JobStatistics)(nil),                // 58: weir.api.v1.JobStatistics
-	(*ListJobsRequest)(nil),              // 59: weir.api.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),             // 60: weir.api.v1.ListJobsResponse
-	(*GetJobRequest)(nil),                // 61: weir.api.v1.GetJobRequest
-	(*GetJobResponse)(nil),               // 62: weir.api.v1.GetJobResponse
-	(*JobOutputRequest)(nil),             // 63: weir.api.v1.JobOutputRequest
-	(*JobOutputResponse)(nil),            // 64: weir.api.v1.JobOutputResponse
-	(*AbortJobRequest)(nil),              // 65: weir.api.v1.AbortJobRequest
-	(*AbortJobResponse)(nil),             // 66: weir.api.v1.AbortJobResponse
-	(*InterruptJobRequest)(nil),          // 67: weir.api.v1.InterruptJobRequest
-	(*InterruptJobResponse)(nil),         // 68: weir.api.v1.InterruptJobResponse
-	(*MemoryProfilesRequest)(nil),        // 69: weir.api.v1.MemoryProfilesRequest
-	(*MemoryProfilesResponse)(nil),       // 70: weir.api.v1.MemoryProfilesResponse
-	(*MemoryProfile)(nil),                // 71: weir.api.v1.MemoryProfile
-	(*ForgetMemoryProfilesRequest)(nil),  // 72: weir.api.v1.ForgetMemoryProfilesRequest
-	(*ForgetMemoryProfilesResponse)(nil), // 73: weir.api.v1.ForgetMemoryProfilesResponse
-	(*LedgerRequest)(nil),                // 74: weir.api.v1.LedgerRequest
-	(*LedgerResponse)(nil),               // 75: weir.api.v1.LedgerResponse
-	(*Waste)(nil),                        // 76: weir.api.v1.Waste
-	(*PoolHistoryRequest)(nil),           // 77: weir.api.v1.PoolHistoryRequest
-	(*PoolHistoryResponse)(nil),          // 78: weir.api.v1.PoolHistoryResponse
-	(*PoolPoint)(nil),                    // 79: weir.api.v1.PoolPoint
-	(*Pool)(nil),                         // 80: weir.api.v1.Pool
-	(*ListPoolsRequest)(nil),             // 81: weir.api.v1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),            // 82: weir.api.v1.ListPoolsResponse
-	(*GetPoolRequest)(nil),               // 83: weir.api.v1.GetPoolRequest
-	(*GetPoolResponse)(nil),              // 84: weir.api.v1.GetPoolResponse
-	(*EditTreeRequest)(nil),              // 85: weir.api.v1.EditTreeRequest
-	(*TreeEdit)(nil),                     // 86: weir.api.v1.TreeEdit
-	(*PoolChange)(nil),                   // 87: weir.api.v1.PoolChange
-	(*RenamePool)(nil),                   // 88: weir.api.v1.RenamePool
-	(*EditTreeResponse)(nil),             // 89: weir.api.v1.EditTreeResponse
-	(*Tree)(nil),                         // 90: weir.api.v1.Tree
-	(*ListTreesRequest)(nil),             // 91: weir.api.v1.ListTreesRequest
-	(*ListTreesResponse)(nil),            // 92: weir.api.v1.ListTreesResponse
-	(*GetTreeRequest)(nil),               // 93: weir.api.v1.GetTreeRequest
-	(*GetTreeResponse)(nil),              // 94: weir.api.v1.GetTreeResponse
-	(*CreateTreeRequest)(nil),            // 95: weir.api.v1.CreateTreeRequest
-	(*CreateTreeResponse)(nil),           // 96: weir.api.v1.CreateTreeResponse
-	(*SetTreeRequest)(nil),               // 97: weir.api.v1.SetTreeRequest
-	(*SetTreeResponse)(nil),              // 98: weir.api.v1.SetTreeResponse
-	(*RemoveTreeRequest)(nil),            // 99: weir.api.v1.RemoveTreeRequest
-	(*RemoveTreeResponse)(nil),           // 100: weir.api.v1.RemoveTreeResponse
-	(*SetDefaultTreeRequest)(nil),        // 101: weir.api.v1.SetDefaultTreeRequest
-	(*SetDefaultTreeResponse)(nil),       // 102: weir.api.v1.SetDefaultTreeResponse
-	(*SnapshotRequest)(nil),              // 103: weir.api.v1.SnapshotRequest
-	(*SnapshotResponse)(nil),             // 104: weir.api.v1.SnapshotResponse
-	(*SnapshotPool)(nil),                 // 105: weir.api.v1.SnapshotPool
-	(*Volume)(nil),                       // 106: weir.api.v1.Volume
-	(*SnapshotOperation)(nil),            // 107: weir.api.v1.SnapshotOperation
-	(*SnapshotTask)(nil),                 // 108: weir.api.v1.SnapshotTask
-	(*SnapshotNode)(nil),                 // 109: weir.api.v1.SnapshotNode
-	(*GetAttributeRequest)(nil),          // 110: weir.api.v1.GetAttributeRequest
-	(*GetAttributeResponse)(nil),         // 111: weir.api.v1.GetAttributeResponse
-	(*NodeGrantsRequest)(nil),            // 112: weir.api.v1.NodeGrantsRequest
-	(*NodeGrantsResponse)(nil),           // 113: weir.api.v1.NodeGrantsResponse
-	(*NodeGrant)(nil),                    // 114: weir.api.v1.NodeGrant
-	(*EditNodeGrantRequest)(nil),         // 115: weir.api.v1.EditNodeGrantRequest
-	(*EditNodeGrantResponse)(nil),        // 116: weir.api.v1.EditNodeGrantResponse
-	(*Drain)(nil),                        // 117: weir.api.v1.Drain
-	(*Node)(nil),                         // 118: weir.api.v1.Node
-	(*FileCache)(nil),                    // 119: weir.api.v1.FileCache
-	(*ListNodesRequest)(nil),             // 120: weir.api.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),            // 121: weir.api.v1.ListNodesResponse
-	(*RefusedAgent)(nil),                 // 122: weir.api.v1.RefusedAgent
-	(*GetNodeRequest)(nil),               // 123: weir.api.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),              // 124: weir.api.v1.GetNodeResponse
-	(*DrainNodeRequest)(nil),             // 125: weir.api.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),            // 126: weir.api.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),           // 127: weir.api.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),          // 128: weir.api.v1.UndrainNodeResponse
-	(*RemoveNodeRequest)(nil),            // 129: weir.api.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),           // 130: weir.api.v1.RemoveNodeResponse
-	(*Member)(nil),                       // 131: weir.api.v1.Member
-	(*MembersRequest)(nil),               // 132: weir.api.v1.MembersRequest
-	(*MembersResponse)(nil),              // 133: weir.api.v1.MembersResponse
-	(*StatusRequest)(nil),                // 134: weir.api.v1.StatusRequest
-	(*StatusResponse)(nil),               // 135: weir.api.v1.StatusResponse
-	(*HeldCredentials)(nil),              // 136: weir.api.v1.HeldCredentials
-	(*TransferRequest)(nil),              // 137: weir.api.v1.TransferRequest
-	(*TransferResponse)(nil),             // 138: weir.api.v1.TransferResponse
-	(*AddReplicaRequest)(nil),            // 139: weir.api.v1.AddReplicaRequest
-	(*AddReplicaResponse)(nil),           // 140: weir.api.v1.AddReplicaResponse
-	(*RemoveReplicaRequest)(nil),         // 141: weir.api.v1.RemoveReplicaRequest
-	(*RemoveReplicaResponse)(nil),        // 142: weir.api.v1.RemoveReplicaResponse
-	(*PromoteReplicaRequest)(nil),        // 143: weir.api.v1.PromoteReplicaRequest
-	(*PromoteReplicaResponse)(nil),       // 144: weir.api.v1.PromoteReplicaResponse
-	(*DemoteReplicaRequest)(nil),         // 145: weir.api.v1.DemoteReplicaRequest
-	(*DemoteReplicaResponse)(nil),        // 146: weir.api.v1.DemoteReplicaResponse
-	(*BackupRequest)(nil),                // 147: weir.api.v1.BackupRequest
-	(*BackupPart)(nil),                   // 148: weir.api.v1.BackupPart
-	(*JoinRequest)(nil),                  // 149: weir.api.v1.JoinRequest
-	(*JoinResponse)(nil),                 // 150: weir.api.v1.JoinResponse
-	(*StoresRequest)(nil),                // 151: weir.api.v1.StoresRequest
-	(*StoresResponse)(nil),               // 152: weir.api.v1.StoresResponse
-	(*NamedStore)(nil),                   // 153: weir.api.v1.NamedStore
-	(*EditStoreRequest)(nil),             // 154: weir.api.v1.EditStoreRequest
-	(*EditStoreResponse)(nil),            // 155: weir.api.v1.EditStoreResponse
-	(*WhoAmIRequest)(nil),                // 156: weir.api.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),               // 157: weir.api.v1.WhoAmIResponse
-	(*PoolRights)(nil),                   // 158: weir.api.v1.PoolRights
-	(*MayIRequest)(nil),                  // 159: weir.api.v1.MayIRequest
-	(*MayIResponse)(nil),                 // 160: weir.api.v1.MayIResponse
-	(*PoolACL)(nil),                      // 161: weir.api.v1.PoolACL
-	(*SubjectRight)(nil),                 // 162: weir.api.v1.SubjectRight
-	(*GroupsRequest)(nil),                // 163: weir.api.v1.GroupsRequest
-	(*GroupsResponse)(nil),               // 164: weir.api.v1.GroupsResponse
-	(*Group)(nil),                        // 165: weir.api.v1.Group
-	(*EditGroupRequest)(nil),             // 166: weir.api.v1.EditGroupRequest
-	(*EditGroupResponse)(nil),            // 167: weir.api.v1.EditGroupResponse
-	(*AccountsRequest)(nil),              // 168: weir.api.v1.AccountsRequest
-	(*AccountsResponse)(nil),             // 169: weir.api.v1.AccountsResponse
-	(*Accounts)(nil),                     // 170: weir.api.v1.Accounts
-	(*EditAccountsRequest)(nil),          // 171: weir.api.v1.EditAccountsRequest
-	(*EditAccountsResponse)(nil),         // 172: weir.api.v1.EditAccountsResponse
-	(*RevocationsRequest)(nil),           // 173: weir.api.v1.RevocationsRequest
-	(*RevocationsResponse)(nil),          // 174: weir.api.v1.RevocationsResponse
-	(*Revocation)(nil),                   // 175: weir.api.v1.Revocation
-	(*RevokeRequest)(nil),                // 176: weir.api.v1.RevokeRequest
-	(*RevokeResponse)(nil),               // 177: weir.api.v1.RevokeResponse
-	nil,                                  // 178: weir.api.v1.Error.AttributesEntry
-	nil,                                  // 179: weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	nil,                                  // 180: weir.api.v1.Operation.PreemptedOthersEntry
-	nil,                                  // 181: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                                  // 182: weir.api.v1.OperationEvent.AttributesEntry
-	nil,                                  // 183: weir.api.v1.JobStatistics.ValuesEntry
-	nil,                                  // 184: weir.api.v1.NodeGrant.MaxEntry
-	(*structpb.Struct)(nil),              // 185: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),        // 186: google.protobuf.Timestamp
-	(*structpb.Value)(nil),               // 187: google.protobuf.Value
+	(*ServicesRequest)(nil),              // 38: weir.api.v1.ServicesRequest
+	(*ServicesResponse)(nil),             // 39: weir.api.v1.ServicesResponse
+	(*Service)(nil),                      // 40: weir.api.v1.Service
+	(*SuspendOperationRequest)(nil),      // 41: weir.api.v1.SuspendOperationRequest
+	(*SuspendOperationResponse)(nil),     // 42: weir.api.v1.SuspendOperationResponse
+	(*ResumeOperationRequest)(nil),       // 43: weir.api.v1.ResumeOperationRequest
+	(*ResumeOperationResponse)(nil),      // 44: weir.api.v1.ResumeOperationResponse
+	(*CompleteOperationRequest)(nil),     // 45: weir.api.v1.CompleteOperationRequest
+	(*CompleteOperationResponse)(nil),    // 46: weir.api.v1.CompleteOperationResponse
+	(*UpdateOperationRequest)(nil),       // 47: weir.api.v1.UpdateOperationRequest
+	(*OperationChange)(nil),              // 48: weir.api.v1.OperationChange
+	(*UpdateOperationResponse)(nil),      // 49: weir.api.v1.UpdateOperationResponse
+	(*OperationEventsRequest)(nil),       // 50: weir.api.v1.OperationEventsRequest
+	(*OperationEvent)(nil),               // 51: weir.api.v1.OperationEvent
+	(*OperationEventsResponse)(nil),      // 52: weir.api.v1.OperationEventsResponse
+	(*JobStatisticsRequest)(nil),         // 53: weir.api.v1.JobStatisticsRequest
+	(*JobStatisticsResponse)(nil),        // 54: weir.api.v1.JobStatisticsResponse
+	(*JobStatistic)(nil),                 // 55: weir.api.v1.JobStatistic
+	(*Job)(nil),                          // 56: weir.api.v1.Job
+	(*JobInput)(nil),                     // 57: weir.api.v1.JobInput
+	(*InputSlice)(nil),                   // 58: weir.api.v1.InputSlice
+	(*JobOutput)(nil),                    // 59: weir.api.v1.JobOutput
+	(*Interruption)(nil),                 // 60: weir.api.v1.Interruption
+	(*JobStatistics)(nil),                // 61: weir.api.v1.JobStatistics
+	(*ListJobsRequest)(nil),              // 62: weir.api.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),             // 63: weir.api.v1.ListJobsResponse
+	(*GetJobRequest)(nil),                // 64: weir.api.v1.GetJobRequest
+	(*GetJobResponse)(nil),               // 65: weir.api.v1.GetJobResponse
+	(*JobOutputRequest)(nil),             // 66: weir.api.v1.JobOutputRequest
+	(*JobOutputResponse)(nil),            // 67: weir.api.v1.JobOutputResponse
+	(*AbortJobRequest)(nil),              // 68: weir.api.v1.AbortJobRequest
+	(*AbortJobResponse)(nil),             // 69: weir.api.v1.AbortJobResponse
+	(*InterruptJobRequest)(nil),          // 70: weir.api.v1.InterruptJobRequest
+	(*InterruptJobResponse)(nil),         // 71: weir.api.v1.InterruptJobResponse
+	(*MemoryProfilesRequest)(nil),        // 72: weir.api.v1.MemoryProfilesRequest
+	(*MemoryProfilesResponse)(nil),       // 73: weir.api.v1.MemoryProfilesResponse
+	(*MemoryProfile)(nil),                // 74: weir.api.v1.MemoryProfile
+	(*ForgetMemoryProfilesRequest)(nil),  // 75: weir.api.v1.ForgetMemoryProfilesRequest
+	(*ForgetMemoryProfilesResponse)(nil), // 76: weir.api.v1.ForgetMemoryProfilesResponse
+	(*LedgerRequest)(nil),                // 77: weir.api.v1.LedgerRequest
+	(*LedgerResponse)(nil),               // 78: weir.api.v1.LedgerResponse
+	(*Waste)(nil),                        // 79: weir.api.v1.Waste
+	(*PoolHistoryRequest)(nil),           // 80: weir.api.v1.PoolHistoryRequest
+	(*PoolHistoryResponse)(nil),          // 81: weir.api.v1.PoolHistoryResponse
+	(*PoolPoint)(nil),                    // 82: weir.api.v1.PoolPoint
+	(*Pool)(nil),                         // 83: weir.api.v1.Pool
+	(*ListPoolsRequest)(nil),             // 84: weir.api.v1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),            // 85: weir.api.v1.ListPoolsResponse
+	(*GetPoolRequest)(nil),               // 86: weir.api.v1.GetPoolRequest
+	(*GetPoolResponse)(nil),              // 87: weir.api.v1.GetPoolResponse
+	(*EditTreeRequest)(nil),              // 88: weir.api.v1.EditTreeRequest
+	(*TreeEdit)(nil),                     // 89: weir.api.v1.TreeEdit
+	(*PoolChange)(nil),                   // 90: weir.api.v1.PoolChange
+	(*RenamePool)(nil),                   // 91: weir.api.v1.RenamePool
+	(*EditTreeResponse)(nil),             // 92: weir.api.v1.EditTreeResponse
+	(*Tree)(nil),                         // 93: weir.api.v1.Tree
+	(*ListTreesRequest)(nil),             // 94: weir.api.v1.ListTreesRequest
+	(*ListTreesResponse)(nil),            // 95: weir.api.v1.ListTreesResponse
+	(*GetTreeRequest)(nil),               // 96: weir.api.v1.GetTreeRequest
+	(*GetTreeResponse)(nil),              // 97: weir.api.v1.GetTreeResponse
+	(*CreateTreeRequest)(nil),            // 98: weir.api.v1.CreateTreeRequest
+	(*CreateTreeResponse)(nil),           // 99: weir.api.v1.CreateTreeResponse
+	(*SetTreeRequest)(nil),               // 100: weir.api.v1.SetTreeRequest
+	(*SetTreeResponse)(nil),              // 101: weir.api.v1.SetTreeResponse
+	(*RemoveTreeRequest)(nil),            // 102: weir.api.v1.RemoveTreeRequest
+	(*RemoveTreeResponse)(nil),           // 103: weir.api.v1.RemoveTreeResponse
+	(*SetDefaultTreeRequest)(nil),        // 104: weir.api.v1.SetDefaultTreeRequest
+	(*SetDefaultTreeResponse)(nil),       // 105: weir.api.v1.SetDefaultTreeResponse
+	(*SnapshotRequest)(nil),              // 106: weir.api.v1.SnapshotRequest
+	(*SnapshotResponse)(nil),             // 107: weir.api.v1.SnapshotResponse
+	(*SnapshotPool)(nil),                 // 108: weir.api.v1.SnapshotPool
+	(*Volume)(nil),                       // 109: weir.api.v1.Volume
+	(*SnapshotOperation)(nil),            // 110: weir.api.v1.SnapshotOperation
+	(*SnapshotTask)(nil),                 // 111: weir.api.v1.SnapshotTask
+	(*SnapshotNode)(nil),                 // 112: weir.api.v1.SnapshotNode
+	(*GetAttributeRequest)(nil),          // 113: weir.api.v1.GetAttributeRequest
+	(*GetAttributeResponse)(nil),         // 114: weir.api.v1.GetAttributeResponse
+	(*NodeGrantsRequest)(nil),            // 115: weir.api.v1.NodeGrantsRequest
+	(*NodeGrantsResponse)(nil),           // 116: weir.api.v1.NodeGrantsResponse
+	(*NodeGrant)(nil),                    // 117: weir.api.v1.NodeGrant
+	(*EditNodeGrantRequest)(nil),         // 118: weir.api.v1.EditNodeGrantRequest
+	(*EditNodeGrantResponse)(nil),        // 119: weir.api.v1.EditNodeGrantResponse
+	(*Drain)(nil),                        // 120: weir.api.v1.Drain
+	(*Node)(nil),                         // 121: weir.api.v1.Node
+	(*FileCache)(nil),                    // 122: weir.api.v1.FileCache
+	(*ListNodesRequest)(nil),             // 123: weir.api.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),            // 124: weir.api.v1.ListNodesResponse
+	(*RefusedAgent)(nil),                 // 125: weir.api.v1.RefusedAgent
+	(*GetNodeRequest)(nil),               // 126: weir.api.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),              // 127: weir.api.v1.GetNodeResponse
+	(*DrainNodeRequest)(nil),             // 128: weir.api.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),            // 129: weir.api.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),           // 130: weir.api.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),          // 131: weir.api.v1.UndrainNodeResponse
+	(*RemoveNodeRequest)(nil),            // 132: weir.api.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),           // 133: weir.api.v1.RemoveNodeResponse
+	(*Member)(nil),                       // 134: weir.api.v1.Member
+	(*MembersRequest)(nil),               // 135: weir.api.v1.MembersRequest
+	(*MembersResponse)(nil),              // 136: weir.api.v1.MembersResponse
+	(*StatusRequest)(nil),                // 137: weir.api.v1.StatusRequest
+	(*StatusResponse)(nil),               // 138: weir.api.v1.StatusResponse
+	(*LogHealth)(nil),                    // 139: weir.api.v1.LogHealth
+	(*HeldCredentials)(nil),              // 140: weir.api.v1.HeldCredentials
+	(*TransferRequest)(nil),              // 141: weir.api.v1.TransferRequest
+	(*TransferResponse)(nil),             // 142: weir.api.v1.TransferResponse
+	(*AddReplicaRequest)(nil),            // 143: weir.api.v1.AddReplicaRequest
+	(*AddReplicaResponse)(nil),           // 144: weir.api.v1.AddReplicaResponse
+	(*RemoveReplicaRequest)(nil),         // 145: weir.api.v1.RemoveReplicaRequest
+	(*RemoveReplicaResponse)(nil),        // 146: weir.api.v1.RemoveReplicaResponse
+	(*PromoteReplicaRequest)(nil),        // 147: weir.api.v1.PromoteReplicaRequest
+	(*PromoteReplicaResponse)(nil),       // 148: weir.api.v1.PromoteReplicaResponse
+	(*DemoteReplicaRequest)(nil),         // 149: weir.api.v1.DemoteReplicaRequest
+	(*DemoteReplicaResponse)(nil),        // 150: weir.api.v1.DemoteReplicaResponse
+	(*BackupRequest)(nil),                // 151: weir.api.v1.BackupRequest
+	(*BackupPart)(nil),                   // 152: weir.api.v1.BackupPart
+	(*JoinRequest)(nil),                  // 153: weir.api.v1.JoinRequest
+	(*JoinResponse)(nil),                 // 154: weir.api.v1.JoinResponse
+	(*StoresRequest)(nil),                // 155: weir.api.v1.StoresRequest
+	(*StoresResponse)(nil),               // 156: weir.api.v1.StoresResponse
+	(*NamedStore)(nil),                   // 157: weir.api.v1.NamedStore
+	(*EditStoreRequest)(nil),             // 158: weir.api.v1.EditStoreRequest
+	(*EditStoreResponse)(nil),            // 159: weir.api.v1.EditStoreResponse
+	(*WhoAmIRequest)(nil),                // 160: weir.api.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),               // 161: weir.api.v1.WhoAmIResponse
+	(*PoolRights)(nil),                   // 162: weir.api.v1.PoolRights
+	(*MayIRequest)(nil),                  // 163: weir.api.v1.MayIRequest
+	(*MayIResponse)(nil),                 // 164: weir.api.v1.MayIResponse
+	(*PoolACL)(nil),                      // 165: weir.api.v1.PoolACL
+	(*SubjectRight)(nil),                 // 166: weir.api.v1.SubjectRight
+	(*GroupsRequest)(nil),                // 167: weir.api.v1.GroupsRequest
+	(*GroupsResponse)(nil),               // 168: weir.api.v1.GroupsResponse
+	(*Group)(nil),                        // 169: weir.api.v1.Group
+	(*EditGroupRequest)(nil),             // 170: weir.api.v1.EditGroupRequest
+	(*EditGroupResponse)(nil),            // 171: weir.api.v1.EditGroupResponse
+	(*AccountsRequest)(nil),              // 172: weir.api.v1.AccountsRequest
+	(*AccountsResponse)(nil),             // 173: weir.api.v1.AccountsResponse
+	(*Accounts)(nil),                     // 174: weir.api.v1.Accounts
+	(*EditAccountsRequest)(nil),          // 175: weir.api.v1.EditAccountsRequest
+	(*EditAccountsResponse)(nil),         // 176: weir.api.v1.EditAccountsResponse
+	(*RevocationsRequest)(nil),           // 177: weir.api.v1.RevocationsRequest
+	(*RevocationsResponse)(nil),          // 178: weir.api.v1.RevocationsResponse
+	(*Revocation)(nil),                   // 179: weir.api.v1.Revocation
+	(*RevokeRequest)(nil),                // 180: weir.api.v1.RevokeRequest
+	(*RevokeResponse)(nil),               // 181: weir.api.v1.RevokeResponse
+	nil,                                  // 182: weir.api.v1.Error.AttributesEntry
+	nil,                                  // 183: weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	nil,                                  // 184: weir.api.v1.Operation.PreemptedOthersEntry
+	nil,                                  // 185: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                                  // 186: weir.api.v1.OperationEvent.AttributesEntry
+	nil,                                  // 187: weir.api.v1.JobStatistics.ValuesEntry
+	nil,                                  // 188: weir.api.v1.NodeGrant.MaxEntry
+	(*structpb.Struct)(nil),              // 189: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),        // 190: google.protobuf.Timestamp
+	(*structpb.Value)(nil),               // 191: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	178, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	182, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
 	4,   // 2: weir.api.v1.OperationStatisticsResponse.statistics:type_name -> weir.api.v1.Statistic
 	5,   // 3: weir.api.v1.OperationStatisticsResponse.advice:type_name -> weir.api.v1.MemoryAdvice
-	185, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	179, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	186, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	186, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	189, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	183, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	190, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	190, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	16,  // 8: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	16,  // 9: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 10: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	185, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	185, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	189, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	189, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
 	15,  // 13: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
 	14,  // 14: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
-	76,  // 15: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
-	180, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
+	79,  // 15: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
+	184, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
 	11,  // 17: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
 	12,  // 18: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
 	13,  // 19: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
-	186, // 20: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
-	185, // 21: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	181, // 22: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	190, // 20: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
+	189, // 21: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	185, // 22: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
 	0,   // 23: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
 	18,  // 24: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
 	20,  // 25: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
@@ -13259,245 +13596,251 @@ var file_apipb_api_proto_depIdxs = []int32{
 	10,  // 33: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
 	37,  // 34: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
 	37,  // 35: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	186, // 36: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	186, // 37: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
-	45,  // 38: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	185, // 39: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	186, // 40: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	182, // 41: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
-	48,  // 42: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
-	52,  // 43: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
-	1,   // 44: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	186, // 45: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	186, // 46: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
-	0,   // 47: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
-	58,  // 48: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
-	57,  // 49: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
-	19,  // 50: weir.api.v1.Job.reserve:type_name -> weir.api.v1.JobReserve
-	54,  // 51: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
-	56,  // 52: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
-	55,  // 53: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
-	186, // 54: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	186, // 55: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	186, // 56: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
-	183, // 57: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
-	53,  // 58: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
-	53,  // 59: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	186, // 60: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
-	71,  // 61: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
-	186, // 62: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
-	76,  // 63: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	186, // 64: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	186, // 65: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
-	79,  // 66: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	186, // 67: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
-	0,   // 68: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
-	0,   // 69: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	185, // 70: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	185, // 71: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
-	0,   // 72: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
-	80,  // 73: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	185, // 74: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
-	80,  // 75: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
-	86,  // 76: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	185, // 77: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
-	80,  // 78: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
-	87,  // 79: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
-	88,  // 80: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	185, // 81: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	185, // 82: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	185, // 83: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
-	0,   // 84: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	186, // 85: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
-	90,  // 86: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
-	90,  // 87: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	185, // 88: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	185, // 89: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	186, // 90: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	185, // 91: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
-	105, // 92: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
-	107, // 93: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
-	109, // 94: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	185, // 95: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
-	106, // 96: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	185, // 97: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
-	0,   // 98: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
-	108, // 99: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	186, // 100: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
-	0,   // 101: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
-	0,   // 102: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	187, // 103: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	114, // 104: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
-	184, // 105: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
-	186, // 106: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
-	114, // 107: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
-	186, // 108: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	0,   // 109: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
-	0,   // 110: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	186, // 111: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	186, // 112: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
-	117, // 113: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
-	119, // 114: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
-	118, // 115: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	122, // 116: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
-	0,   // 117: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
-	186, // 118: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
-	114, // 119: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
-	118, // 120: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	53,  // 121: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	131, // 122: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	131, // 123: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 124: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 125: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	118, // 126: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	136, // 127: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
-	122, // 128: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
-	186, // 129: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
-	131, // 130: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	153, // 131: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
-	186, // 132: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
-	153, // 133: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
-	158, // 134: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
-	170, // 135: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
-	85,  // 136: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
-	162, // 137: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
-	165, // 138: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	186, // 139: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	170, // 140: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
-	186, // 141: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
-	175, // 142: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
-	186, // 143: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	186, // 144: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	175, // 145: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
-	6,   // 146: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 147: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 148: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	25,  // 149: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	27,  // 150: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	29,  // 151: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	31,  // 152: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	38,  // 153: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	40,  // 154: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	42,  // 155: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	47,  // 156: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	44,  // 157: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	33,  // 158: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	35,  // 159: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	2,   // 160: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	59,  // 161: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	61,  // 162: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	63,  // 163: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	65,  // 164: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	67,  // 165: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	50,  // 166: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	69,  // 167: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	72,  // 168: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	81,  // 169: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	83,  // 170: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	85,  // 171: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	77,  // 172: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	74,  // 173: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	91,  // 174: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	93,  // 175: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	95,  // 176: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	97,  // 177: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	99,  // 178: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	101, // 179: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	103, // 180: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	110, // 181: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	120, // 182: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	123, // 183: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	125, // 184: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	127, // 185: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	129, // 186: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	112, // 187: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
-	115, // 188: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
-	132, // 189: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	134, // 190: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	137, // 191: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	139, // 192: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	141, // 193: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	143, // 194: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	145, // 195: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	147, // 196: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	149, // 197: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	156, // 198: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	159, // 199: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	163, // 200: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	166, // 201: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	168, // 202: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
-	171, // 203: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
-	173, // 204: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
-	176, // 205: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
-	151, // 206: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
-	154, // 207: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
-	7,   // 208: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 209: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 210: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	26,  // 211: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	28,  // 212: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	30,  // 213: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	32,  // 214: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	39,  // 215: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	41,  // 216: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	43,  // 217: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	49,  // 218: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	46,  // 219: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	34,  // 220: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	36,  // 221: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	3,   // 222: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	60,  // 223: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	62,  // 224: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	64,  // 225: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	66,  // 226: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	68,  // 227: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	51,  // 228: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	70,  // 229: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	73,  // 230: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	82,  // 231: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	84,  // 232: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	89,  // 233: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	78,  // 234: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	75,  // 235: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	92,  // 236: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	94,  // 237: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	96,  // 238: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	98,  // 239: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	100, // 240: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	102, // 241: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	104, // 242: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	111, // 243: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	121, // 244: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	124, // 245: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	126, // 246: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	128, // 247: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	130, // 248: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	113, // 249: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
-	116, // 250: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
-	133, // 251: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	135, // 252: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	138, // 253: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	140, // 254: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	142, // 255: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	144, // 256: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	146, // 257: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	148, // 258: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	150, // 259: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	157, // 260: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	160, // 261: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	164, // 262: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	167, // 263: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	169, // 264: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
-	172, // 265: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
-	174, // 266: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
-	177, // 267: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
-	152, // 268: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
-	155, // 269: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
-	208, // [208:270] is the sub-list for method output_type
-	146, // [146:208] is the sub-list for method input_type
-	146, // [146:146] is the sub-list for extension type_name
-	146, // [146:146] is the sub-list for extension extendee
-	0,   // [0:146] is the sub-list for field type_name
+	190, // 36: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	190, // 37: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	40,  // 38: weir.api.v1.ServicesResponse.services:type_name -> weir.api.v1.Service
+	10,  // 39: weir.api.v1.Service.operation:type_name -> weir.api.v1.Operation
+	37,  // 40: weir.api.v1.Service.leaving:type_name -> weir.api.v1.Instance
+	48,  // 41: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
+	189, // 42: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	190, // 43: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	186, // 44: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	51,  // 45: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
+	55,  // 46: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
+	1,   // 47: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
+	190, // 48: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	190, // 49: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	0,   // 50: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
+	61,  // 51: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
+	60,  // 52: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
+	19,  // 53: weir.api.v1.Job.reserve:type_name -> weir.api.v1.JobReserve
+	57,  // 54: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
+	59,  // 55: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
+	58,  // 56: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
+	190, // 57: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	190, // 58: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	190, // 59: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
+	187, // 60: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
+	56,  // 61: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
+	56,  // 62: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
+	190, // 63: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	74,  // 64: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
+	190, // 65: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	79,  // 66: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
+	190, // 67: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	190, // 68: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	82,  // 69: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
+	190, // 70: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	0,   // 71: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
+	0,   // 72: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
+	189, // 73: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	189, // 74: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	0,   // 75: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
+	83,  // 76: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
+	189, // 77: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	83,  // 78: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
+	89,  // 79: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
+	189, // 80: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	83,  // 81: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
+	90,  // 82: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
+	91,  // 83: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
+	189, // 84: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	189, // 85: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	189, // 86: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	0,   // 87: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
+	190, // 88: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	93,  // 89: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
+	93,  // 90: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
+	189, // 91: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	189, // 92: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	190, // 93: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	189, // 94: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	108, // 95: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
+	110, // 96: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
+	112, // 97: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
+	189, // 98: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	109, // 99: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
+	189, // 100: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	0,   // 101: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
+	111, // 102: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
+	190, // 103: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	0,   // 104: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
+	0,   // 105: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
+	191, // 106: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	117, // 107: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
+	188, // 108: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
+	190, // 109: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
+	117, // 110: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
+	190, // 111: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	0,   // 112: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
+	0,   // 113: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
+	190, // 114: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	190, // 115: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	120, // 116: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
+	122, // 117: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
+	121, // 118: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
+	125, // 119: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	0,   // 120: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
+	190, // 121: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
+	117, // 122: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
+	121, // 123: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	56,  // 124: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	134, // 125: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	134, // 126: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 127: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 128: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	121, // 129: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	140, // 130: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
+	125, // 131: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	139, // 132: weir.api.v1.StatusResponse.log:type_name -> weir.api.v1.LogHealth
+	190, // 133: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
+	134, // 134: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	157, // 135: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
+	190, // 136: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
+	157, // 137: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
+	162, // 138: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
+	174, // 139: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
+	88,  // 140: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
+	166, // 141: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
+	169, // 142: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
+	190, // 143: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	174, // 144: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
+	190, // 145: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	179, // 146: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	190, // 147: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	190, // 148: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	179, // 149: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 150: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 151: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 152: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	25,  // 153: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	27,  // 154: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	29,  // 155: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	31,  // 156: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	41,  // 157: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	43,  // 158: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	45,  // 159: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	50,  // 160: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	47,  // 161: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	33,  // 162: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	35,  // 163: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	38,  // 164: weir.api.v1.OperationService.Services:input_type -> weir.api.v1.ServicesRequest
+	2,   // 165: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	62,  // 166: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	64,  // 167: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	66,  // 168: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	68,  // 169: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	70,  // 170: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	53,  // 171: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	72,  // 172: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	75,  // 173: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	84,  // 174: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	86,  // 175: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	88,  // 176: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	80,  // 177: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	77,  // 178: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	94,  // 179: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	96,  // 180: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	98,  // 181: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	100, // 182: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	102, // 183: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	104, // 184: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	106, // 185: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	113, // 186: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	123, // 187: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	126, // 188: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	128, // 189: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	130, // 190: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	132, // 191: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	115, // 192: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
+	118, // 193: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
+	135, // 194: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	137, // 195: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	141, // 196: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	143, // 197: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	145, // 198: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	147, // 199: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	149, // 200: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	151, // 201: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	153, // 202: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	160, // 203: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	163, // 204: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	167, // 205: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	170, // 206: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	172, // 207: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
+	175, // 208: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
+	177, // 209: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	180, // 210: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	155, // 211: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
+	158, // 212: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
+	7,   // 213: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 214: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 215: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	26,  // 216: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	28,  // 217: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	30,  // 218: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	32,  // 219: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	42,  // 220: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	44,  // 221: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	46,  // 222: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	52,  // 223: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	49,  // 224: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	34,  // 225: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	36,  // 226: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	39,  // 227: weir.api.v1.OperationService.Services:output_type -> weir.api.v1.ServicesResponse
+	3,   // 228: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	63,  // 229: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	65,  // 230: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	67,  // 231: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	69,  // 232: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	71,  // 233: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	54,  // 234: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	73,  // 235: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	76,  // 236: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	85,  // 237: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	87,  // 238: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	92,  // 239: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	81,  // 240: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	78,  // 241: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	95,  // 242: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	97,  // 243: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	99,  // 244: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	101, // 245: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	103, // 246: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	105, // 247: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	107, // 248: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	114, // 249: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	124, // 250: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	127, // 251: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	129, // 252: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	131, // 253: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	133, // 254: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	116, // 255: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
+	119, // 256: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
+	136, // 257: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	138, // 258: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	142, // 259: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	144, // 260: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	146, // 261: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	148, // 262: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	150, // 263: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	152, // 264: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	154, // 265: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	161, // 266: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	164, // 267: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	168, // 268: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	171, // 269: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	173, // 270: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
+	176, // 271: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
+	178, // 272: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	181, // 273: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	156, // 274: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
+	159, // 275: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
+	213, // [213:276] is the sub-list for method output_type
+	150, // [150:213] is the sub-list for method input_type
+	150, // [150:150] is the sub-list for extension type_name
+	150, // [150:150] is the sub-list for extension extendee
+	0,   // [0:150] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -13508,24 +13851,24 @@ func file_apipb_api_proto_init() {
 	file_apipb_api_proto_msgTypes[4].OneofWrappers = []any{}
 	file_apipb_api_proto_msgTypes[10].OneofWrappers = []any{}
 	file_apipb_api_proto_msgTypes[15].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[45].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[53].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[80].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[86].OneofWrappers = []any{
+	file_apipb_api_proto_msgTypes[48].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[56].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[83].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[89].OneofWrappers = []any{
 		(*TreeEdit_TreeOptions)(nil),
 		(*TreeEdit_Create)(nil),
 		(*TreeEdit_Change)(nil),
 		(*TreeEdit_Rename)(nil),
 		(*TreeEdit_Remove)(nil),
 	}
-	file_apipb_api_proto_msgTypes[87].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[90].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   185,
+			NumMessages:   189,
 			NumExtensions: 0,
 			NumServices:   9,
 		},
