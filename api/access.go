@@ -52,6 +52,7 @@ var needs = map[string]need{
 	apipbconnect.OperationServiceEventsProcedure:         readers,
 	apipbconnect.OperationServiceInstancesProcedure:      readers,
 	apipbconnect.OperationServiceWatchInstancesProcedure: readers,
+	apipbconnect.OperationServiceServicesProcedure:       everyone,
 	apipbconnect.OperationServiceStatisticsProcedure:     readers,
 
 	apipbconnect.JobServiceListProcedure:       readers,

@@ -79,6 +79,9 @@ func TestRightsOnEveryCall(t *testing.T) {
 		"OperationService/Abort": {of, managers}, "OperationService/Suspend": {of, managers}, "OperationService/Resume": {of, managers},
 		"OperationService/Complete": {of, managers}, "OperationService/Update": {`{"operation": "op-1", "changes": [{"options": {"weight": 2}}]}`, managers},
 		"OperationService/Events": {of, readers}, "OperationService/Instances": {of, readers}, "OperationService/Statistics": {of, readers},
+		// What the caller may not read is left out: TestServices.
+		"OperationService/Services": {`{}`, everyone},
+
 		"JobService/List": {of, readers}, "JobService/Get": {job, readers}, "JobService/Statistics": {job, readers},
 		"JobService/Output": {`{"job_id": "j1", "stream": "stdout"}`, readers},
 		"JobService/Abort":  {job, managers}, "JobService/Interrupt": {job, managers},

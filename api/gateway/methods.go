@@ -38,6 +38,7 @@ var methods = map[string]kind{
 	apipbconnect.OperationServiceEventsProcedure:         reads,
 	apipbconnect.OperationServiceInstancesProcedure:      reads,
 	apipbconnect.OperationServiceWatchInstancesProcedure: reads,
+	apipbconnect.OperationServiceServicesProcedure:       reads,
 	apipbconnect.OperationServiceStatisticsProcedure:     reads,
 
 	apipbconnect.JobServiceListProcedure:       reads,

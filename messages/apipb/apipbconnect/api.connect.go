@@ -84,6 +84,9 @@ const (
 	// OperationServiceWatchInstancesProcedure is the fully-qualified name of the OperationService's
 	// WatchInstances RPC.
 	OperationServiceWatchInstancesProcedure = "/weir.api.v1.OperationService/WatchInstances"
+	// OperationServiceServicesProcedure is the fully-qualified name of the OperationService's Services
+	// RPC.
+	OperationServiceServicesProcedure = "/weir.api.v1.OperationService/Services"
 	// OperationServiceStatisticsProcedure is the fully-qualified name of the OperationService's
 	// Statistics RPC.
 	OperationServiceStatisticsProcedure = "/weir.api.v1.OperationService/Statistics"
@@ -218,6 +221,9 @@ type OperationServiceClient interface {
 	// WatchInstances streams the instances whenever they change, until the operation
 	// has ended.
 	WatchInstances(context.Context, *connect.Request[apipb.WatchInstancesRequest]) (*connect.ServerStreamForClient[apipb.WatchInstancesResponse], error)
+	// Services lists operations in progress whose jobs can be reached, those that the caller may read: of each how many
+	// instances there are, and which of them have to leave.
+	Services(context.Context, *connect.Request[apipb.ServicesRequest]) (*connect.Response[apipb.ServicesResponse], error)
 	// Statistics answers what was measured of the jobs of an operation that have ended,
 	// added up by task and state, and what to ask for.
 	Statistics(context.Context, *connect.Request[apipb.OperationStatisticsRequest]) (*connect.Response[apipb.OperationStatisticsResponse], error)
@@ -318,6 +324,12 @@ func NewOperationServiceClient(httpClient connect.HTTPClient, baseURL string, op
 			connect.WithSchema(operationServiceMethods.ByName("WatchInstances")),
 			connect.WithClientOptions(opts...),
 		),
+		services: connect.NewClient[apipb.ServicesRequest, apipb.ServicesResponse](
+			httpClient,
+			baseURL+OperationServiceServicesProcedure,
+			connect.WithSchema(operationServiceMethods.ByName("Services")),
+			connect.WithClientOptions(opts...),
+		),
 		statistics: connect.NewClient[apipb.OperationStatisticsRequest, apipb.OperationStatisticsResponse](
 			httpClient,
 			baseURL+OperationServiceStatisticsProcedure,
@@ -343,6 +355,7 @@ type operationServiceClient struct {
 	update         *connect.Client[apipb.UpdateOperationRequest, apipb.UpdateOperationResponse]
 	instances      *connect.Client[apipb.InstancesRequest, apipb.InstancesResponse]
 	watchInstances *connect.Client[apipb.WatchInstancesRequest, apipb.WatchInstancesResponse]
+	services       *connect.Client[apipb.ServicesRequest, apipb.ServicesResponse]
 	statistics     *connect.Client[apipb.OperationStatisticsRequest, apipb.OperationStatisticsResponse]
 }
 
@@ -416,6 +429,11 @@ func (c *operationServiceClient) WatchInstances(ctx context.Context, req *connec
 	return c.watchInstances.CallServerStream(ctx, req)
 }
 
+// Services calls weir.api.v1.OperationService.Services.
+func (c *operationServiceClient) Services(ctx context.Context, req *connect.Request[apipb.ServicesRequest]) (*connect.Response[apipb.ServicesResponse], error) {
+	return c.services.CallUnary(ctx, req)
+}
+
 // Statistics calls weir.api.v1.OperationService.Statistics.
 func (c *operationServiceClient) Statistics(ctx context.Context, req *connect.Request[apipb.OperationStatisticsRequest]) (*connect.Response[apipb.OperationStatisticsResponse], error) {
 	return c.statistics.CallUnary(ctx, req)
@@ -452,6 +470,9 @@ type OperationServiceHandler interface {
 	// WatchInstances streams the instances whenever they change, until the operation
 	// has ended.
 	WatchInstances(context.Context, *connect.Request[apipb.WatchInstancesRequest], *connect.ServerStream[apipb.WatchInstancesResponse]) error
+	// Services lists operations in progress whose jobs can be reached, those that the caller may read: of each how many
+	// instances there are, and which of them have to leave.
+	Services(context.Context, *connect.Request[apipb.ServicesRequest]) (*connect.Response[apipb.ServicesResponse], error)
 	// Statistics answers what was measured of the jobs of an operation that have ended,
 	// added up by task and state, and what to ask for.
 	Statistics(context.Context, *connect.Request[apipb.OperationStatisticsRequest]) (*connect.Response[apipb.OperationStatisticsResponse], error)
@@ -548,6 +569,12 @@ func NewOperationServiceHandler(svc OperationServiceHandler, opts ...connect.Han
 		connect.WithSchema(operationServiceMethods.ByName("WatchInstances")),
 		connect.WithHandlerOptions(opts...),
 	)
+	operationServiceServicesHandler := connect.NewUnaryHandler(
+		OperationServiceServicesProcedure,
+		svc.Services,
+		connect.WithSchema(operationServiceMethods.ByName("Services")),
+		connect.WithHandlerOptions(opts...),
+	)
 	operationServiceStatisticsHandler := connect.NewUnaryHandler(
 		OperationServiceStatisticsProcedure,
 		svc.Statistics,
@@ -584,6 +611,8 @@ func NewOperationServiceHandler(svc OperationServiceHandler, opts ...connect.Han
 			operationServiceInstancesHandler.ServeHTTP(w, r)
 		case OperationServiceWatchInstancesProcedure:
 			operationServiceWatchInstancesHandler.ServeHTTP(w, r)
+		case OperationServiceServicesProcedure:
+			operationServiceServicesHandler.ServeHTTP(w, r)
 		case OperationServiceStatisticsProcedure:
 			operationServiceStatisticsHandler.ServeHTTP(w, r)
 		default:
@@ -649,6 +678,10 @@ func (UnimplementedOperationServiceHandler) Instances(context.Context, *connect.
 
 func (UnimplementedOperationServiceHandler) WatchInstances(context.Context, *connect.Request[apipb.WatchInstancesRequest], *connect.ServerStream[apipb.WatchInstancesResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.OperationService.WatchInstances is not implemented"))
+}
+
+func (UnimplementedOperationServiceHandler) Services(context.Context, *connect.Request[apipb.ServicesRequest]) (*connect.Response[apipb.ServicesResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.OperationService.Services is not implemented"))
 }
 
 func (UnimplementedOperationServiceHandler) Statistics(context.Context, *connect.Request[apipb.OperationStatisticsRequest]) (*connect.Response[apipb.OperationStatisticsResponse], error) {
