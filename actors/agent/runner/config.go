@@ -160,6 +160,7 @@ type layout struct{ root string }
 
 func (l layout) lock() string         { return filepath.Join(l.root, "lock") }
 func (l layout) jobs() string         { return filepath.Join(l.root, "jobs") }
+func (l layout) spares() string       { return filepath.Join(l.root, "spare") }
 func (l layout) job(id string) string { return filepath.Join(l.root, "jobs", id) }
 func (l layout) notice(id string) string {
 	return filepath.Join(l.workspace(id), ".weir", "notice.json")

@@ -47,6 +47,8 @@ type Job struct {
 	claim *os.File
 	// socket is the path of its discovery socket as the job sees it.
 	socket string
+	// separated says that this process started it with namespaces of its own.
+	separated bool
 	// tried is closed when start has returned, and proxy, identity and begun are set.
 	tried    chan struct{}
 	proxy    *proxyProcess
@@ -258,8 +260,11 @@ func (j *Job) makeFolders(spec *proxyproto.Spec) error {
 			}
 		}
 	}
-	if err := os.Mkdir(paths.job(j.id), above); err != nil {
-		return err
+	j.separated = spec.Separated()
+	if !j.separated || !j.runner.spares.take(paths.job(j.id)) {
+		if err := os.Mkdir(paths.job(j.id), above); err != nil {
+			return err
+		}
 	}
 	for _, folder := range []string{spec.Workspace, spec.OutputFolder} {
 		if err := os.Mkdir(folder, 0o700); err != nil {
@@ -390,7 +395,7 @@ func (j *Job) release() error {
 		}
 	}
 	j.disconnect()
-	if err := j.runner.paths.removeJob(j.id); err != nil {
+	if err := j.removeFolders(); err != nil {
 		return err
 	}
 	// Nothing is left that the next job with this user could find.

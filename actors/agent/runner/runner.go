@@ -41,6 +41,7 @@ var (
 type Runner struct {
 	config Config
 	paths  layout
+	spares spares
 	// lock is held while the runner is open; nil: another agent holds the root folder and the
 	// groups.
 	lock        *os.File
@@ -66,7 +67,7 @@ func Open(config Config) (*Runner, error) {
 		return nil, fmt.Errorf("open runner: %w", err)
 	}
 	config.Root = root
-	r := &Runner{config: config, paths: layout{root: root}, confinement: findConfinement(config.ProxyPath), jobs: make(map[string]*Job)}
+	r := &Runner{config: config, paths: layout{root: root}, spares: newSpares(layout{root: root}.spares()), confinement: findConfinement(config.ProxyPath), jobs: make(map[string]*Job)}
 	if err := r.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open runner: %w", err), r.Leave())
 	}
@@ -86,6 +87,9 @@ func (r *Runner) open() error {
 		return err
 	}
 	if err := r.limitProcesses(); err != nil {
+		return err
+	}
+	if err := r.spares.clear(); err != nil {
 		return err
 	}
 	r.removeOrphans()
