@@ -72,6 +72,7 @@ var needs = map[string]need{
 	apipbconnect.TreeServiceListProcedure:       everyone,
 	apipbconnect.TreeServiceGetProcedure:        everyone,
 	apipbconnect.TreeServiceSnapshotProcedure:   everyone,
+	apipbconnect.TreeServiceWhatIfProcedure:     everyone,
 	apipbconnect.TreeServiceCreateProcedure:     subjects,
 	apipbconnect.TreeServiceSetProcedure:        subjects,
 	apipbconnect.TreeServiceRemoveProcedure:     subjects,

@@ -58,6 +58,7 @@ var methods = map[string]kind{
 	apipbconnect.TreeServiceListProcedure:       reads,
 	apipbconnect.TreeServiceGetProcedure:        reads,
 	apipbconnect.TreeServiceSnapshotProcedure:   reads,
+	apipbconnect.TreeServiceWhatIfProcedure:     reads,
 	apipbconnect.TreeServiceCreateProcedure:     changes,
 	apipbconnect.TreeServiceSetProcedure:        changes,
 	apipbconnect.TreeServiceRemoveProcedure:     changes,

@@ -8227,6 +8227,513 @@ func (x *SnapshotNode) GetTags() []string {
 	return nil
 }
 
+type WhatIfRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Tree  string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	// As of PoolService.Edit, but for renames. Only the tree that results must be valid. None: both
+	// sides are what is now.
+	Edits []*TreeEdit `protobuf:"bytes,2,rep,name=edits,proto3" json:"edits,omitempty"`
+	// Answer with operations too, not with pools alone.
+	Operations bool `protobuf:"varint,3,opt,name=operations,proto3" json:"operations,omitempty"`
+	// Answer with the tree after the changes as a file for weir pool apply.
+	File          bool `protobuf:"varint,4,opt,name=file,proto3" json:"file,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhatIfRequest) Reset() {
+	*x = WhatIfRequest{}
+	mi := &file_apipb_api_proto_msgTypes[113]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhatIfRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhatIfRequest) ProtoMessage() {}
+
+func (x *WhatIfRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[113]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhatIfRequest.ProtoReflect.Descriptor instead.
+func (*WhatIfRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{113}
+}
+
+func (x *WhatIfRequest) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *WhatIfRequest) GetEdits() []*TreeEdit {
+	if x != nil {
+		return x.Edits
+	}
+	return nil
+}
+
+func (x *WhatIfRequest) GetOperations() bool {
+	if x != nil {
+		return x.Operations
+	}
+	return false
+}
+
+func (x *WhatIfRequest) GetFile() bool {
+	if x != nil {
+		return x.File
+	}
+	return false
+}
+
+type WhatIfResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Tree  string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	// That the shares before the changes are of.
+	Revision uint64        `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Before   *WhatIfShares `protobuf:"bytes,3,opt,name=before,proto3" json:"before,omitempty"`
+	After    *WhatIfShares `protobuf:"bytes,4,opt,name=after,proto3" json:"after,omitempty"`
+	// A pool file, in YAML; empty unless asked for.
+	File          string `protobuf:"bytes,5,opt,name=file,proto3" json:"file,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhatIfResponse) Reset() {
+	*x = WhatIfResponse{}
+	mi := &file_apipb_api_proto_msgTypes[114]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhatIfResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhatIfResponse) ProtoMessage() {}
+
+func (x *WhatIfResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[114]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhatIfResponse.ProtoReflect.Descriptor instead.
+func (*WhatIfResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{114}
+}
+
+func (x *WhatIfResponse) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *WhatIfResponse) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *WhatIfResponse) GetBefore() *WhatIfShares {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *WhatIfResponse) GetAfter() *WhatIfShares {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *WhatIfResponse) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+// WhatIfShares are the fair shares of a cluster.
+type WhatIfShares struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the nodes that may run jobs.
+	Resources *Resources `protobuf:"bytes,1,opt,name=resources,proto3" json:"resources,omitempty"`
+	// The root first. After each pool the pools below it by name, then its operations by id.
+	Shares        []*WhatIfShare `protobuf:"bytes,2,rep,name=shares,proto3" json:"shares,omitempty"`
+	Overcommitted []*Overcommit  `protobuf:"bytes,3,rep,name=overcommitted,proto3" json:"overcommitted,omitempty"`
+	// What else is wrong with the settings.
+	Alerts        []string `protobuf:"bytes,4,rep,name=alerts,proto3" json:"alerts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhatIfShares) Reset() {
+	*x = WhatIfShares{}
+	mi := &file_apipb_api_proto_msgTypes[115]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhatIfShares) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhatIfShares) ProtoMessage() {}
+
+func (x *WhatIfShares) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[115]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhatIfShares.ProtoReflect.Descriptor instead.
+func (*WhatIfShares) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{115}
+}
+
+func (x *WhatIfShares) GetResources() *Resources {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *WhatIfShares) GetShares() []*WhatIfShare {
+	if x != nil {
+		return x.Shares
+	}
+	return nil
+}
+
+func (x *WhatIfShares) GetOvercommitted() []*Overcommit {
+	if x != nil {
+		return x.Overcommitted
+	}
+	return nil
+}
+
+func (x *WhatIfShares) GetAlerts() []string {
+	if x != nil {
+		return x.Alerts
+	}
+	return nil
+}
+
+// WhatIfShare is a pool or an operation, in shares of the cluster by resource.
+type WhatIfShare struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A pool; otherwise an operation, whose name is its id.
+	Pool      bool         `protobuf:"varint,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	Name      string       `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Parent    string       `protobuf:"bytes,3,opt,name=parent,proto3" json:"parent,omitempty"`
+	Fair      *ShareVector `protobuf:"bytes,4,opt,name=fair,proto3" json:"fair,omitempty"`
+	Guarantee *ShareVector `protobuf:"bytes,5,opt,name=guarantee,proto3" json:"guarantee,omitempty"`
+	// What its jobs have, and that with what those need that could start, now.
+	Usage  *ShareVector `protobuf:"bytes,6,opt,name=usage,proto3" json:"usage,omitempty"`
+	Demand *ShareVector `protobuf:"bytes,7,opt,name=demand,proto3" json:"demand,omitempty"`
+	// The fair share as one number.
+	FairRatio float64 `protobuf:"fixed64,8,opt,name=fair_ratio,json=fairRatio,proto3" json:"fair_ratio,omitempty"`
+	// Of a pool with integral guarantees, in seconds of the whole cluster.
+	Volume float64 `protobuf:"fixed64,9,opt,name=volume,proto3" json:"volume,omitempty"`
+	// Of a pool: what is set, by name, and the user for whom it was made.
+	Options       *structpb.Struct `protobuf:"bytes,10,opt,name=options,proto3" json:"options,omitempty"`
+	EphemeralUser string           `protobuf:"bytes,11,opt,name=ephemeral_user,json=ephemeralUser,proto3" json:"ephemeral_user,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhatIfShare) Reset() {
+	*x = WhatIfShare{}
+	mi := &file_apipb_api_proto_msgTypes[116]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhatIfShare) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhatIfShare) ProtoMessage() {}
+
+func (x *WhatIfShare) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[116]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhatIfShare.ProtoReflect.Descriptor instead.
+func (*WhatIfShare) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{116}
+}
+
+func (x *WhatIfShare) GetPool() bool {
+	if x != nil {
+		return x.Pool
+	}
+	return false
+}
+
+func (x *WhatIfShare) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *WhatIfShare) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *WhatIfShare) GetFair() *ShareVector {
+	if x != nil {
+		return x.Fair
+	}
+	return nil
+}
+
+func (x *WhatIfShare) GetGuarantee() *ShareVector {
+	if x != nil {
+		return x.Guarantee
+	}
+	return nil
+}
+
+func (x *WhatIfShare) GetUsage() *ShareVector {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+func (x *WhatIfShare) GetDemand() *ShareVector {
+	if x != nil {
+		return x.Demand
+	}
+	return nil
+}
+
+func (x *WhatIfShare) GetFairRatio() float64 {
+	if x != nil {
+		return x.FairRatio
+	}
+	return 0
+}
+
+func (x *WhatIfShare) GetVolume() float64 {
+	if x != nil {
+		return x.Volume
+	}
+	return 0
+}
+
+func (x *WhatIfShare) GetOptions() *structpb.Struct {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *WhatIfShare) GetEphemeralUser() string {
+	if x != nil {
+		return x.EphemeralUser
+	}
+	return ""
+}
+
+type ShareVector struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	UserSlots     float64                `protobuf:"fixed64,1,opt,name=user_slots,json=userSlots,proto3" json:"user_slots,omitempty"`
+	Cpu           float64                `protobuf:"fixed64,2,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	Gpu           float64                `protobuf:"fixed64,3,opt,name=gpu,proto3" json:"gpu,omitempty"`
+	Memory        float64                `protobuf:"fixed64,4,opt,name=memory,proto3" json:"memory,omitempty"`
+	Network       float64                `protobuf:"fixed64,5,opt,name=network,proto3" json:"network,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShareVector) Reset() {
+	*x = ShareVector{}
+	mi := &file_apipb_api_proto_msgTypes[117]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShareVector) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShareVector) ProtoMessage() {}
+
+func (x *ShareVector) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[117]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShareVector.ProtoReflect.Descriptor instead.
+func (*ShareVector) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{117}
+}
+
+func (x *ShareVector) GetUserSlots() float64 {
+	if x != nil {
+		return x.UserSlots
+	}
+	return 0
+}
+
+func (x *ShareVector) GetCpu() float64 {
+	if x != nil {
+		return x.Cpu
+	}
+	return 0
+}
+
+func (x *ShareVector) GetGpu() float64 {
+	if x != nil {
+		return x.Gpu
+	}
+	return 0
+}
+
+func (x *ShareVector) GetMemory() float64 {
+	if x != nil {
+		return x.Memory
+	}
+	return 0
+}
+
+func (x *ShareVector) GetNetwork() float64 {
+	if x != nil {
+		return x.Network
+	}
+	return 0
+}
+
+// Overcommit is a resource of which pools right below the root are guaranteed more than there is.
+type Overcommit struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Resource string                 `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
+	// In the unit of the resource; CPU in hundredths of a core.
+	Guaranteed int64    `protobuf:"varint,2,opt,name=guaranteed,proto3" json:"guaranteed,omitempty"`
+	Total      int64    `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
+	Pools      []string `protobuf:"bytes,4,rep,name=pools,proto3" json:"pools,omitempty"`
+	// All of it, for people.
+	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Overcommit) Reset() {
+	*x = Overcommit{}
+	mi := &file_apipb_api_proto_msgTypes[118]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Overcommit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Overcommit) ProtoMessage() {}
+
+func (x *Overcommit) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[118]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Overcommit.ProtoReflect.Descriptor instead.
+func (*Overcommit) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{118}
+}
+
+func (x *Overcommit) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
+func (x *Overcommit) GetGuaranteed() int64 {
+	if x != nil {
+		return x.Guaranteed
+	}
+	return 0
+}
+
+func (x *Overcommit) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *Overcommit) GetPools() []string {
+	if x != nil {
+		return x.Pools
+	}
+	return nil
+}
+
+func (x *Overcommit) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 type GetAttributeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
@@ -8236,7 +8743,7 @@ type GetAttributeRequest struct {
 
 func (x *GetAttributeRequest) Reset() {
 	*x = GetAttributeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[113]
+	mi := &file_apipb_api_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8248,7 +8755,7 @@ func (x *GetAttributeRequest) String() string {
 func (*GetAttributeRequest) ProtoMessage() {}
 
 func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[113]
+	mi := &file_apipb_api_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8261,7 +8768,7 @@ func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeRequest.ProtoReflect.Descriptor instead.
 func (*GetAttributeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{113}
+	return file_apipb_api_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *GetAttributeRequest) GetPath() string {
@@ -8280,7 +8787,7 @@ type GetAttributeResponse struct {
 
 func (x *GetAttributeResponse) Reset() {
 	*x = GetAttributeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[114]
+	mi := &file_apipb_api_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8292,7 +8799,7 @@ func (x *GetAttributeResponse) String() string {
 func (*GetAttributeResponse) ProtoMessage() {}
 
 func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[114]
+	mi := &file_apipb_api_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8305,7 +8812,7 @@ func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeResponse.ProtoReflect.Descriptor instead.
 func (*GetAttributeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{114}
+	return file_apipb_api_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *GetAttributeResponse) GetValue() *structpb.Value {
@@ -8323,7 +8830,7 @@ type NodeGrantsRequest struct {
 
 func (x *NodeGrantsRequest) Reset() {
 	*x = NodeGrantsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[115]
+	mi := &file_apipb_api_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8335,7 +8842,7 @@ func (x *NodeGrantsRequest) String() string {
 func (*NodeGrantsRequest) ProtoMessage() {}
 
 func (x *NodeGrantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[115]
+	mi := &file_apipb_api_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8348,7 +8855,7 @@ func (x *NodeGrantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrantsRequest.ProtoReflect.Descriptor instead.
 func (*NodeGrantsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{115}
+	return file_apipb_api_proto_rawDescGZIP(), []int{121}
 }
 
 type NodeGrantsResponse struct {
@@ -8361,7 +8868,7 @@ type NodeGrantsResponse struct {
 
 func (x *NodeGrantsResponse) Reset() {
 	*x = NodeGrantsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[116]
+	mi := &file_apipb_api_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8373,7 +8880,7 @@ func (x *NodeGrantsResponse) String() string {
 func (*NodeGrantsResponse) ProtoMessage() {}
 
 func (x *NodeGrantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[116]
+	mi := &file_apipb_api_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8386,7 +8893,7 @@ func (x *NodeGrantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrantsResponse.ProtoReflect.Descriptor instead.
 func (*NodeGrantsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{116}
+	return file_apipb_api_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *NodeGrantsResponse) GetGrants() []*NodeGrant {
@@ -8412,7 +8919,7 @@ type NodeGrant struct {
 
 func (x *NodeGrant) Reset() {
 	*x = NodeGrant{}
-	mi := &file_apipb_api_proto_msgTypes[117]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8424,7 +8931,7 @@ func (x *NodeGrant) String() string {
 func (*NodeGrant) ProtoMessage() {}
 
 func (x *NodeGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[117]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8437,7 +8944,7 @@ func (x *NodeGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrant.ProtoReflect.Descriptor instead.
 func (*NodeGrant) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{117}
+	return file_apipb_api_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *NodeGrant) GetPattern() string {
@@ -8482,7 +8989,7 @@ type EditNodeGrantRequest struct {
 
 func (x *EditNodeGrantRequest) Reset() {
 	*x = EditNodeGrantRequest{}
-	mi := &file_apipb_api_proto_msgTypes[118]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8494,7 +9001,7 @@ func (x *EditNodeGrantRequest) String() string {
 func (*EditNodeGrantRequest) ProtoMessage() {}
 
 func (x *EditNodeGrantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[118]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8507,7 +9014,7 @@ func (x *EditNodeGrantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditNodeGrantRequest.ProtoReflect.Descriptor instead.
 func (*EditNodeGrantRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{118}
+	return file_apipb_api_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *EditNodeGrantRequest) GetGrant() *NodeGrant {
@@ -8539,7 +9046,7 @@ type EditNodeGrantResponse struct {
 
 func (x *EditNodeGrantResponse) Reset() {
 	*x = EditNodeGrantResponse{}
-	mi := &file_apipb_api_proto_msgTypes[119]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8551,7 +9058,7 @@ func (x *EditNodeGrantResponse) String() string {
 func (*EditNodeGrantResponse) ProtoMessage() {}
 
 func (x *EditNodeGrantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[119]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8564,7 +9071,7 @@ func (x *EditNodeGrantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditNodeGrantResponse.ProtoReflect.Descriptor instead.
 func (*EditNodeGrantResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{119}
+	return file_apipb_api_proto_rawDescGZIP(), []int{125}
 }
 
 // Drain says who keeps jobs away from a node, since when and why.
@@ -8579,7 +9086,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_apipb_api_proto_msgTypes[120]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8591,7 +9098,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[120]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8604,7 +9111,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{120}
+	return file_apipb_api_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *Drain) GetUser() string {
@@ -8657,7 +9164,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_apipb_api_proto_msgTypes[121]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8669,7 +9176,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[121]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8682,7 +9189,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{121}
+	return file_apipb_api_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *Node) GetId() string {
@@ -8810,7 +9317,7 @@ type FileCache struct {
 
 func (x *FileCache) Reset() {
 	*x = FileCache{}
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8822,7 +9329,7 @@ func (x *FileCache) String() string {
 func (*FileCache) ProtoMessage() {}
 
 func (x *FileCache) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8835,7 +9342,7 @@ func (x *FileCache) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileCache.ProtoReflect.Descriptor instead.
 func (*FileCache) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{122}
+	return file_apipb_api_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *FileCache) GetFiles() int64 {
@@ -8871,7 +9378,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8883,7 +9390,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8896,7 +9403,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{123}
+	return file_apipb_api_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *ListNodesRequest) GetState() string {
@@ -8930,7 +9437,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8942,7 +9449,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8955,7 +9462,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{124}
+	return file_apipb_api_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -9005,7 +9512,7 @@ type RefusedAgent struct {
 
 func (x *RefusedAgent) Reset() {
 	*x = RefusedAgent{}
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9017,7 +9524,7 @@ func (x *RefusedAgent) String() string {
 func (*RefusedAgent) ProtoMessage() {}
 
 func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9030,7 +9537,7 @@ func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedAgent.ProtoReflect.Descriptor instead.
 func (*RefusedAgent) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{125}
+	return file_apipb_api_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *RefusedAgent) GetNode() string {
@@ -9091,7 +9598,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9103,7 +9610,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9116,7 +9623,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{126}
+	return file_apipb_api_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *GetNodeRequest) GetNode() string {
@@ -9139,7 +9646,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9151,7 +9658,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9164,7 +9671,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{127}
+	return file_apipb_api_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -9201,7 +9708,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9213,7 +9720,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9226,7 +9733,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{128}
+	return file_apipb_api_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -9258,7 +9765,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9270,7 +9777,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9283,7 +9790,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{129}
+	return file_apipb_api_proto_rawDescGZIP(), []int{135}
 }
 
 type UndrainNodeRequest struct {
@@ -9295,7 +9802,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9307,7 +9814,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9320,7 +9827,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{130}
+	return file_apipb_api_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *UndrainNodeRequest) GetNode() string {
@@ -9338,7 +9845,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9350,7 +9857,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9363,7 +9870,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{131}
+	return file_apipb_api_proto_rawDescGZIP(), []int{137}
 }
 
 type RemoveNodeRequest struct {
@@ -9376,7 +9883,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9388,7 +9895,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9401,7 +9908,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{132}
+	return file_apipb_api_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *RemoveNodeRequest) GetNode() string {
@@ -9426,7 +9933,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9438,7 +9945,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9451,7 +9958,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{133}
+	return file_apipb_api_proto_rawDescGZIP(), []int{139}
 }
 
 type Member struct {
@@ -9471,7 +9978,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9483,7 +9990,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9496,7 +10003,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{134}
+	return file_apipb_api_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *Member) GetId() string {
@@ -9563,7 +10070,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9575,7 +10082,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9588,7 +10095,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{135}
+	return file_apipb_api_proto_rawDescGZIP(), []int{141}
 }
 
 type MembersResponse struct {
@@ -9600,7 +10107,7 @@ type MembersResponse struct {
 
 func (x *MembersResponse) Reset() {
 	*x = MembersResponse{}
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9612,7 +10119,7 @@ func (x *MembersResponse) String() string {
 func (*MembersResponse) ProtoMessage() {}
 
 func (x *MembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9625,7 +10132,7 @@ func (x *MembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersResponse.ProtoReflect.Descriptor instead.
 func (*MembersResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{136}
+	return file_apipb_api_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *MembersResponse) GetMembers() []*Member {
@@ -9643,7 +10150,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9655,7 +10162,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9668,7 +10175,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{137}
+	return file_apipb_api_proto_rawDescGZIP(), []int{143}
 }
 
 type StatusResponse struct {
@@ -9711,7 +10218,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9723,7 +10230,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9736,7 +10243,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{138}
+	return file_apipb_api_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *StatusResponse) GetClusterId() string {
@@ -9924,7 +10431,7 @@ type LogHealth struct {
 
 func (x *LogHealth) Reset() {
 	*x = LogHealth{}
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9936,7 +10443,7 @@ func (x *LogHealth) String() string {
 func (*LogHealth) ProtoMessage() {}
 
 func (x *LogHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9949,7 +10456,7 @@ func (x *LogHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogHealth.ProtoReflect.Descriptor instead.
 func (*LogHealth) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{139}
+	return file_apipb_api_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *LogHealth) GetCommitIndex() uint64 {
@@ -10002,7 +10509,7 @@ type HeldCredentials struct {
 
 func (x *HeldCredentials) Reset() {
 	*x = HeldCredentials{}
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10014,7 +10521,7 @@ func (x *HeldCredentials) String() string {
 func (*HeldCredentials) ProtoMessage() {}
 
 func (x *HeldCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10027,7 +10534,7 @@ func (x *HeldCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldCredentials.ProtoReflect.Descriptor instead.
 func (*HeldCredentials) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{140}
+	return file_apipb_api_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *HeldCredentials) GetRole() string {
@@ -10082,7 +10589,7 @@ type TransferRequest struct {
 
 func (x *TransferRequest) Reset() {
 	*x = TransferRequest{}
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10094,7 +10601,7 @@ func (x *TransferRequest) String() string {
 func (*TransferRequest) ProtoMessage() {}
 
 func (x *TransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10107,7 +10614,7 @@ func (x *TransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
 func (*TransferRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{141}
+	return file_apipb_api_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *TransferRequest) GetTo() string {
@@ -10126,7 +10633,7 @@ type TransferResponse struct {
 
 func (x *TransferResponse) Reset() {
 	*x = TransferResponse{}
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10138,7 +10645,7 @@ func (x *TransferResponse) String() string {
 func (*TransferResponse) ProtoMessage() {}
 
 func (x *TransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10151,7 +10658,7 @@ func (x *TransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
 func (*TransferResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{142}
+	return file_apipb_api_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *TransferResponse) GetLeader() string {
@@ -10172,7 +10679,7 @@ type AddReplicaRequest struct {
 
 func (x *AddReplicaRequest) Reset() {
 	*x = AddReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10184,7 +10691,7 @@ func (x *AddReplicaRequest) String() string {
 func (*AddReplicaRequest) ProtoMessage() {}
 
 func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10197,7 +10704,7 @@ func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaRequest.ProtoReflect.Descriptor instead.
 func (*AddReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{143}
+	return file_apipb_api_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *AddReplicaRequest) GetId() string {
@@ -10222,7 +10729,7 @@ type AddReplicaResponse struct {
 
 func (x *AddReplicaResponse) Reset() {
 	*x = AddReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10234,7 +10741,7 @@ func (x *AddReplicaResponse) String() string {
 func (*AddReplicaResponse) ProtoMessage() {}
 
 func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10247,7 +10754,7 @@ func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaResponse.ProtoReflect.Descriptor instead.
 func (*AddReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{144}
+	return file_apipb_api_proto_rawDescGZIP(), []int{150}
 }
 
 type RemoveReplicaRequest struct {
@@ -10261,7 +10768,7 @@ type RemoveReplicaRequest struct {
 
 func (x *RemoveReplicaRequest) Reset() {
 	*x = RemoveReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10273,7 +10780,7 @@ func (x *RemoveReplicaRequest) String() string {
 func (*RemoveReplicaRequest) ProtoMessage() {}
 
 func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10286,7 +10793,7 @@ func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{145}
+	return file_apipb_api_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *RemoveReplicaRequest) GetId() string {
@@ -10311,7 +10818,7 @@ type RemoveReplicaResponse struct {
 
 func (x *RemoveReplicaResponse) Reset() {
 	*x = RemoveReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10323,7 +10830,7 @@ func (x *RemoveReplicaResponse) String() string {
 func (*RemoveReplicaResponse) ProtoMessage() {}
 
 func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10336,7 +10843,7 @@ func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{146}
+	return file_apipb_api_proto_rawDescGZIP(), []int{152}
 }
 
 type PromoteReplicaRequest struct {
@@ -10348,7 +10855,7 @@ type PromoteReplicaRequest struct {
 
 func (x *PromoteReplicaRequest) Reset() {
 	*x = PromoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10360,7 +10867,7 @@ func (x *PromoteReplicaRequest) String() string {
 func (*PromoteReplicaRequest) ProtoMessage() {}
 
 func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10373,7 +10880,7 @@ func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{147}
+	return file_apipb_api_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *PromoteReplicaRequest) GetId() string {
@@ -10391,7 +10898,7 @@ type PromoteReplicaResponse struct {
 
 func (x *PromoteReplicaResponse) Reset() {
 	*x = PromoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10403,7 +10910,7 @@ func (x *PromoteReplicaResponse) String() string {
 func (*PromoteReplicaResponse) ProtoMessage() {}
 
 func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10416,7 +10923,7 @@ func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{148}
+	return file_apipb_api_proto_rawDescGZIP(), []int{154}
 }
 
 type DemoteReplicaRequest struct {
@@ -10430,7 +10937,7 @@ type DemoteReplicaRequest struct {
 
 func (x *DemoteReplicaRequest) Reset() {
 	*x = DemoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10442,7 +10949,7 @@ func (x *DemoteReplicaRequest) String() string {
 func (*DemoteReplicaRequest) ProtoMessage() {}
 
 func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10455,7 +10962,7 @@ func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{149}
+	return file_apipb_api_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *DemoteReplicaRequest) GetId() string {
@@ -10480,7 +10987,7 @@ type DemoteReplicaResponse struct {
 
 func (x *DemoteReplicaResponse) Reset() {
 	*x = DemoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10492,7 +10999,7 @@ func (x *DemoteReplicaResponse) String() string {
 func (*DemoteReplicaResponse) ProtoMessage() {}
 
 func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10505,7 +11012,7 @@ func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{150}
+	return file_apipb_api_proto_rawDescGZIP(), []int{156}
 }
 
 type BackupRequest struct {
@@ -10516,7 +11023,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10528,7 +11035,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10541,7 +11048,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{151}
+	return file_apipb_api_proto_rawDescGZIP(), []int{157}
 }
 
 // BackupPart is the next bytes of a backup: records with their lengths, and a
@@ -10555,7 +11062,7 @@ type BackupPart struct {
 
 func (x *BackupPart) Reset() {
 	*x = BackupPart{}
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10567,7 +11074,7 @@ func (x *BackupPart) String() string {
 func (*BackupPart) ProtoMessage() {}
 
 func (x *BackupPart) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10580,7 +11087,7 @@ func (x *BackupPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart.ProtoReflect.Descriptor instead.
 func (*BackupPart) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{152}
+	return file_apipb_api_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *BackupPart) GetData() []byte {
@@ -10604,7 +11111,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10616,7 +11123,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10629,7 +11136,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{153}
+	return file_apipb_api_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *JoinRequest) GetId() string {
@@ -10673,7 +11180,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10685,7 +11192,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10698,7 +11205,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{154}
+	return file_apipb_api_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *JoinResponse) GetSuffrage() string {
@@ -10730,7 +11237,7 @@ type StoresRequest struct {
 
 func (x *StoresRequest) Reset() {
 	*x = StoresRequest{}
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10742,7 +11249,7 @@ func (x *StoresRequest) String() string {
 func (*StoresRequest) ProtoMessage() {}
 
 func (x *StoresRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10755,7 +11262,7 @@ func (x *StoresRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoresRequest.ProtoReflect.Descriptor instead.
 func (*StoresRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{155}
+	return file_apipb_api_proto_rawDescGZIP(), []int{161}
 }
 
 type StoresResponse struct {
@@ -10767,7 +11274,7 @@ type StoresResponse struct {
 
 func (x *StoresResponse) Reset() {
 	*x = StoresResponse{}
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10779,7 +11286,7 @@ func (x *StoresResponse) String() string {
 func (*StoresResponse) ProtoMessage() {}
 
 func (x *StoresResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10792,7 +11299,7 @@ func (x *StoresResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoresResponse.ProtoReflect.Descriptor instead.
 func (*StoresResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{156}
+	return file_apipb_api_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *StoresResponse) GetStores() []*NamedStore {
@@ -10824,7 +11331,7 @@ type NamedStore struct {
 
 func (x *NamedStore) Reset() {
 	*x = NamedStore{}
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10836,7 +11343,7 @@ func (x *NamedStore) String() string {
 func (*NamedStore) ProtoMessage() {}
 
 func (x *NamedStore) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10849,7 +11356,7 @@ func (x *NamedStore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedStore.ProtoReflect.Descriptor instead.
 func (*NamedStore) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{157}
+	return file_apipb_api_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *NamedStore) GetName() string {
@@ -10923,7 +11430,7 @@ type EditStoreRequest struct {
 
 func (x *EditStoreRequest) Reset() {
 	*x = EditStoreRequest{}
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10935,7 +11442,7 @@ func (x *EditStoreRequest) String() string {
 func (*EditStoreRequest) ProtoMessage() {}
 
 func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10948,7 +11455,7 @@ func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditStoreRequest.ProtoReflect.Descriptor instead.
 func (*EditStoreRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{158}
+	return file_apipb_api_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *EditStoreRequest) GetStore() *NamedStore {
@@ -10987,7 +11494,7 @@ type EditStoreResponse struct {
 
 func (x *EditStoreResponse) Reset() {
 	*x = EditStoreResponse{}
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10999,7 +11506,7 @@ func (x *EditStoreResponse) String() string {
 func (*EditStoreResponse) ProtoMessage() {}
 
 func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11012,7 +11519,7 @@ func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditStoreResponse.ProtoReflect.Descriptor instead.
 func (*EditStoreResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{159}
+	return file_apipb_api_proto_rawDescGZIP(), []int{165}
 }
 
 type WhoAmIRequest struct {
@@ -11023,7 +11530,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11035,7 +11542,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11048,7 +11555,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{160}
+	return file_apipb_api_proto_rawDescGZIP(), []int{166}
 }
 
 type WhoAmIResponse struct {
@@ -11072,7 +11579,7 @@ type WhoAmIResponse struct {
 
 func (x *WhoAmIResponse) Reset() {
 	*x = WhoAmIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11084,7 +11591,7 @@ func (x *WhoAmIResponse) String() string {
 func (*WhoAmIResponse) ProtoMessage() {}
 
 func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11097,7 +11604,7 @@ func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
 func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{161}
+	return file_apipb_api_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *WhoAmIResponse) GetUser() string {
@@ -11154,7 +11661,7 @@ type PoolRights struct {
 
 func (x *PoolRights) Reset() {
 	*x = PoolRights{}
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11166,7 +11673,7 @@ func (x *PoolRights) String() string {
 func (*PoolRights) ProtoMessage() {}
 
 func (x *PoolRights) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11179,7 +11686,7 @@ func (x *PoolRights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolRights.ProtoReflect.Descriptor instead.
 func (*PoolRights) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{162}
+	return file_apipb_api_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *PoolRights) GetTree() string {
@@ -11213,14 +11720,16 @@ type MayIRequest struct {
 	// An id or an alias.
 	Operation string `protobuf:"bytes,4,opt,name=operation,proto3" json:"operation,omitempty"`
 	// Instead of a right: these edits of a tree.
-	Edit          *EditTreeRequest `protobuf:"bytes,5,opt,name=edit,proto3" json:"edit,omitempty"`
+	Edit *EditTreeRequest `protobuf:"bytes,5,opt,name=edit,proto3" json:"edit,omitempty"`
+	// Instead of one operation: up to 1000, by id or alias.
+	Operations    []string `protobuf:"bytes,6,rep,name=operations,proto3" json:"operations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *MayIRequest) Reset() {
 	*x = MayIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11232,7 +11741,7 @@ func (x *MayIRequest) String() string {
 func (*MayIRequest) ProtoMessage() {}
 
 func (x *MayIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11245,7 +11754,7 @@ func (x *MayIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIRequest.ProtoReflect.Descriptor instead.
 func (*MayIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{163}
+	return file_apipb_api_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *MayIRequest) GetRight() string {
@@ -11283,20 +11792,31 @@ func (x *MayIRequest) GetEdit() *EditTreeRequest {
 	return nil
 }
 
+func (x *MayIRequest) GetOperations() []string {
+	if x != nil {
+		return x.Operations
+	}
+	return nil
+}
+
 type MayIResponse struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Allowed bool                   `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of several operations: on all of them.
+	Allowed bool `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
 	// If not: which right is missing, who has it, and how it is given.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Of edits: each reason for which some of them are not allowed, once.
-	Lacking       []string `protobuf:"bytes,3,rep,name=lacking,proto3" json:"lacking,omitempty"`
+	Lacking []string `protobuf:"bytes,3,rep,name=lacking,proto3" json:"lacking,omitempty"`
+	// Of several operations: those on which the caller does not have the right, as they were named, and why. One that
+	// is not there is among them.
+	Refused       map[string]string `protobuf:"bytes,4,rep,name=refused,proto3" json:"refused,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *MayIResponse) Reset() {
 	*x = MayIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11308,7 +11828,7 @@ func (x *MayIResponse) String() string {
 func (*MayIResponse) ProtoMessage() {}
 
 func (x *MayIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11321,7 +11841,7 @@ func (x *MayIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIResponse.ProtoReflect.Descriptor instead.
 func (*MayIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{164}
+	return file_apipb_api_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *MayIResponse) GetAllowed() bool {
@@ -11345,6 +11865,13 @@ func (x *MayIResponse) GetLacking() []string {
 	return nil
 }
 
+func (x *MayIResponse) GetRefused() map[string]string {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
 // PoolACL is the rights that a pool and the pools above it give.
 type PoolACL struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -11355,7 +11882,7 @@ type PoolACL struct {
 
 func (x *PoolACL) Reset() {
 	*x = PoolACL{}
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11367,7 +11894,7 @@ func (x *PoolACL) String() string {
 func (*PoolACL) ProtoMessage() {}
 
 func (x *PoolACL) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11380,7 +11907,7 @@ func (x *PoolACL) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolACL.ProtoReflect.Descriptor instead.
 func (*PoolACL) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{165}
+	return file_apipb_api_proto_rawDescGZIP(), []int{171}
 }
 
 func (x *PoolACL) GetRights() []*SubjectRight {
@@ -11403,7 +11930,7 @@ type SubjectRight struct {
 
 func (x *SubjectRight) Reset() {
 	*x = SubjectRight{}
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11415,7 +11942,7 @@ func (x *SubjectRight) String() string {
 func (*SubjectRight) ProtoMessage() {}
 
 func (x *SubjectRight) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11428,7 +11955,7 @@ func (x *SubjectRight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubjectRight.ProtoReflect.Descriptor instead.
 func (*SubjectRight) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{166}
+	return file_apipb_api_proto_rawDescGZIP(), []int{172}
 }
 
 func (x *SubjectRight) GetSubject() string {
@@ -11462,7 +11989,7 @@ type GroupsRequest struct {
 
 func (x *GroupsRequest) Reset() {
 	*x = GroupsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11474,7 +12001,7 @@ func (x *GroupsRequest) String() string {
 func (*GroupsRequest) ProtoMessage() {}
 
 func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11487,7 +12014,7 @@ func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsRequest.ProtoReflect.Descriptor instead.
 func (*GroupsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{167}
+	return file_apipb_api_proto_rawDescGZIP(), []int{173}
 }
 
 func (x *GroupsRequest) GetName() string {
@@ -11506,7 +12033,7 @@ type GroupsResponse struct {
 
 func (x *GroupsResponse) Reset() {
 	*x = GroupsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11518,7 +12045,7 @@ func (x *GroupsResponse) String() string {
 func (*GroupsResponse) ProtoMessage() {}
 
 func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11531,7 +12058,7 @@ func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsResponse.ProtoReflect.Descriptor instead.
 func (*GroupsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{168}
+	return file_apipb_api_proto_rawDescGZIP(), []int{174}
 }
 
 func (x *GroupsResponse) GetGroups() []*Group {
@@ -11553,7 +12080,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11565,7 +12092,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11578,7 +12105,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{169}
+	return file_apipb_api_proto_rawDescGZIP(), []int{175}
 }
 
 func (x *Group) GetName() string {
@@ -11618,7 +12145,7 @@ type EditGroupRequest struct {
 
 func (x *EditGroupRequest) Reset() {
 	*x = EditGroupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[176]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11630,7 +12157,7 @@ func (x *EditGroupRequest) String() string {
 func (*EditGroupRequest) ProtoMessage() {}
 
 func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[176]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11643,7 +12170,7 @@ func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupRequest.ProtoReflect.Descriptor instead.
 func (*EditGroupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{170}
+	return file_apipb_api_proto_rawDescGZIP(), []int{176}
 }
 
 func (x *EditGroupRequest) GetGroup() string {
@@ -11689,7 +12216,7 @@ type EditGroupResponse struct {
 
 func (x *EditGroupResponse) Reset() {
 	*x = EditGroupResponse{}
-	mi := &file_apipb_api_proto_msgTypes[171]
+	mi := &file_apipb_api_proto_msgTypes[177]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11701,7 +12228,7 @@ func (x *EditGroupResponse) String() string {
 func (*EditGroupResponse) ProtoMessage() {}
 
 func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[171]
+	mi := &file_apipb_api_proto_msgTypes[177]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11714,7 +12241,7 @@ func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupResponse.ProtoReflect.Descriptor instead.
 func (*EditGroupResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{171}
+	return file_apipb_api_proto_rawDescGZIP(), []int{177}
 }
 
 type AccountsRequest struct {
@@ -11725,7 +12252,7 @@ type AccountsRequest struct {
 
 func (x *AccountsRequest) Reset() {
 	*x = AccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[172]
+	mi := &file_apipb_api_proto_msgTypes[178]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11737,7 +12264,7 @@ func (x *AccountsRequest) String() string {
 func (*AccountsRequest) ProtoMessage() {}
 
 func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[172]
+	mi := &file_apipb_api_proto_msgTypes[178]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11750,7 +12277,7 @@ func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsRequest.ProtoReflect.Descriptor instead.
 func (*AccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{172}
+	return file_apipb_api_proto_rawDescGZIP(), []int{178}
 }
 
 type AccountsResponse struct {
@@ -11763,7 +12290,7 @@ type AccountsResponse struct {
 
 func (x *AccountsResponse) Reset() {
 	*x = AccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[173]
+	mi := &file_apipb_api_proto_msgTypes[179]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11775,7 +12302,7 @@ func (x *AccountsResponse) String() string {
 func (*AccountsResponse) ProtoMessage() {}
 
 func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[173]
+	mi := &file_apipb_api_proto_msgTypes[179]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11788,7 +12315,7 @@ func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsResponse.ProtoReflect.Descriptor instead.
 func (*AccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{173}
+	return file_apipb_api_proto_rawDescGZIP(), []int{179}
 }
 
 func (x *AccountsResponse) GetAccounts() []*Accounts {
@@ -11815,7 +12342,7 @@ type Accounts struct {
 
 func (x *Accounts) Reset() {
 	*x = Accounts{}
-	mi := &file_apipb_api_proto_msgTypes[174]
+	mi := &file_apipb_api_proto_msgTypes[180]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11827,7 +12354,7 @@ func (x *Accounts) String() string {
 func (*Accounts) ProtoMessage() {}
 
 func (x *Accounts) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[174]
+	mi := &file_apipb_api_proto_msgTypes[180]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11840,7 +12367,7 @@ func (x *Accounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accounts.ProtoReflect.Descriptor instead.
 func (*Accounts) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{174}
+	return file_apipb_api_proto_rawDescGZIP(), []int{180}
 }
 
 func (x *Accounts) GetSubject() string {
@@ -11894,7 +12421,7 @@ type EditAccountsRequest struct {
 
 func (x *EditAccountsRequest) Reset() {
 	*x = EditAccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[175]
+	mi := &file_apipb_api_proto_msgTypes[181]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11906,7 +12433,7 @@ func (x *EditAccountsRequest) String() string {
 func (*EditAccountsRequest) ProtoMessage() {}
 
 func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[175]
+	mi := &file_apipb_api_proto_msgTypes[181]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11919,7 +12446,7 @@ func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsRequest.ProtoReflect.Descriptor instead.
 func (*EditAccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{175}
+	return file_apipb_api_proto_rawDescGZIP(), []int{181}
 }
 
 func (x *EditAccountsRequest) GetSubject() string {
@@ -11965,7 +12492,7 @@ type EditAccountsResponse struct {
 
 func (x *EditAccountsResponse) Reset() {
 	*x = EditAccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[176]
+	mi := &file_apipb_api_proto_msgTypes[182]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11977,7 +12504,7 @@ func (x *EditAccountsResponse) String() string {
 func (*EditAccountsResponse) ProtoMessage() {}
 
 func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[176]
+	mi := &file_apipb_api_proto_msgTypes[182]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11990,7 +12517,7 @@ func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsResponse.ProtoReflect.Descriptor instead.
 func (*EditAccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{176}
+	return file_apipb_api_proto_rawDescGZIP(), []int{182}
 }
 
 type RevocationsRequest struct {
@@ -12001,7 +12528,7 @@ type RevocationsRequest struct {
 
 func (x *RevocationsRequest) Reset() {
 	*x = RevocationsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[177]
+	mi := &file_apipb_api_proto_msgTypes[183]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12013,7 +12540,7 @@ func (x *RevocationsRequest) String() string {
 func (*RevocationsRequest) ProtoMessage() {}
 
 func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[177]
+	mi := &file_apipb_api_proto_msgTypes[183]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12026,7 +12553,7 @@ func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsRequest.ProtoReflect.Descriptor instead.
 func (*RevocationsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{177}
+	return file_apipb_api_proto_rawDescGZIP(), []int{183}
 }
 
 type RevocationsResponse struct {
@@ -12038,7 +12565,7 @@ type RevocationsResponse struct {
 
 func (x *RevocationsResponse) Reset() {
 	*x = RevocationsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[178]
+	mi := &file_apipb_api_proto_msgTypes[184]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12050,7 +12577,7 @@ func (x *RevocationsResponse) String() string {
 func (*RevocationsResponse) ProtoMessage() {}
 
 func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[178]
+	mi := &file_apipb_api_proto_msgTypes[184]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12063,7 +12590,7 @@ func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsResponse.ProtoReflect.Descriptor instead.
 func (*RevocationsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{178}
+	return file_apipb_api_proto_rawDescGZIP(), []int{184}
 }
 
 func (x *RevocationsResponse) GetRevocations() []*Revocation {
@@ -12092,7 +12619,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_apipb_api_proto_msgTypes[179]
+	mi := &file_apipb_api_proto_msgTypes[185]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12104,7 +12631,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[179]
+	mi := &file_apipb_api_proto_msgTypes[185]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12117,7 +12644,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{179}
+	return file_apipb_api_proto_rawDescGZIP(), []int{185}
 }
 
 func (x *Revocation) GetSerial() string {
@@ -12184,7 +12711,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[180]
+	mi := &file_apipb_api_proto_msgTypes[186]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12196,7 +12723,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[180]
+	mi := &file_apipb_api_proto_msgTypes[186]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12209,7 +12736,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{180}
+	return file_apipb_api_proto_rawDescGZIP(), []int{186}
 }
 
 func (x *RevokeRequest) GetSerial() string {
@@ -12256,7 +12783,7 @@ type RevokeResponse struct {
 
 func (x *RevokeResponse) Reset() {
 	*x = RevokeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[181]
+	mi := &file_apipb_api_proto_msgTypes[187]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12268,7 +12795,7 @@ func (x *RevokeResponse) String() string {
 func (*RevokeResponse) ProtoMessage() {}
 
 func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[181]
+	mi := &file_apipb_api_proto_msgTypes[187]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12281,7 +12808,7 @@ func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeResponse.ProtoReflect.Descriptor instead.
 func (*RevokeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{181}
+	return file_apipb_api_proto_rawDescGZIP(), []int{187}
 }
 
 func (x *RevokeResponse) GetRevocation() *Revocation {
@@ -13000,7 +13527,55 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\fSnapshotNode\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x124\n" +
 	"\tresources\x18\x02 \x01(\v2\x16.weir.api.v1.ResourcesR\tresources\x12\x12\n" +
-	"\x04tags\x18\x03 \x03(\tR\x04tags\")\n" +
+	"\x04tags\x18\x03 \x03(\tR\x04tags\"\x84\x01\n" +
+	"\rWhatIfRequest\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x12+\n" +
+	"\x05edits\x18\x02 \x03(\v2\x15.weir.api.v1.TreeEditR\x05edits\x12\x1e\n" +
+	"\n" +
+	"operations\x18\x03 \x01(\bR\n" +
+	"operations\x12\x12\n" +
+	"\x04file\x18\x04 \x01(\bR\x04file\"\xb8\x01\n" +
+	"\x0eWhatIfResponse\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x121\n" +
+	"\x06before\x18\x03 \x01(\v2\x19.weir.api.v1.WhatIfSharesR\x06before\x12/\n" +
+	"\x05after\x18\x04 \x01(\v2\x19.weir.api.v1.WhatIfSharesR\x05after\x12\x12\n" +
+	"\x04file\x18\x05 \x01(\tR\x04file\"\xcd\x01\n" +
+	"\fWhatIfShares\x124\n" +
+	"\tresources\x18\x01 \x01(\v2\x16.weir.api.v1.ResourcesR\tresources\x120\n" +
+	"\x06shares\x18\x02 \x03(\v2\x18.weir.api.v1.WhatIfShareR\x06shares\x12=\n" +
+	"\rovercommitted\x18\x03 \x03(\v2\x17.weir.api.v1.OvercommitR\rovercommitted\x12\x16\n" +
+	"\x06alerts\x18\x04 \x03(\tR\x06alerts\"\xa6\x03\n" +
+	"\vWhatIfShare\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\bR\x04pool\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06parent\x18\x03 \x01(\tR\x06parent\x12,\n" +
+	"\x04fair\x18\x04 \x01(\v2\x18.weir.api.v1.ShareVectorR\x04fair\x126\n" +
+	"\tguarantee\x18\x05 \x01(\v2\x18.weir.api.v1.ShareVectorR\tguarantee\x12.\n" +
+	"\x05usage\x18\x06 \x01(\v2\x18.weir.api.v1.ShareVectorR\x05usage\x120\n" +
+	"\x06demand\x18\a \x01(\v2\x18.weir.api.v1.ShareVectorR\x06demand\x12\x1d\n" +
+	"\n" +
+	"fair_ratio\x18\b \x01(\x01R\tfairRatio\x12\x16\n" +
+	"\x06volume\x18\t \x01(\x01R\x06volume\x121\n" +
+	"\aoptions\x18\n" +
+	" \x01(\v2\x17.google.protobuf.StructR\aoptions\x12%\n" +
+	"\x0eephemeral_user\x18\v \x01(\tR\rephemeralUser\"\x82\x01\n" +
+	"\vShareVector\x12\x1d\n" +
+	"\n" +
+	"user_slots\x18\x01 \x01(\x01R\tuserSlots\x12\x10\n" +
+	"\x03cpu\x18\x02 \x01(\x01R\x03cpu\x12\x10\n" +
+	"\x03gpu\x18\x03 \x01(\x01R\x03gpu\x12\x16\n" +
+	"\x06memory\x18\x04 \x01(\x01R\x06memory\x12\x18\n" +
+	"\anetwork\x18\x05 \x01(\x01R\anetwork\"\x8e\x01\n" +
+	"\n" +
+	"Overcommit\x12\x1a\n" +
+	"\bresource\x18\x01 \x01(\tR\bresource\x12\x1e\n" +
+	"\n" +
+	"guaranteed\x18\x02 \x01(\x03R\n" +
+	"guaranteed\x12\x14\n" +
+	"\x05total\x18\x03 \x01(\x03R\x05total\x12\x14\n" +
+	"\x05pools\x18\x04 \x03(\tR\x05pools\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\")\n" +
 	"\x13GetAttributeRequest\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\"D\n" +
 	"\x14GetAttributeResponse\x12,\n" +
@@ -13204,17 +13779,24 @@ const file_apipb_api_proto_rawDesc = "" +
 	"PoolRights\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x16\n" +
-	"\x06rights\x18\x03 \x03(\tR\x06rights\"\x9b\x01\n" +
+	"\x06rights\x18\x03 \x03(\tR\x06rights\"\xbb\x01\n" +
 	"\vMayIRequest\x12\x14\n" +
 	"\x05right\x18\x01 \x01(\tR\x05right\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x12\n" +
 	"\x04tree\x18\x03 \x01(\tR\x04tree\x12\x1c\n" +
 	"\toperation\x18\x04 \x01(\tR\toperation\x120\n" +
-	"\x04edit\x18\x05 \x01(\v2\x1c.weir.api.v1.EditTreeRequestR\x04edit\"Z\n" +
+	"\x04edit\x18\x05 \x01(\v2\x1c.weir.api.v1.EditTreeRequestR\x04edit\x12\x1e\n" +
+	"\n" +
+	"operations\x18\x06 \x03(\tR\n" +
+	"operations\"\xd8\x01\n" +
 	"\fMayIResponse\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
-	"\alacking\x18\x03 \x03(\tR\alacking\"<\n" +
+	"\alacking\x18\x03 \x03(\tR\alacking\x12@\n" +
+	"\arefused\x18\x04 \x03(\v2&.weir.api.v1.MayIResponse.RefusedEntryR\arefused\x1a:\n" +
+	"\fRefusedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"<\n" +
 	"\aPoolACL\x121\n" +
 	"\x06rights\x18\x01 \x03(\v2\x19.weir.api.v1.SubjectRightR\x06rights\"R\n" +
 	"\fSubjectRight\x12\x18\n" +
@@ -13310,7 +13892,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x03Get\x12\x1b.weir.api.v1.GetPoolRequest\x1a\x1c.weir.api.v1.GetPoolResponse\x12C\n" +
 	"\x04Edit\x12\x1c.weir.api.v1.EditTreeRequest\x1a\x1d.weir.api.v1.EditTreeResponse\x12L\n" +
 	"\aHistory\x12\x1f.weir.api.v1.PoolHistoryRequest\x1a .weir.api.v1.PoolHistoryResponse\x12A\n" +
-	"\x06Ledger\x12\x1a.weir.api.v1.LedgerRequest\x1a\x1b.weir.api.v1.LedgerResponse2\x8e\x04\n" +
+	"\x06Ledger\x12\x1a.weir.api.v1.LedgerRequest\x1a\x1b.weir.api.v1.LedgerResponse2\xd1\x04\n" +
 	"\vTreeService\x12E\n" +
 	"\x04List\x12\x1d.weir.api.v1.ListTreesRequest\x1a\x1e.weir.api.v1.ListTreesResponse\x12@\n" +
 	"\x03Get\x12\x1b.weir.api.v1.GetTreeRequest\x1a\x1c.weir.api.v1.GetTreeResponse\x12I\n" +
@@ -13319,7 +13901,8 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x06Remove\x12\x1e.weir.api.v1.RemoveTreeRequest\x1a\x1f.weir.api.v1.RemoveTreeResponse\x12U\n" +
 	"\n" +
 	"SetDefault\x12\".weir.api.v1.SetDefaultTreeRequest\x1a#.weir.api.v1.SetDefaultTreeResponse\x12G\n" +
-	"\bSnapshot\x12\x1c.weir.api.v1.SnapshotRequest\x1a\x1d.weir.api.v1.SnapshotResponse2^\n" +
+	"\bSnapshot\x12\x1c.weir.api.v1.SnapshotRequest\x1a\x1d.weir.api.v1.SnapshotResponse\x12A\n" +
+	"\x06WhatIf\x12\x1a.weir.api.v1.WhatIfRequest\x1a\x1b.weir.api.v1.WhatIfResponse2^\n" +
 	"\x10AttributeService\x12J\n" +
 	"\x03Get\x12 .weir.api.v1.GetAttributeRequest\x1a!.weir.api.v1.GetAttributeResponse2\x96\x04\n" +
 	"\vNodeService\x12E\n" +
@@ -13364,7 +13947,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 189)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 196)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                    // 0: weir.api.v1.Resources
 	(*Error)(nil),                        // 1: weir.api.v1.Error
@@ -13479,110 +14062,117 @@ var file_apipb_api_proto_goTypes = []any{
 	(*SnapshotOperation)(nil),            // 110: weir.api.v1.SnapshotOperation
 	(*SnapshotTask)(nil),                 // 111: weir.api.v1.SnapshotTask
 	(*SnapshotNode)(nil),                 // 112: weir.api.v1.SnapshotNode
-	(*GetAttributeRequest)(nil),          // 113: weir.api.v1.GetAttributeRequest
-	(*GetAttributeResponse)(nil),         // 114: weir.api.v1.GetAttributeResponse
-	(*NodeGrantsRequest)(nil),            // 115: weir.api.v1.NodeGrantsRequest
-	(*NodeGrantsResponse)(nil),           // 116: weir.api.v1.NodeGrantsResponse
-	(*NodeGrant)(nil),                    // 117: weir.api.v1.NodeGrant
-	(*EditNodeGrantRequest)(nil),         // 118: weir.api.v1.EditNodeGrantRequest
-	(*EditNodeGrantResponse)(nil),        // 119: weir.api.v1.EditNodeGrantResponse
-	(*Drain)(nil),                        // 120: weir.api.v1.Drain
-	(*Node)(nil),                         // 121: weir.api.v1.Node
-	(*FileCache)(nil),                    // 122: weir.api.v1.FileCache
-	(*ListNodesRequest)(nil),             // 123: weir.api.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),            // 124: weir.api.v1.ListNodesResponse
-	(*RefusedAgent)(nil),                 // 125: weir.api.v1.RefusedAgent
-	(*GetNodeRequest)(nil),               // 126: weir.api.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),              // 127: weir.api.v1.GetNodeResponse
-	(*DrainNodeRequest)(nil),             // 128: weir.api.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),            // 129: weir.api.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),           // 130: weir.api.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),          // 131: weir.api.v1.UndrainNodeResponse
-	(*RemoveNodeRequest)(nil),            // 132: weir.api.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),           // 133: weir.api.v1.RemoveNodeResponse
-	(*Member)(nil),                       // 134: weir.api.v1.Member
-	(*MembersRequest)(nil),               // 135: weir.api.v1.MembersRequest
-	(*MembersResponse)(nil),              // 136: weir.api.v1.MembersResponse
-	(*StatusRequest)(nil),                // 137: weir.api.v1.StatusRequest
-	(*StatusResponse)(nil),               // 138: weir.api.v1.StatusResponse
-	(*LogHealth)(nil),                    // 139: weir.api.v1.LogHealth
-	(*HeldCredentials)(nil),              // 140: weir.api.v1.HeldCredentials
-	(*TransferRequest)(nil),              // 141: weir.api.v1.TransferRequest
-	(*TransferResponse)(nil),             // 142: weir.api.v1.TransferResponse
-	(*AddReplicaRequest)(nil),            // 143: weir.api.v1.AddReplicaRequest
-	(*AddReplicaResponse)(nil),           // 144: weir.api.v1.AddReplicaResponse
-	(*RemoveReplicaRequest)(nil),         // 145: weir.api.v1.RemoveReplicaRequest
-	(*RemoveReplicaResponse)(nil),        // 146: weir.api.v1.RemoveReplicaResponse
-	(*PromoteReplicaRequest)(nil),        // 147: weir.api.v1.PromoteReplicaRequest
-	(*PromoteReplicaResponse)(nil),       // 148: weir.api.v1.PromoteReplicaResponse
-	(*DemoteReplicaRequest)(nil),         // 149: weir.api.v1.DemoteReplicaRequest
-	(*DemoteReplicaResponse)(nil),        // 150: weir.api.v1.DemoteReplicaResponse
-	(*BackupRequest)(nil),                // 151: weir.api.v1.BackupRequest
-	(*BackupPart)(nil),                   // 152: weir.api.v1.BackupPart
-	(*JoinRequest)(nil),                  // 153: weir.api.v1.JoinRequest
-	(*JoinResponse)(nil),                 // 154: weir.api.v1.JoinResponse
-	(*StoresRequest)(nil),                // 155: weir.api.v1.StoresRequest
-	(*StoresResponse)(nil),               // 156: weir.api.v1.StoresResponse
-	(*NamedStore)(nil),                   // 157: weir.api.v1.NamedStore
-	(*EditStoreRequest)(nil),             // 158: weir.api.v1.EditStoreRequest
-	(*EditStoreResponse)(nil),            // 159: weir.api.v1.EditStoreResponse
-	(*WhoAmIRequest)(nil),                // 160: weir.api.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),               // 161: weir.api.v1.WhoAmIResponse
-	(*PoolRights)(nil),                   // 162: weir.api.v1.PoolRights
-	(*MayIRequest)(nil),                  // 163: weir.api.v1.MayIRequest
-	(*MayIResponse)(nil),                 // 164: weir.api.v1.MayIResponse
-	(*PoolACL)(nil),                      // 165: weir.api.v1.PoolACL
-	(*SubjectRight)(nil),                 // 166: weir.api.v1.SubjectRight
-	(*GroupsRequest)(nil),                // 167: weir.api.v1.GroupsRequest
-	(*GroupsResponse)(nil),               // 168: weir.api.v1.GroupsResponse
-	(*Group)(nil),                        // 169: weir.api.v1.Group
-	(*EditGroupRequest)(nil),             // 170: weir.api.v1.EditGroupRequest
-	(*EditGroupResponse)(nil),            // 171: weir.api.v1.EditGroupResponse
-	(*AccountsRequest)(nil),              // 172: weir.api.v1.AccountsRequest
-	(*AccountsResponse)(nil),             // 173: weir.api.v1.AccountsResponse
-	(*Accounts)(nil),                     // 174: weir.api.v1.Accounts
-	(*EditAccountsRequest)(nil),          // 175: weir.api.v1.EditAccountsRequest
-	(*EditAccountsResponse)(nil),         // 176: weir.api.v1.EditAccountsResponse
-	(*RevocationsRequest)(nil),           // 177: weir.api.v1.RevocationsRequest
-	(*RevocationsResponse)(nil),          // 178: weir.api.v1.RevocationsResponse
-	(*Revocation)(nil),                   // 179: weir.api.v1.Revocation
-	(*RevokeRequest)(nil),                // 180: weir.api.v1.RevokeRequest
-	(*RevokeResponse)(nil),               // 181: weir.api.v1.RevokeResponse
-	nil,                                  // 182: weir.api.v1.Error.AttributesEntry
-	nil,                                  // 183: weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	nil,                                  // 184: weir.api.v1.Operation.PreemptedOthersEntry
-	nil,                                  // 185: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                                  // 186: weir.api.v1.OperationEvent.AttributesEntry
-	nil,                                  // 187: weir.api.v1.JobStatistics.ValuesEntry
-	nil,                                  // 188: weir.api.v1.NodeGrant.MaxEntry
-	(*structpb.Struct)(nil),              // 189: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),        // 190: google.protobuf.Timestamp
-	(*structpb.Value)(nil),               // 191: google.protobuf.Value
+	(*WhatIfRequest)(nil),                // 113: weir.api.v1.WhatIfRequest
+	(*WhatIfResponse)(nil),               // 114: weir.api.v1.WhatIfResponse
+	(*WhatIfShares)(nil),                 // 115: weir.api.v1.WhatIfShares
+	(*WhatIfShare)(nil),                  // 116: weir.api.v1.WhatIfShare
+	(*ShareVector)(nil),                  // 117: weir.api.v1.ShareVector
+	(*Overcommit)(nil),                   // 118: weir.api.v1.Overcommit
+	(*GetAttributeRequest)(nil),          // 119: weir.api.v1.GetAttributeRequest
+	(*GetAttributeResponse)(nil),         // 120: weir.api.v1.GetAttributeResponse
+	(*NodeGrantsRequest)(nil),            // 121: weir.api.v1.NodeGrantsRequest
+	(*NodeGrantsResponse)(nil),           // 122: weir.api.v1.NodeGrantsResponse
+	(*NodeGrant)(nil),                    // 123: weir.api.v1.NodeGrant
+	(*EditNodeGrantRequest)(nil),         // 124: weir.api.v1.EditNodeGrantRequest
+	(*EditNodeGrantResponse)(nil),        // 125: weir.api.v1.EditNodeGrantResponse
+	(*Drain)(nil),                        // 126: weir.api.v1.Drain
+	(*Node)(nil),                         // 127: weir.api.v1.Node
+	(*FileCache)(nil),                    // 128: weir.api.v1.FileCache
+	(*ListNodesRequest)(nil),             // 129: weir.api.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),            // 130: weir.api.v1.ListNodesResponse
+	(*RefusedAgent)(nil),                 // 131: weir.api.v1.RefusedAgent
+	(*GetNodeRequest)(nil),               // 132: weir.api.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),              // 133: weir.api.v1.GetNodeResponse
+	(*DrainNodeRequest)(nil),             // 134: weir.api.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),            // 135: weir.api.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),           // 136: weir.api.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),          // 137: weir.api.v1.UndrainNodeResponse
+	(*RemoveNodeRequest)(nil),            // 138: weir.api.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),           // 139: weir.api.v1.RemoveNodeResponse
+	(*Member)(nil),                       // 140: weir.api.v1.Member
+	(*MembersRequest)(nil),               // 141: weir.api.v1.MembersRequest
+	(*MembersResponse)(nil),              // 142: weir.api.v1.MembersResponse
+	(*StatusRequest)(nil),                // 143: weir.api.v1.StatusRequest
+	(*StatusResponse)(nil),               // 144: weir.api.v1.StatusResponse
+	(*LogHealth)(nil),                    // 145: weir.api.v1.LogHealth
+	(*HeldCredentials)(nil),              // 146: weir.api.v1.HeldCredentials
+	(*TransferRequest)(nil),              // 147: weir.api.v1.TransferRequest
+	(*TransferResponse)(nil),             // 148: weir.api.v1.TransferResponse
+	(*AddReplicaRequest)(nil),            // 149: weir.api.v1.AddReplicaRequest
+	(*AddReplicaResponse)(nil),           // 150: weir.api.v1.AddReplicaResponse
+	(*RemoveReplicaRequest)(nil),         // 151: weir.api.v1.RemoveReplicaRequest
+	(*RemoveReplicaResponse)(nil),        // 152: weir.api.v1.RemoveReplicaResponse
+	(*PromoteReplicaRequest)(nil),        // 153: weir.api.v1.PromoteReplicaRequest
+	(*PromoteReplicaResponse)(nil),       // 154: weir.api.v1.PromoteReplicaResponse
+	(*DemoteReplicaRequest)(nil),         // 155: weir.api.v1.DemoteReplicaRequest
+	(*DemoteReplicaResponse)(nil),        // 156: weir.api.v1.DemoteReplicaResponse
+	(*BackupRequest)(nil),                // 157: weir.api.v1.BackupRequest
+	(*BackupPart)(nil),                   // 158: weir.api.v1.BackupPart
+	(*JoinRequest)(nil),                  // 159: weir.api.v1.JoinRequest
+	(*JoinResponse)(nil),                 // 160: weir.api.v1.JoinResponse
+	(*StoresRequest)(nil),                // 161: weir.api.v1.StoresRequest
+	(*StoresResponse)(nil),               // 162: weir.api.v1.StoresResponse
+	(*NamedStore)(nil),                   // 163: weir.api.v1.NamedStore
+	(*EditStoreRequest)(nil),             // 164: weir.api.v1.EditStoreRequest
+	(*EditStoreResponse)(nil),            // 165: weir.api.v1.EditStoreResponse
+	(*WhoAmIRequest)(nil),                // 166: weir.api.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),               // 167: weir.api.v1.WhoAmIResponse
+	(*PoolRights)(nil),                   // 168: weir.api.v1.PoolRights
+	(*MayIRequest)(nil),                  // 169: weir.api.v1.MayIRequest
+	(*MayIResponse)(nil),                 // 170: weir.api.v1.MayIResponse
+	(*PoolACL)(nil),                      // 171: weir.api.v1.PoolACL
+	(*SubjectRight)(nil),                 // 172: weir.api.v1.SubjectRight
+	(*GroupsRequest)(nil),                // 173: weir.api.v1.GroupsRequest
+	(*GroupsResponse)(nil),               // 174: weir.api.v1.GroupsResponse
+	(*Group)(nil),                        // 175: weir.api.v1.Group
+	(*EditGroupRequest)(nil),             // 176: weir.api.v1.EditGroupRequest
+	(*EditGroupResponse)(nil),            // 177: weir.api.v1.EditGroupResponse
+	(*AccountsRequest)(nil),              // 178: weir.api.v1.AccountsRequest
+	(*AccountsResponse)(nil),             // 179: weir.api.v1.AccountsResponse
+	(*Accounts)(nil),                     // 180: weir.api.v1.Accounts
+	(*EditAccountsRequest)(nil),          // 181: weir.api.v1.EditAccountsRequest
+	(*EditAccountsResponse)(nil),         // 182: weir.api.v1.EditAccountsResponse
+	(*RevocationsRequest)(nil),           // 183: weir.api.v1.RevocationsRequest
+	(*RevocationsResponse)(nil),          // 184: weir.api.v1.RevocationsResponse
+	(*Revocation)(nil),                   // 185: weir.api.v1.Revocation
+	(*RevokeRequest)(nil),                // 186: weir.api.v1.RevokeRequest
+	(*RevokeResponse)(nil),               // 187: weir.api.v1.RevokeResponse
+	nil,                                  // 188: weir.api.v1.Error.AttributesEntry
+	nil,                                  // 189: weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	nil,                                  // 190: weir.api.v1.Operation.PreemptedOthersEntry
+	nil,                                  // 191: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                                  // 192: weir.api.v1.OperationEvent.AttributesEntry
+	nil,                                  // 193: weir.api.v1.JobStatistics.ValuesEntry
+	nil,                                  // 194: weir.api.v1.NodeGrant.MaxEntry
+	nil,                                  // 195: weir.api.v1.MayIResponse.RefusedEntry
+	(*structpb.Struct)(nil),              // 196: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),        // 197: google.protobuf.Timestamp
+	(*structpb.Value)(nil),               // 198: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	182, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	188, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
 	4,   // 2: weir.api.v1.OperationStatisticsResponse.statistics:type_name -> weir.api.v1.Statistic
 	5,   // 3: weir.api.v1.OperationStatisticsResponse.advice:type_name -> weir.api.v1.MemoryAdvice
-	189, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	183, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	190, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	190, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	196, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	189, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	197, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	197, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	16,  // 8: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	16,  // 9: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 10: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	189, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	189, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	196, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	196, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
 	15,  // 13: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
 	14,  // 14: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
 	79,  // 15: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
-	184, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
+	190, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
 	11,  // 17: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
 	12,  // 18: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
 	13,  // 19: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
-	190, // 20: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
-	189, // 21: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	185, // 22: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	197, // 20: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
+	196, // 21: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	191, // 22: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
 	0,   // 23: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
 	18,  // 24: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
 	20,  // 25: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
@@ -13596,20 +14186,20 @@ var file_apipb_api_proto_depIdxs = []int32{
 	10,  // 33: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
 	37,  // 34: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
 	37,  // 35: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	190, // 36: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	190, // 37: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	197, // 36: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	197, // 37: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
 	40,  // 38: weir.api.v1.ServicesResponse.services:type_name -> weir.api.v1.Service
 	10,  // 39: weir.api.v1.Service.operation:type_name -> weir.api.v1.Operation
 	37,  // 40: weir.api.v1.Service.leaving:type_name -> weir.api.v1.Instance
 	48,  // 41: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	189, // 42: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	190, // 43: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	186, // 44: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	196, // 42: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	197, // 43: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	192, // 44: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
 	51,  // 45: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
 	55,  // 46: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
 	1,   // 47: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	190, // 48: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	190, // 49: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	197, // 48: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	197, // 49: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
 	0,   // 50: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
 	61,  // 51: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
 	60,  // 52: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
@@ -13617,230 +14207,244 @@ var file_apipb_api_proto_depIdxs = []int32{
 	57,  // 54: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
 	59,  // 55: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
 	58,  // 56: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
-	190, // 57: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	190, // 58: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	190, // 59: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
-	187, // 60: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
+	197, // 57: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	197, // 58: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	197, // 59: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
+	193, // 60: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
 	56,  // 61: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
 	56,  // 62: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	190, // 63: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	197, // 63: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
 	74,  // 64: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
-	190, // 65: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	197, // 65: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
 	79,  // 66: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	190, // 67: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	190, // 68: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	197, // 67: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	197, // 68: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
 	82,  // 69: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	190, // 70: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	197, // 70: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
 	0,   // 71: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
 	0,   // 72: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	189, // 73: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	189, // 74: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	196, // 73: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	196, // 74: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
 	0,   // 75: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
 	83,  // 76: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	189, // 77: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	196, // 77: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
 	83,  // 78: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
 	89,  // 79: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	189, // 80: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	196, // 80: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
 	83,  // 81: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
 	90,  // 82: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
 	91,  // 83: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	189, // 84: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	189, // 85: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	189, // 86: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	196, // 84: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	196, // 85: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	196, // 86: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
 	0,   // 87: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	190, // 88: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	197, // 88: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
 	93,  // 89: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
 	93,  // 90: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	189, // 91: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	189, // 92: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	190, // 93: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	189, // 94: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	196, // 91: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	196, // 92: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	197, // 93: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	196, // 94: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
 	108, // 95: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
 	110, // 96: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
 	112, // 97: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	189, // 98: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	196, // 98: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
 	109, // 99: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	189, // 100: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	196, // 100: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
 	0,   // 101: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
 	111, // 102: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	190, // 103: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	197, // 103: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
 	0,   // 104: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
 	0,   // 105: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	191, // 106: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	117, // 107: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
-	188, // 108: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
-	190, // 109: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
-	117, // 110: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
-	190, // 111: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	0,   // 112: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
-	0,   // 113: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	190, // 114: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	190, // 115: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
-	120, // 116: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
-	122, // 117: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
-	121, // 118: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	125, // 119: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
-	0,   // 120: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
-	190, // 121: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
-	117, // 122: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
-	121, // 123: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	56,  // 124: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	134, // 125: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	134, // 126: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 127: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 128: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	121, // 129: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	140, // 130: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
-	125, // 131: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
-	139, // 132: weir.api.v1.StatusResponse.log:type_name -> weir.api.v1.LogHealth
-	190, // 133: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
-	134, // 134: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	157, // 135: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
-	190, // 136: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
-	157, // 137: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
-	162, // 138: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
-	174, // 139: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
-	88,  // 140: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
-	166, // 141: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
-	169, // 142: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	190, // 143: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	174, // 144: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
-	190, // 145: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
-	179, // 146: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
-	190, // 147: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	190, // 148: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	179, // 149: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
-	6,   // 150: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 151: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 152: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	25,  // 153: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	27,  // 154: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	29,  // 155: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	31,  // 156: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	41,  // 157: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	43,  // 158: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	45,  // 159: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	50,  // 160: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	47,  // 161: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	33,  // 162: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	35,  // 163: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	38,  // 164: weir.api.v1.OperationService.Services:input_type -> weir.api.v1.ServicesRequest
-	2,   // 165: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	62,  // 166: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	64,  // 167: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	66,  // 168: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	68,  // 169: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	70,  // 170: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	53,  // 171: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	72,  // 172: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	75,  // 173: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	84,  // 174: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	86,  // 175: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	88,  // 176: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	80,  // 177: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	77,  // 178: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	94,  // 179: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	96,  // 180: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	98,  // 181: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	100, // 182: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	102, // 183: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	104, // 184: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	106, // 185: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	113, // 186: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	123, // 187: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	126, // 188: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	128, // 189: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	130, // 190: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	132, // 191: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	115, // 192: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
-	118, // 193: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
-	135, // 194: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	137, // 195: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	141, // 196: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	143, // 197: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	145, // 198: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	147, // 199: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	149, // 200: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	151, // 201: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	153, // 202: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	160, // 203: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	163, // 204: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	167, // 205: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	170, // 206: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	172, // 207: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
-	175, // 208: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
-	177, // 209: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
-	180, // 210: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
-	155, // 211: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
-	158, // 212: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
-	7,   // 213: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 214: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 215: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	26,  // 216: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	28,  // 217: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	30,  // 218: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	32,  // 219: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	42,  // 220: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	44,  // 221: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	46,  // 222: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	52,  // 223: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	49,  // 224: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	34,  // 225: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	36,  // 226: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	39,  // 227: weir.api.v1.OperationService.Services:output_type -> weir.api.v1.ServicesResponse
-	3,   // 228: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	63,  // 229: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	65,  // 230: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	67,  // 231: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	69,  // 232: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	71,  // 233: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	54,  // 234: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	73,  // 235: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	76,  // 236: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	85,  // 237: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	87,  // 238: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	92,  // 239: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	81,  // 240: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	78,  // 241: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	95,  // 242: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	97,  // 243: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	99,  // 244: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	101, // 245: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	103, // 246: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	105, // 247: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	107, // 248: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	114, // 249: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	124, // 250: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	127, // 251: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	129, // 252: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	131, // 253: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	133, // 254: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	116, // 255: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
-	119, // 256: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
-	136, // 257: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	138, // 258: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	142, // 259: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	144, // 260: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	146, // 261: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	148, // 262: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	150, // 263: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	152, // 264: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	154, // 265: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	161, // 266: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	164, // 267: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	168, // 268: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	171, // 269: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	173, // 270: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
-	176, // 271: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
-	178, // 272: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
-	181, // 273: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
-	156, // 274: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
-	159, // 275: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
-	213, // [213:276] is the sub-list for method output_type
-	150, // [150:213] is the sub-list for method input_type
-	150, // [150:150] is the sub-list for extension type_name
-	150, // [150:150] is the sub-list for extension extendee
-	0,   // [0:150] is the sub-list for field type_name
+	89,  // 106: weir.api.v1.WhatIfRequest.edits:type_name -> weir.api.v1.TreeEdit
+	115, // 107: weir.api.v1.WhatIfResponse.before:type_name -> weir.api.v1.WhatIfShares
+	115, // 108: weir.api.v1.WhatIfResponse.after:type_name -> weir.api.v1.WhatIfShares
+	0,   // 109: weir.api.v1.WhatIfShares.resources:type_name -> weir.api.v1.Resources
+	116, // 110: weir.api.v1.WhatIfShares.shares:type_name -> weir.api.v1.WhatIfShare
+	118, // 111: weir.api.v1.WhatIfShares.overcommitted:type_name -> weir.api.v1.Overcommit
+	117, // 112: weir.api.v1.WhatIfShare.fair:type_name -> weir.api.v1.ShareVector
+	117, // 113: weir.api.v1.WhatIfShare.guarantee:type_name -> weir.api.v1.ShareVector
+	117, // 114: weir.api.v1.WhatIfShare.usage:type_name -> weir.api.v1.ShareVector
+	117, // 115: weir.api.v1.WhatIfShare.demand:type_name -> weir.api.v1.ShareVector
+	196, // 116: weir.api.v1.WhatIfShare.options:type_name -> google.protobuf.Struct
+	198, // 117: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	123, // 118: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
+	194, // 119: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
+	197, // 120: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
+	123, // 121: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
+	197, // 122: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	0,   // 123: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
+	0,   // 124: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
+	197, // 125: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	197, // 126: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	126, // 127: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
+	128, // 128: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
+	127, // 129: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
+	131, // 130: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	0,   // 131: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
+	197, // 132: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
+	123, // 133: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
+	127, // 134: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	56,  // 135: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	140, // 136: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	140, // 137: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 138: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 139: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	127, // 140: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	146, // 141: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
+	131, // 142: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	145, // 143: weir.api.v1.StatusResponse.log:type_name -> weir.api.v1.LogHealth
+	197, // 144: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
+	140, // 145: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	163, // 146: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
+	197, // 147: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
+	163, // 148: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
+	168, // 149: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
+	180, // 150: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
+	88,  // 151: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
+	195, // 152: weir.api.v1.MayIResponse.refused:type_name -> weir.api.v1.MayIResponse.RefusedEntry
+	172, // 153: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
+	175, // 154: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
+	197, // 155: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	180, // 156: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
+	197, // 157: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	185, // 158: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	197, // 159: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	197, // 160: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	185, // 161: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 162: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 163: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 164: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	25,  // 165: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	27,  // 166: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	29,  // 167: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	31,  // 168: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	41,  // 169: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	43,  // 170: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	45,  // 171: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	50,  // 172: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	47,  // 173: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	33,  // 174: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	35,  // 175: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	38,  // 176: weir.api.v1.OperationService.Services:input_type -> weir.api.v1.ServicesRequest
+	2,   // 177: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	62,  // 178: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	64,  // 179: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	66,  // 180: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	68,  // 181: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	70,  // 182: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	53,  // 183: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	72,  // 184: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	75,  // 185: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	84,  // 186: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	86,  // 187: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	88,  // 188: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	80,  // 189: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	77,  // 190: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	94,  // 191: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	96,  // 192: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	98,  // 193: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	100, // 194: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	102, // 195: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	104, // 196: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	106, // 197: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	113, // 198: weir.api.v1.TreeService.WhatIf:input_type -> weir.api.v1.WhatIfRequest
+	119, // 199: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	129, // 200: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	132, // 201: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	134, // 202: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	136, // 203: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	138, // 204: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	121, // 205: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
+	124, // 206: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
+	141, // 207: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	143, // 208: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	147, // 209: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	149, // 210: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	151, // 211: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	153, // 212: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	155, // 213: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	157, // 214: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	159, // 215: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	166, // 216: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	169, // 217: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	173, // 218: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	176, // 219: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	178, // 220: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
+	181, // 221: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
+	183, // 222: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	186, // 223: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	161, // 224: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
+	164, // 225: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
+	7,   // 226: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 227: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 228: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	26,  // 229: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	28,  // 230: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	30,  // 231: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	32,  // 232: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	42,  // 233: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	44,  // 234: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	46,  // 235: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	52,  // 236: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	49,  // 237: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	34,  // 238: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	36,  // 239: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	39,  // 240: weir.api.v1.OperationService.Services:output_type -> weir.api.v1.ServicesResponse
+	3,   // 241: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	63,  // 242: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	65,  // 243: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	67,  // 244: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	69,  // 245: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	71,  // 246: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	54,  // 247: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	73,  // 248: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	76,  // 249: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	85,  // 250: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	87,  // 251: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	92,  // 252: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	81,  // 253: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	78,  // 254: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	95,  // 255: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	97,  // 256: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	99,  // 257: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	101, // 258: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	103, // 259: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	105, // 260: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	107, // 261: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	114, // 262: weir.api.v1.TreeService.WhatIf:output_type -> weir.api.v1.WhatIfResponse
+	120, // 263: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	130, // 264: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	133, // 265: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	135, // 266: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	137, // 267: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	139, // 268: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	122, // 269: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
+	125, // 270: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
+	142, // 271: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	144, // 272: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	148, // 273: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	150, // 274: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	152, // 275: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	154, // 276: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	156, // 277: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	158, // 278: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	160, // 279: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	167, // 280: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	170, // 281: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	174, // 282: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	177, // 283: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	179, // 284: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
+	182, // 285: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
+	184, // 286: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	187, // 287: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	162, // 288: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
+	165, // 289: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
+	226, // [226:290] is the sub-list for method output_type
+	162, // [162:226] is the sub-list for method input_type
+	162, // [162:162] is the sub-list for extension type_name
+	162, // [162:162] is the sub-list for extension extendee
+	0,   // [0:162] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -13868,7 +14472,7 @@ func file_apipb_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   189,
+			NumMessages:   196,
 			NumExtensions: 0,
 			NumServices:   9,
 		},

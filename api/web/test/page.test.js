@@ -66,7 +66,11 @@ const views = () => ({
   instances: { hash: `#/operation/${ids.gate}?part=instances`, shows: '.instance a' },
   cluster: { hash: '#/cluster', shows: '.replica b' },
   job: { hash: '', shows: 'pre' },
+  whatif: { hash: `#/whatif?set=${encodeURIComponent(JSON.stringify(tried))}`, shows: '.line .Weight input' },
 });
+
+// The changes of the picture of what-if.
+const tried = { batch: { weight: '3' }, prod: { 'strong_guarantee_resources/cpu': '2' }, language: { weight: '4' } };
 
 test('the token leaves the address, and the first view is painted', async () => {
   const page = await open();
@@ -138,6 +142,48 @@ test('the error of a failed operation and the stderr of its job', async () => {
   await page.locator('.job a').first().click();
   await page.getByRole('button', { name: 'stderr' }).click();
   await page.locator('pre').filter({ hasText: 'no configuration' }).waitFor();
+  await close(page);
+});
+
+test('what-if shows shares before and after a change, checks what is typed, and gives a file that can be applied', async () => {
+  const page = await open('#/whatif');
+  const line = (name) => page.locator('.line').filter({ has: page.getByRole('link', { name, exact: true }) });
+  const cell = async (name, n) => parseFloat(await line(name).getByRole('cell').nth(n).textContent());
+  const [now, then] = [5, 6];
+  await line('research').waitFor();
+  const before = await cell('research', now);
+  assert.equal(await cell('research', then), before);
+  const weight = page.getByRole('textbox', { name: 'Weight of research' });
+  // A wrong text is marked, and not asked.
+  const asked = server.state.calls.length;
+  await weight.fill('much');
+  assert.equal(await weight.getAttribute('aria-invalid'), 'true');
+  assert.match(await weight.getAttribute('title'), /a number of at least 0/);
+  assert.doesNotMatch(page.url(), /much/);
+  await weight.fill('12');
+  await until('a greater share', async () => (await cell('research', then)) > before + 1);
+  assert.ok(server.state.calls.slice(asked).some((c) => c.endsWith('TreeService/WhatIf')));
+  assert.match(page.url(), /set=.*research/);
+  // The engine said the same to weir whatif.
+  const told = JSON.parse(await cluster.call('whatif', '--set', 'research/weight=12', '-o', 'json'));
+  const share = 100 * told.elements.find((e) => e.name === 'research').after.fair_share.cpu;
+  assert.ok(Math.abs((await cell('research', then)) - share) < 0.2, `the page says ${await cell('research', then)}%, weir whatif ${share}%`);
+  // By memory as by CPU; what the API refuses is told in its words.
+  await page.getByRole('button', { name: 'memory' }).click();
+  await page.getByRole('textbox', { name: 'Guarantee of language' }).fill('99999999999 TiB');
+  await page.getByRole('alert').filter({ hasText: 'strong_guarantee_resources' }).waitFor();
+  await page.getByRole('button', { name: /Undo language/ }).click();
+  await page.getByRole('alert').waitFor({ state: 'detached' });
+
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Download file' }).click()]);
+  assert.equal(download.suggestedFilename(), 'default.yaml');
+  const plan = await cluster.call('pool', 'apply', '--dry-run', '-f', await download.path());
+  assert.match(plan, /~ pool research\s+~ weight: 2 -> 12\s*$/);
+  // A link shows what its sender saw; a reset takes it back.
+  await page.reload();
+  await until('the change is there', async () => (await weight.inputValue()) === '12');
+  await page.getByRole('button', { name: 'Reset' }).click();
+  await until('the share of now', async () => (await cell('research', then)) === (await cell('research', now)));
   await close(page);
 });
 

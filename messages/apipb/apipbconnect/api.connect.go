@@ -130,6 +130,8 @@ const (
 	TreeServiceSetDefaultProcedure = "/weir.api.v1.TreeService/SetDefault"
 	// TreeServiceSnapshotProcedure is the fully-qualified name of the TreeService's Snapshot RPC.
 	TreeServiceSnapshotProcedure = "/weir.api.v1.TreeService/Snapshot"
+	// TreeServiceWhatIfProcedure is the fully-qualified name of the TreeService's WhatIf RPC.
+	TreeServiceWhatIfProcedure = "/weir.api.v1.TreeService/WhatIf"
 	// AttributeServiceGetProcedure is the fully-qualified name of the AttributeService's Get RPC.
 	AttributeServiceGetProcedure = "/weir.api.v1.AttributeService/Get"
 	// NodeServiceListProcedure is the fully-qualified name of the NodeService's List RPC.
@@ -1197,6 +1199,9 @@ type TreeServiceClient interface {
 	SetDefault(context.Context, *connect.Request[apipb.SetDefaultTreeRequest]) (*connect.Response[apipb.SetDefaultTreeResponse], error)
 	// Snapshot answers with all that fair shares in a tree follow from.
 	Snapshot(context.Context, *connect.Request[apipb.SnapshotRequest]) (*connect.Response[apipb.SnapshotResponse], error)
+	// WhatIf answers with the fair shares of a tree as they are and as they would be after changes,
+	// computed by the engine that schedules. It changes nothing.
+	WhatIf(context.Context, *connect.Request[apipb.WhatIfRequest]) (*connect.Response[apipb.WhatIfResponse], error)
 }
 
 // NewTreeServiceClient constructs a client for the weir.api.v1.TreeService service. By default, it
@@ -1252,6 +1257,12 @@ func NewTreeServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(treeServiceMethods.ByName("Snapshot")),
 			connect.WithClientOptions(opts...),
 		),
+		whatIf: connect.NewClient[apipb.WhatIfRequest, apipb.WhatIfResponse](
+			httpClient,
+			baseURL+TreeServiceWhatIfProcedure,
+			connect.WithSchema(treeServiceMethods.ByName("WhatIf")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -1264,6 +1275,7 @@ type treeServiceClient struct {
 	remove     *connect.Client[apipb.RemoveTreeRequest, apipb.RemoveTreeResponse]
 	setDefault *connect.Client[apipb.SetDefaultTreeRequest, apipb.SetDefaultTreeResponse]
 	snapshot   *connect.Client[apipb.SnapshotRequest, apipb.SnapshotResponse]
+	whatIf     *connect.Client[apipb.WhatIfRequest, apipb.WhatIfResponse]
 }
 
 // List calls weir.api.v1.TreeService.List.
@@ -1301,6 +1313,11 @@ func (c *treeServiceClient) Snapshot(ctx context.Context, req *connect.Request[a
 	return c.snapshot.CallUnary(ctx, req)
 }
 
+// WhatIf calls weir.api.v1.TreeService.WhatIf.
+func (c *treeServiceClient) WhatIf(ctx context.Context, req *connect.Request[apipb.WhatIfRequest]) (*connect.Response[apipb.WhatIfResponse], error) {
+	return c.whatIf.CallUnary(ctx, req)
+}
+
 // TreeServiceHandler is an implementation of the weir.api.v1.TreeService service.
 type TreeServiceHandler interface {
 	List(context.Context, *connect.Request[apipb.ListTreesRequest]) (*connect.Response[apipb.ListTreesResponse], error)
@@ -1314,6 +1331,9 @@ type TreeServiceHandler interface {
 	SetDefault(context.Context, *connect.Request[apipb.SetDefaultTreeRequest]) (*connect.Response[apipb.SetDefaultTreeResponse], error)
 	// Snapshot answers with all that fair shares in a tree follow from.
 	Snapshot(context.Context, *connect.Request[apipb.SnapshotRequest]) (*connect.Response[apipb.SnapshotResponse], error)
+	// WhatIf answers with the fair shares of a tree as they are and as they would be after changes,
+	// computed by the engine that schedules. It changes nothing.
+	WhatIf(context.Context, *connect.Request[apipb.WhatIfRequest]) (*connect.Response[apipb.WhatIfResponse], error)
 }
 
 // NewTreeServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -1365,6 +1385,12 @@ func NewTreeServiceHandler(svc TreeServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(treeServiceMethods.ByName("Snapshot")),
 		connect.WithHandlerOptions(opts...),
 	)
+	treeServiceWhatIfHandler := connect.NewUnaryHandler(
+		TreeServiceWhatIfProcedure,
+		svc.WhatIf,
+		connect.WithSchema(treeServiceMethods.ByName("WhatIf")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/weir.api.v1.TreeService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case TreeServiceListProcedure:
@@ -1381,6 +1407,8 @@ func NewTreeServiceHandler(svc TreeServiceHandler, opts ...connect.HandlerOption
 			treeServiceSetDefaultHandler.ServeHTTP(w, r)
 		case TreeServiceSnapshotProcedure:
 			treeServiceSnapshotHandler.ServeHTTP(w, r)
+		case TreeServiceWhatIfProcedure:
+			treeServiceWhatIfHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -1416,6 +1444,10 @@ func (UnimplementedTreeServiceHandler) SetDefault(context.Context, *connect.Requ
 
 func (UnimplementedTreeServiceHandler) Snapshot(context.Context, *connect.Request[apipb.SnapshotRequest]) (*connect.Response[apipb.SnapshotResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.TreeService.Snapshot is not implemented"))
+}
+
+func (UnimplementedTreeServiceHandler) WhatIf(context.Context, *connect.Request[apipb.WhatIfRequest]) (*connect.Response[apipb.WhatIfResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.TreeService.WhatIf is not implemented"))
 }
 
 // AttributeServiceClient is a client for the weir.api.v1.AttributeService service.
