@@ -16,15 +16,17 @@ import (
 	"weir/messages/apipb/apipbconnect"
 )
 
-// sharedMethods are those whose answers are the same for everybody: shares, guarantees and nodes need no right
+// sharedMethods are those whose answers are the same for everybody: shares, guarantees, nodes and the state of replicas need no right
 // (docs/tenancy.md). The API's own test holds that.
 var sharedMethods = map[string]bool{
-	apipbconnect.PoolServiceListProcedure:    true,
-	apipbconnect.PoolServiceGetProcedure:     true,
-	apipbconnect.PoolServiceHistoryProcedure: true,
-	apipbconnect.TreeServiceListProcedure:    true,
-	apipbconnect.TreeServiceGetProcedure:     true,
-	apipbconnect.NodeServiceListProcedure:    true,
+	apipbconnect.PoolServiceListProcedure:       true,
+	apipbconnect.PoolServiceGetProcedure:        true,
+	apipbconnect.PoolServiceHistoryProcedure:    true,
+	apipbconnect.TreeServiceListProcedure:       true,
+	apipbconnect.TreeServiceGetProcedure:        true,
+	apipbconnect.NodeServiceListProcedure:       true,
+	apipbconnect.ClusterServiceMembersProcedure: true,
+	apipbconnect.ClusterServiceStatusProcedure:  true,
 }
 
 const (
@@ -64,14 +66,14 @@ func newSharing(cluster Cluster) *sharing {
 
 // Forward answers as the cluster does, from an answer that is less than a second old if there is one.
 func (s *sharing) Forward(ctx context.Context, f client.Forwarded) (*http.Response, error) {
-	if !sharedMethods[f.Procedure] || f.Address != "" {
+	if !sharedMethods[f.Procedure] {
 		if f.Changes {
 			// Whoever changes something sees it at once.
 			defer s.forget()
 		}
 		return s.cluster.Forward(ctx, f)
 	}
-	key := sha256.Sum256(slices.Concat([]byte(f.Procedure+"\n"+f.Header.Get("Content-Type")+"\n"+f.Header.Get("Connect-Protocol-Version")+"\n"), f.Body))
+	key := sha256.Sum256(slices.Concat([]byte(f.Procedure+"\n"+f.Header.Get("Content-Type")+"\n"+f.Header.Get("Connect-Protocol-Version")+"\n"+f.Address+"\n"), f.Body))
 	s.mu.Lock()
 	s.expire()
 	q := s.asked[key]

@@ -51,6 +51,15 @@ func TestAnswersAreShared(t *testing.T) {
 	asks("bob", pools, "{}", "ann {}", 0)
 	asks("bob", pools, `{"tree":"x"}`, `bob {"tree":"x"}`, 1)
 	asks("bob", operations, "{}", "bob {}", 1)
+	for i, address := range []string{"h1:1", "h2:1", "h2:1"} {
+		// Replicas have answers of their own.
+		asked.Store(0)
+		named := sharedAsk("bob", apipbconnect.ClusterServiceStatusProcedure, "{}")
+		named.Address = address
+		if _, err := s.Forward(t.Context(), named); err != nil || asked.Load() != int64(min(1, 2-i)) {
+			t.Errorf("replica %s is asked %d times: %v", address, asked.Load(), err)
+		}
+	}
 	asks("ann", operations, "{}", "ann {}", 1)
 	now = now.Add(shareFor)
 	asks("bob", pools, "{}", "bob {}", 1)

@@ -58,3 +58,29 @@ export function operations(count) {
   }
   return bytes(m.ListOperationsResponseSchema, { operations: all, incomplete: true });
 }
+
+// services makes count services of 40 instances, of which some are leaving.
+export function services(count) {
+  const all = [];
+  for (let i = 0; i < count; i++) {
+    const draining = i % 7 === 1 ? 2 : 0;
+    all.push({
+      operation: { id: `01a2240c-0000-7000-8000-${String(i).padStart(12, '0')}`, title: `service ${i}`, state: 'running', pool: `pool-${i % 40}`, user: 'ann', usageShare: (i % 9) / 900, fairShare: (i % 5) / 500 },
+      wanted: 40n, running: 38n, ready: BigInt(36 - draining), draining: BigInt(draining), leaving: draining ? [{ jobId: 'j', state: 'draining', deadline: m.timestampNow() }] : [],
+    });
+  }
+  return bytes(m.ServicesResponseSchema, { services: all, incomplete: true });
+}
+
+// instances makes count instances of a service, of which some are leaving.
+export function instances(count) {
+  const all = [];
+  for (let i = 0; i < count; i++) {
+    const draining = i % 50 === 1;
+    all.push({
+      jobId: `01a2240d-0000-7000-8000-${String(i).padStart(12, '0')}`, task: 'serve', cookie: i, node: `node-${i % 500}`, host: `10.0.${(i >> 8) & 255}.${i & 255}`, ports: [21000 + (i % 100)],
+      state: draining ? 'draining' : 'live', ready: !draining, reason: draining ? 'graceful_preemption' : '', deadline: draining ? m.timestampNow() : undefined, startTime: m.timestampNow(),
+    });
+  }
+  return bytes(m.InstancesResponseSchema, { instances: all });
+}

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { chromium } from 'playwright-core';
 import { contend, start, until } from './cluster.js';
-import { markup, nodes, operations, pools } from './messages.js';
+import { instances, markup, nodes, operations, pools, services } from './messages.js';
 import { serve } from './server.js';
 
 const executablePath = process.env.CHROMIUM ?? ['/usr/bin/chromium', '/usr/bin/chromium-headless-shell', '/usr/bin/google-chrome'].find(existsSync);
@@ -256,15 +256,20 @@ test('without a valid token nothing is shown, and the page says what to do', asy
 });
 
 test('1,000 pools, 10,000 nodes and long lists', async () => {
-  const method = (name) => `/weir.api.v1.${name}/List`;
-  server.state.fake.set(method('PoolService'), pools(1000));
-  server.state.fake.set(method('NodeService'), nodes(10_000));
-  server.state.fake.set(method('OperationService'), operations(1000));
+  const method = (name) => `/weir.api.v1.${name}`;
+  server.state.fake.set(method('PoolService/List'), pools(1000));
+  server.state.fake.set(method('NodeService/List'), nodes(10_000));
+  server.state.fake.set(method('OperationService/List'), operations(1000));
+  server.state.fake.set(method('OperationService/Services'), services(200));
+  server.state.fake.set(method('OperationService/Instances'), instances(10_000));
   const page = await open();
   const cdp = await page.context().newCDPSession(page);
   await cdp.send('Performance.enable');
   const script = async () => (await cdp.send('Performance.getMetrics')).metrics.find((m) => m.name === 'ScriptDuration').value * 1000;
-  for (const [view, service, shows] of [['pools', 'PoolService', '.pool .bars'], ['operations', 'OperationService', '.operation a'], ['nodes', 'NodeService', 'canvas[tabindex]']]) {
+  for (const [view, service, shows] of [
+    ['pools', 'PoolService/List', '.pool .bars'], ['operations', 'OperationService/List', '.operation a'], ['services', 'OperationService/Services', '.service a'],
+    [`operation/${ids.gate}?part=instances`, 'OperationService/Instances', '.instance a'], ['nodes', 'NodeService/List', 'canvas[tabindex]'],
+  ]) {
     await page.goto(`${server.base}#/${view}`);
     await page.locator(shows).first().waitFor();
     const count = () => server.state.calls.filter((c) => c === method(service)).length;

@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"weir/api/gateway/oidctest"
+	"weir/messages/apipb"
 )
 
 // viewer is a browser that has opened the page.
@@ -26,6 +27,8 @@ type viewer struct {
 	client *http.Client
 	// origin is the page's, and token what its address had.
 	origin, token string
+	// replica, if not empty, is the one that calls name.
+	replica string
 }
 
 // ask sends a request as the page does.
@@ -39,6 +42,9 @@ func (v *viewer) ask(method, path, body string) (status int, answer string) {
 	}
 	if v.token != "" {
 		request.Header.Set("Authorization", "Bearer "+v.token)
+	}
+	if v.replica != "" {
+		request.Header.Set(apipb.HeaderReplica, v.replica)
 	}
 	if method == http.MethodPost {
 		request.Header.Set("Origin", v.origin)
@@ -101,7 +107,7 @@ func (c *cluster) ui(t *testing.T, folder string, more ...string) (*viewer, *pro
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(client.CloseIdleConnections)
 	token, _ := strings.CutPrefix(at.Fragment, "token=")
-	return &viewer{t, client, "http://" + at.Host, token}, p
+	return &viewer{t: t, client: client, origin: "http://" + at.Host, token: token}, p
 }
 
 // TestUI (W2) opens the page as a user with few rights: the page sees and can do what they say, and goes on
@@ -140,6 +146,13 @@ func TestUI(t *testing.T) {
 	}
 	if status, answer := looks.call("OperationService/Abort", `{"operation":"`+secret+`"}`); status != http.StatusForbidden || !strings.Contains(answer, "read-only") {
 		t.Errorf("a change on a page that is read-only: %d %s", status, answer)
+	}
+	for _, name := range replicaNames {
+		one := *looks
+		one.replica = name
+		if status, answer := one.call("ClusterService/Status", "{}"); status != http.StatusOK || !strings.Contains(answer, `"replica":"`+name+`"`) {
+			t.Errorf("replica %s is asked: %d %s", name, status, answer)
+		}
 	}
 	presses, _ := c.ui(t, "user-mallory", "--write")
 	if status, answer := presses.call("OperationService/Abort", `{"operation":"`+secret+`"}`); status != http.StatusForbidden || strings.Contains(answer, "read-only") {
@@ -201,7 +214,7 @@ func (tm *team) browser(t *testing.T, from string) *viewer {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	client := &http.Client{Jar: jar, Transport: &http.Transport{DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{RootCAs: tm.roots}}}
 	t.Cleanup(client.CloseIdleConnections)
-	return &viewer{t, client, tm.origin, ""}
+	return &viewer{t: t, client: client, origin: tm.origin}
 }
 
 // TestGateway (W2) signs people in at a gateway of a real cluster: their groups give them rights, a stolen
