@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -75,5 +76,95 @@ func TestPageOfClients(t *testing.T) {
 	}
 	if _, failed, code := l.typed(t, "weir op list --timeout 2s"); code != 3 || !strings.Contains(failed, `settings from context "prod" of `+l.home+"/.config/weir/config.yaml") {
 		t.Errorf("exit code %d: %s", code, failed)
+	}
+}
+
+// TestErrorsForPrograms has a script of ann's act on errors: it knows what is refused by code and by
+// exit code, and what it is told to do about a full pool works.
+func TestErrorsForPrograms(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, here)
+	c.leader(t)
+	c.cli(t, "pool", "create", "tiny", "max_operation_count=1")
+	l := c.newLaptop(t, "user-ann")
+	l.must(t, "weir context set test --addresses "+c.addresses["r1"]+","+c.addresses["r2"]+" --credentials user-ann")
+	example, err := filepath.Abs(filepath.Join(repository, "examples", "sleep.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := "weir op start --set pool=tiny -o json -f " + example
+	for line, want := range map[string]refusalLine{
+		"weir op get nothing -o json":                         {Code: "unknown_operation", Exit: 6},
+		"weir pool create another -o json":                    {Code: "permission_denied", Exit: 5},
+		"weir op list --limit many -o json":                   {Code: "usage", Exit: 2},
+		strings.Replace(start, "=tiny", "=''", 1) + " --frob": {Code: "usage", Exit: 2},
+	} {
+		if got, _ := l.refused(t, line); got.Code != want.Code || got.Exit != want.Exit || got.Retryable || got.Action == "" {
+			t.Errorf("%s: %+v, want %+v", line, got, want)
+		}
+	}
+	l.must(t, start)
+	full, _ := l.refused(t, start)
+	_, command, found := strings.Cut(full.Message, "have the limit raised: ")
+	command, who, _ := strings.Cut(command, " (")
+	if full.Code != "pool_full" || full.Exit != 5 || !full.Retryable || !found || !strings.Contains(who, "administer") {
+		t.Fatalf("%+v", full)
+	}
+	if got, _ := l.refused(t, command+" -o json"); got.Code != "permission_denied" {
+		t.Errorf("ann: %s: %+v", command, got)
+	}
+	t.Log(command)
+	c.cli(t, strings.Fields(command)[1:]...)
+	l.must(t, start)
+}
+
+// refusalLine is the error of a command, for programs.
+type refusalLine struct {
+	Code, Message, Action string
+	Retryable             bool
+	Exit                  int `json:"exit_code"`
+}
+
+// refused runs a line that has to fail, and returns the last line that it said.
+func (l laptop) refused(t *testing.T, line string) (f refusalLine, printed string) {
+	t.Helper()
+	printed, said, code := l.typed(t, line)
+	lines := strings.Split(strings.TrimSpace(said), "\n")
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &f); err != nil || code != f.Exit || code == 0 {
+		t.Errorf("%s: exit code %d, %v\n%s", line, code, err, said)
+	}
+	return f, printed
+}
+
+// must runs a line that has to work.
+func (l laptop) must(t *testing.T, line string) {
+	t.Helper()
+	if printed, said, code := l.typed(t, line); code != 0 {
+		t.Fatalf("%s: exit code %d\n%s%s", line, code, printed, said)
+	}
+}
+
+// TestPageOfAPI types the calls of docs/api.md with curl, which shows ann's certificate and checks
+// that of the replica.
+func TestPageOfAPI(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, here)
+	c.leader(t)
+	l := c.newLaptop(t, "user-ann")
+	want := []string{`"user":"ann"`, `"operation_id":"`, `"user":"ann"`, "Weir-Code: unknown_operation"}
+	for line := range strings.Lines(block(t, "docs/api.md", "With curl")) {
+		line = strings.ReplaceAll(strings.TrimSpace(line), "host1:7701", c.addresses["r1"])
+		if line == "" {
+			continue
+		}
+		printed, said, code := l.typed(t, "cd user-ann && "+line)
+		t.Logf("$ %s\n%s%s", line, printed, said)
+		if code != 0 || len(want) == 0 || !strings.Contains(strings.ToLower(printed), strings.ToLower(want[0])) {
+			t.Fatalf("%s: exit code %d, want %v\n%s%s", line, code, want, printed, said)
+		}
+		want = want[1:]
+	}
+	if len(want) > 0 {
+		t.Errorf("no line of the page printed %q", want)
 	}
 }
