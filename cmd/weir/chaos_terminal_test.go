@@ -30,8 +30,8 @@ func testChaosTerminal(t *testing.T, weir string) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(openFolder(t), "run")
 			screen, err := interruptOnTerminal(t, test.seen, weir, "chaos", "run", "--dir", dir, "--only", "kill")
-			if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != exitFailure || !strings.HasSuffix(screen, "weir: interrupted\r\n") {
-				t.Errorf("ended with %v; want exit status %d and that it was interrupted:\n%s", err, exitFailure, screen)
+			if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted || !strings.HasSuffix(screen, "weir: interrupted\r\n") {
+				t.Errorf("ended with %v; want exit status %d and that it was interrupted:\n%s", err, exitInterrupted, screen)
 			}
 			if !strings.Contains(screen, chaosEnding) {
 				t.Errorf("the screen does not say %q:\n%s", chaosEnding, screen)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -23,9 +24,6 @@ const (
 	callPatience = 15 * time.Second
 	waitPatience = 2 * time.Minute
 )
-
-// exitInterrupted is the exit code after an interrupt, such as Ctrl-C.
-const exitInterrupted = 130
 
 // newClientCommands returns the verbs that use a cluster.
 func newClientCommands() []*cobra.Command {
@@ -203,13 +201,25 @@ func explain(err error) error {
 	case err == nil, errors.As(err, &coded):
 		return err
 	case errors.As(err, &refused):
-		return &exitError{exitFailure, fmt.Errorf("%w (%s)", err, refused.Code)}
+		return &exitError{exitOf(refused.Kind), fmt.Errorf("%w%s", err, inBrackets(refused))}
 	case errors.Is(err, context.Canceled):
 		return &exitError{exitInterrupted, errors.New("interrupted")}
 	case errors.Is(err, client.ErrUnreachable), errors.Is(err, context.DeadlineExceeded):
 		return &exitError{exitNotReached, err}
 	default:
 		return err
+	}
+}
+
+// exitOf returns the exit code of a refusal of a kind.
+func exitOf(kind connect.Code) int {
+	switch kind {
+	case connect.CodeNotFound:
+		return exitNotFound
+	case connect.CodeInternal, connect.CodeUnknown, connect.CodeDataLoss:
+		return exitFailure
+	default:
+		return exitRefused
 	}
 }
 

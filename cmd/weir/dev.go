@@ -233,7 +233,7 @@ func downCommand(dir string) string {
 // interrupted replaces err if the user interrupted the command.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx))) {
-		return &exitError{code: exitFailure, err: errors.New("interrupted")}
+		return &exitError{code: exitInterrupted, err: errors.New("interrupted")}
 	}
 	return err
 }

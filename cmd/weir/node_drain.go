@@ -153,7 +153,7 @@ func awaitEmpty(ctx context.Context, s *session, name string, quiet bool) error 
 
 // drainLeft returns the error of a wait that ended before the node was empty.
 func drainLeft(ctx context.Context, name string, jobs int64) error {
-	code, why := exitFailure, "not empty within --timeout"
+	code, why := exitTimedOut, "not empty within --timeout"
 	if errors.Is(ctx.Err(), context.Canceled) {
 		code, why = exitInterrupted, "interrupted"
 	}

@@ -29,7 +29,7 @@ func TestDrainLeft(t *testing.T) {
 		want     string
 	}{
 		"by Ctrl-C":  {cancelled, exitInterrupted, "interrupted: node n1 stays drained, with 3 jobs left"},
-		"by timeout": {late, exitFailure, "not empty within --timeout: node n1"},
+		"by timeout": {late, exitTimedOut, "not empty within --timeout: node n1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := drainLeft(test.ctx, "n1", 3)

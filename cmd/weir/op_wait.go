@@ -21,8 +21,8 @@ func newOpWaitCommand(f *clientFlags) *cobra.Command {
 		Short: "Wait until an operation has ended, and show progress",
 		Long: `Wait until an operation, given by id or alias, has ended, and show progress.
 
-The exit code is 0 if it has completed, 4 if it has failed or was aborted. Ctrl-C
-ends the wait, not the operation.`,
+The exit code is 0 if it has completed, 4 if it has failed or was aborted, and 7 if
+--timeout was over before. Ctrl-C ends the wait, not the operation.`,
 		Example:           "  weir op wait '*nightly'\n  weir op wait --quiet --timeout 10m 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4a",
 		ValidArgsFunction: f.suggest(true, operationNames(true)),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
@@ -65,7 +65,7 @@ func waitEnded(ctx context.Context, err error, last *apipb.Operation) error {
 	if last == nil || ctx.Err() == nil {
 		return err
 	}
-	code, why := exitFailure, "not ended within --timeout"
+	code, why := exitTimedOut, "not ended within --timeout"
 	if errors.Is(ctx.Err(), context.Canceled) {
 		code, why = exitInterrupted, "interrupted"
 	}

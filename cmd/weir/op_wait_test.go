@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"connectrpc.com/connect"
+
 	"weir/api/client"
 	"weir/cmd/weir/internal/screen"
 	"weir/messages/apipb"
@@ -67,10 +69,10 @@ func TestWaitEnded(t *testing.T) {
 		want     string
 	}{
 		"Ctrl-C":                       {cancelled, context.Canceled, known, exitInterrupted, "interrupted: operation o1 is still running"},
-		"the time is over":             {late, unreached, known, exitFailure, "not ended within --timeout: operation o1 is still running"},
+		"the time is over":             {late, unreached, known, exitTimedOut, "not ended within --timeout: operation o1 is still running"},
 		"it never was reached":         {late, unreached, nil, exitNotReached, "watch: cluster unreachable"},
 		"Ctrl-C before it was reached": {cancelled, context.Canceled, nil, exitInterrupted, "interrupted"},
-		"refused":                      {t.Context(), &client.Error{Code: "unknown_operation", Message: "gone"}, known, exitFailure, "gone (unknown_operation)"},
+		"refused":                      {t.Context(), &client.Error{Code: "unknown_operation", Kind: connect.CodeNotFound, Message: "gone"}, known, exitNotFound, "gone (unknown_operation)"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -102,7 +104,9 @@ func TestExplain(t *testing.T) {
 		wantExit int
 		want     string
 	}{
-		"a refusal shows its code":              {&client.Error{What: "get pool", Code: "unknown_pool", Message: "no such pool"}, exitFailure, "get pool: no such pool (unknown_pool)"},
+		"a refusal shows its code":              {&client.Error{What: "get pool", Code: "unknown_pool", Message: "no such pool"}, exitRefused, "get pool: no such pool (unknown_pool)"},
+		"what is not there":                     {&client.Error{What: "get pool", Code: "unknown_pool", Kind: connect.CodeNotFound, Message: "no such pool"}, exitNotFound, "get pool: no such pool (unknown_pool)"},
+		"a replica that fails":                  {&client.Error{What: "status", Code: "internal", Kind: connect.CodeInternal, Message: "bug"}, exitFailure, "status: bug (internal)"},
 		"nobody answers":                        {fmt.Errorf("list: %w", client.ErrUnreachable), exitNotReached, "list: cluster unreachable"},
 		"the time is over":                      {fmt.Errorf("follow: %w", context.DeadlineExceeded), exitNotReached, "follow: context deadline exceeded"},
 		"interrupted":                           {fmt.Errorf("list: %w", context.Canceled), exitInterrupted, "interrupted"},

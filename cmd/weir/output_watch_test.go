@@ -51,7 +51,7 @@ func TestRepeat(t *testing.T) {
 		"nothing to show is told, not printed":         {answers: []answer{{view: empty}, {view: leads("r1")}}, wantOut: "r1 leads\n", wantErr: "nobody leads\n", wantExit: exitInterrupted},
 		"a cluster that is not reached comes back":     {answers: []answer{{view: leads("r1")}, {err: unreached}, {err: unreached}, {view: leads("r2")}}, wantOut: "r1 leads\n\nr2 leads\n", wantErr: "weir: list: cluster unreachable\n", wantExit: exitInterrupted},
 		"a cluster that never was reached is an error": {answers: []answer{{err: unreached}}, wantExit: exitNotReached},
-		"a refusal ends it":                            {answers: []answer{{view: leads("r1")}, {err: refused}, {view: leads("r2")}}, wantOut: "r1 leads\n", wantExit: exitFailure},
+		"a refusal ends it":                            {answers: []answer{{view: leads("r1")}, {err: refused}, {view: leads("r2")}}, wantOut: "r1 leads\n", wantExit: exitRefused},
 		"a terminal is drawn anew each time": {live: true, answers: []answer{{view: leads("r1")}, {view: leads("r1")}}, wantExit: exitInterrupted,
 			wantOut: clearScreen + cursorHome + "r1 leads" + clearLine + "\n" + clearBelow + cursorHome + "r1 leads" + clearLine + "\n" + clearBelow},
 		"a terminal keeps the last answer": {live: true, answers: []answer{{view: leads("r1")}, {err: unreached}}, wantExit: exitInterrupted,
@@ -144,11 +144,11 @@ func TestWatched(t *testing.T) {
 		wantExit          int
 	}{
 		"until it ends":     {wantOut: "r1 leads\n\nr2 leads\n"},
-		"until it fails":    {failed: refused, wantOut: "r1 leads\n\nr2 leads\n", wantExit: exitFailure},
+		"until it fails":    {failed: refused, wantOut: "r1 leads\n\nr2 leads\n", wantExit: exitRefused},
 		"until Ctrl-C":      {interrupted: true, failed: context.Canceled, wantOut: "r1 leads\n\nr2 leads\n", wantExit: exitInterrupted},
 		"on a terminal":     {live: true, wantOut: clearScreen + cursorHome + "r1 leads" + clearLine + "\n" + clearBelow},
 		"and interrupted":   {live: true, interrupted: true, failed: context.Canceled, wantOut: clearScreen, wantExit: exitInterrupted},
-		"and it is no more": {live: true, failed: refused, wantOut: clearScreen, wantExit: exitFailure},
+		"and it is no more": {live: true, failed: refused, wantOut: clearScreen, wantExit: exitRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())

@@ -99,7 +99,7 @@ func applyFile(ctx context.Context, s *session, file poolfile.File, tree string,
 		}
 		err = s.show(view{message: request, text: func(time.Time) string { return planText(now, plan) + lackingText(may) }})
 		if err == nil && !may.GetAllowed() {
-			return &exitError{exitFailure, errors.New("this plan would be refused: it needs rights that you do not have")}
+			return &exitError{exitRefused, errors.New("this plan would be refused: it needs rights that you do not have")}
 		}
 		return err
 	}

@@ -198,7 +198,9 @@ type OperationServiceClient interface {
 	// Retry starts an operation like one that has ended, of those of its jobs alone that did
 	// not complete. They have the same cookies.
 	Retry(context.Context, *connect.Request[apipb.RetryOperationRequest]) (*connect.Response[apipb.RetryOperationResponse], error)
+	// List lists operations in pages, the latest first. Ended ones are listed while they are archived.
 	List(context.Context, *connect.Request[apipb.ListOperationsRequest]) (*connect.Response[apipb.ListOperationsResponse], error)
+	// Get answers with an operation, by id or alias.
 	Get(context.Context, *connect.Request[apipb.GetOperationRequest]) (*connect.Response[apipb.GetOperationResponse], error)
 	// Wait answers when the operation has ended, or when the time is over with
 	// done = false.
@@ -206,10 +208,15 @@ type OperationServiceClient interface {
 	// Watch streams the operation whenever it changes, and every few seconds when
 	// it does not, until it has ended.
 	Watch(context.Context, *connect.Request[apipb.WatchOperationRequest]) (*connect.ServerStreamForClient[apipb.WatchOperationResponse], error)
+	// Abort ends an operation and its jobs.
 	Abort(context.Context, *connect.Request[apipb.AbortOperationRequest]) (*connect.Response[apipb.AbortOperationResponse], error)
+	// Suspend keeps an operation from starting jobs, and may abort those that run.
 	Suspend(context.Context, *connect.Request[apipb.SuspendOperationRequest]) (*connect.Response[apipb.SuspendOperationResponse], error)
+	// Resume lets a suspended operation start jobs again.
 	Resume(context.Context, *connect.Request[apipb.ResumeOperationRequest]) (*connect.Response[apipb.ResumeOperationResponse], error)
+	// Complete ends an operation as completed, although jobs are left.
 	Complete(context.Context, *connect.Request[apipb.CompleteOperationRequest]) (*connect.Response[apipb.CompleteOperationResponse], error)
+	// Events answers with what has happened to an operation, in order.
 	Events(context.Context, *connect.Request[apipb.OperationEventsRequest]) (*connect.Response[apipb.OperationEventsResponse], error)
 	// Update changes what holds for an operation while it is in progress: its
 	// options and its pool, in one of its trees or in all of them.
@@ -447,7 +454,9 @@ type OperationServiceHandler interface {
 	// Retry starts an operation like one that has ended, of those of its jobs alone that did
 	// not complete. They have the same cookies.
 	Retry(context.Context, *connect.Request[apipb.RetryOperationRequest]) (*connect.Response[apipb.RetryOperationResponse], error)
+	// List lists operations in pages, the latest first. Ended ones are listed while they are archived.
 	List(context.Context, *connect.Request[apipb.ListOperationsRequest]) (*connect.Response[apipb.ListOperationsResponse], error)
+	// Get answers with an operation, by id or alias.
 	Get(context.Context, *connect.Request[apipb.GetOperationRequest]) (*connect.Response[apipb.GetOperationResponse], error)
 	// Wait answers when the operation has ended, or when the time is over with
 	// done = false.
@@ -455,10 +464,15 @@ type OperationServiceHandler interface {
 	// Watch streams the operation whenever it changes, and every few seconds when
 	// it does not, until it has ended.
 	Watch(context.Context, *connect.Request[apipb.WatchOperationRequest], *connect.ServerStream[apipb.WatchOperationResponse]) error
+	// Abort ends an operation and its jobs.
 	Abort(context.Context, *connect.Request[apipb.AbortOperationRequest]) (*connect.Response[apipb.AbortOperationResponse], error)
+	// Suspend keeps an operation from starting jobs, and may abort those that run.
 	Suspend(context.Context, *connect.Request[apipb.SuspendOperationRequest]) (*connect.Response[apipb.SuspendOperationResponse], error)
+	// Resume lets a suspended operation start jobs again.
 	Resume(context.Context, *connect.Request[apipb.ResumeOperationRequest]) (*connect.Response[apipb.ResumeOperationResponse], error)
+	// Complete ends an operation as completed, although jobs are left.
 	Complete(context.Context, *connect.Request[apipb.CompleteOperationRequest]) (*connect.Response[apipb.CompleteOperationResponse], error)
+	// Events answers with what has happened to an operation, in order.
 	Events(context.Context, *connect.Request[apipb.OperationEventsRequest]) (*connect.Response[apipb.OperationEventsResponse], error)
 	// Update changes what holds for an operation while it is in progress: its
 	// options and its pool, in one of its trees or in all of them.
@@ -690,10 +704,13 @@ func (UnimplementedOperationServiceHandler) Statistics(context.Context, *connect
 
 // JobServiceClient is a client for the weir.api.v1.JobService service.
 type JobServiceClient interface {
+	// List lists jobs of an operation in pages.
 	List(context.Context, *connect.Request[apipb.ListJobsRequest]) (*connect.Response[apipb.ListJobsResponse], error)
+	// Get answers with a job.
 	Get(context.Context, *connect.Request[apipb.GetJobRequest]) (*connect.Response[apipb.GetJobResponse], error)
 	// Output answers a part of a job's stdout or stderr.
 	Output(context.Context, *connect.Request[apipb.JobOutputRequest]) (*connect.Response[apipb.JobOutputResponse], error)
+	// Abort kills a job. Its cookie runs again.
 	Abort(context.Context, *connect.Request[apipb.AbortJobRequest]) (*connect.Response[apipb.AbortJobResponse], error)
 	// Interrupt asks a job to end well, by the interruption signal of its task. A job
 	// that is there when its time is over is killed. Of several interruptions the one
@@ -796,10 +813,13 @@ func (c *jobServiceClient) Statistics(ctx context.Context, req *connect.Request[
 
 // JobServiceHandler is an implementation of the weir.api.v1.JobService service.
 type JobServiceHandler interface {
+	// List lists jobs of an operation in pages.
 	List(context.Context, *connect.Request[apipb.ListJobsRequest]) (*connect.Response[apipb.ListJobsResponse], error)
+	// Get answers with a job.
 	Get(context.Context, *connect.Request[apipb.GetJobRequest]) (*connect.Response[apipb.GetJobResponse], error)
 	// Output answers a part of a job's stdout or stderr.
 	Output(context.Context, *connect.Request[apipb.JobOutputRequest]) (*connect.Response[apipb.JobOutputResponse], error)
+	// Abort kills a job. Its cookie runs again.
 	Abort(context.Context, *connect.Request[apipb.AbortJobRequest]) (*connect.Response[apipb.AbortJobResponse], error)
 	// Interrupt asks a job to end well, by the interruption signal of its task. A job
 	// that is there when its time is over is killed. Of several interruptions the one
@@ -1002,7 +1022,9 @@ func (UnimplementedMemoryServiceHandler) Forget(context.Context, *connect.Reques
 
 // PoolServiceClient is a client for the weir.api.v1.PoolService service.
 type PoolServiceClient interface {
+	// List lists the pools of a tree.
 	List(context.Context, *connect.Request[apipb.ListPoolsRequest]) (*connect.Response[apipb.ListPoolsResponse], error)
+	// Get answers with a pool of a tree.
 	Get(context.Context, *connect.Request[apipb.GetPoolRequest]) (*connect.Response[apipb.GetPoolResponse], error)
 	// Edit changes the pools and the options of a tree as one: all edits, or none,
 	// as one revision. They may be impossible on the way; what comes out has to be
@@ -1095,7 +1117,9 @@ func (c *poolServiceClient) Ledger(ctx context.Context, req *connect.Request[api
 
 // PoolServiceHandler is an implementation of the weir.api.v1.PoolService service.
 type PoolServiceHandler interface {
+	// List lists the pools of a tree.
 	List(context.Context, *connect.Request[apipb.ListPoolsRequest]) (*connect.Response[apipb.ListPoolsResponse], error)
+	// Get answers with a pool of a tree.
 	Get(context.Context, *connect.Request[apipb.GetPoolRequest]) (*connect.Response[apipb.GetPoolResponse], error)
 	// Edit changes the pools and the options of a tree as one: all edits, or none,
 	// as one revision. They may be impossible on the way; what comes out has to be
@@ -1188,10 +1212,13 @@ func (UnimplementedPoolServiceHandler) Ledger(context.Context, *connect.Request[
 
 // TreeServiceClient is a client for the weir.api.v1.TreeService service.
 type TreeServiceClient interface {
+	// List lists the pool trees.
 	List(context.Context, *connect.Request[apipb.ListTreesRequest]) (*connect.Response[apipb.ListTreesResponse], error)
+	// Get answers with a pool tree.
 	Get(context.Context, *connect.Request[apipb.GetTreeRequest]) (*connect.Response[apipb.GetTreeResponse], error)
 	// Create, Set, Remove and SetDefault are for operators.
 	Create(context.Context, *connect.Request[apipb.CreateTreeRequest]) (*connect.Response[apipb.CreateTreeResponse], error)
+	// Set changes options of a pool tree.
 	Set(context.Context, *connect.Request[apipb.SetTreeRequest]) (*connect.Response[apipb.SetTreeResponse], error)
 	// Remove removes a tree without operations and jobs.
 	Remove(context.Context, *connect.Request[apipb.RemoveTreeRequest]) (*connect.Response[apipb.RemoveTreeResponse], error)
@@ -1320,10 +1347,13 @@ func (c *treeServiceClient) WhatIf(ctx context.Context, req *connect.Request[api
 
 // TreeServiceHandler is an implementation of the weir.api.v1.TreeService service.
 type TreeServiceHandler interface {
+	// List lists the pool trees.
 	List(context.Context, *connect.Request[apipb.ListTreesRequest]) (*connect.Response[apipb.ListTreesResponse], error)
+	// Get answers with a pool tree.
 	Get(context.Context, *connect.Request[apipb.GetTreeRequest]) (*connect.Response[apipb.GetTreeResponse], error)
 	// Create, Set, Remove and SetDefault are for operators.
 	Create(context.Context, *connect.Request[apipb.CreateTreeRequest]) (*connect.Response[apipb.CreateTreeResponse], error)
+	// Set changes options of a pool tree.
 	Set(context.Context, *connect.Request[apipb.SetTreeRequest]) (*connect.Response[apipb.SetTreeResponse], error)
 	// Remove removes a tree without operations and jobs.
 	Remove(context.Context, *connect.Request[apipb.RemoveTreeRequest]) (*connect.Response[apipb.RemoveTreeResponse], error)
@@ -1452,6 +1482,7 @@ func (UnimplementedTreeServiceHandler) WhatIf(context.Context, *connect.Request[
 
 // AttributeServiceClient is a client for the weir.api.v1.AttributeService service.
 type AttributeServiceClient interface {
+	// Get answers with the attribute at a path, and with all below it.
 	Get(context.Context, *connect.Request[apipb.GetAttributeRequest]) (*connect.Response[apipb.GetAttributeResponse], error)
 }
 
@@ -1487,6 +1518,7 @@ func (c *attributeServiceClient) Get(ctx context.Context, req *connect.Request[a
 
 // AttributeServiceHandler is an implementation of the weir.api.v1.AttributeService service.
 type AttributeServiceHandler interface {
+	// Get answers with the attribute at a path, and with all below it.
 	Get(context.Context, *connect.Request[apipb.GetAttributeRequest]) (*connect.Response[apipb.GetAttributeResponse], error)
 }
 
@@ -1522,7 +1554,9 @@ func (UnimplementedAttributeServiceHandler) Get(context.Context, *connect.Reques
 
 // NodeServiceClient is a client for the weir.api.v1.NodeService service.
 type NodeServiceClient interface {
+	// List lists the nodes, and the agents that were refused.
 	List(context.Context, *connect.Request[apipb.ListNodesRequest]) (*connect.Response[apipb.ListNodesResponse], error)
+	// Get answers with a node and its jobs.
 	Get(context.Context, *connect.Request[apipb.GetNodeRequest]) (*connect.Response[apipb.GetNodeResponse], error)
 	// Drain has a node given no more jobs; those that run there go on. Asking again
 	// changes nothing but the reason. For operators.
@@ -1642,7 +1676,9 @@ func (c *nodeServiceClient) EditGrant(ctx context.Context, req *connect.Request[
 
 // NodeServiceHandler is an implementation of the weir.api.v1.NodeService service.
 type NodeServiceHandler interface {
+	// List lists the nodes, and the agents that were refused.
 	List(context.Context, *connect.Request[apipb.ListNodesRequest]) (*connect.Response[apipb.ListNodesResponse], error)
+	// Get answers with a node and its jobs.
 	Get(context.Context, *connect.Request[apipb.GetNodeRequest]) (*connect.Response[apipb.GetNodeResponse], error)
 	// Drain has a node given no more jobs; those that run there go on. Asking again
 	// changes nothing but the reason. For operators.
@@ -1762,17 +1798,20 @@ func (UnimplementedNodeServiceHandler) EditGrant(context.Context, *connect.Reque
 
 // ClusterServiceClient is a client for the weir.api.v1.ClusterService service.
 type ClusterServiceClient interface {
+	// Members lists the replicas.
 	Members(context.Context, *connect.Request[apipb.MembersRequest]) (*connect.Response[apipb.MembersResponse], error)
 	// Status answers from this replica alone: it needs no quorum.
 	Status(context.Context, *connect.Request[apipb.StatusRequest]) (*connect.Response[apipb.StatusResponse], error)
+	// Transfer hands leadership to another replica.
 	Transfer(context.Context, *connect.Request[apipb.TransferRequest]) (*connect.Response[apipb.TransferResponse], error)
 	// Add makes a replica a member without a vote; it gets one by itself when it
 	// has caught up.
 	Add(context.Context, *connect.Request[apipb.AddReplicaRequest]) (*connect.Response[apipb.AddReplicaResponse], error)
 	// Remove ends a replica's membership. Its process stops.
 	Remove(context.Context, *connect.Request[apipb.RemoveReplicaRequest]) (*connect.Response[apipb.RemoveReplicaResponse], error)
-	// Promote gives a member a vote, Demote takes it.
+	// Promote gives a member a vote.
 	Promote(context.Context, *connect.Request[apipb.PromoteReplicaRequest]) (*connect.Response[apipb.PromoteReplicaResponse], error)
+	// Demote takes the vote of a member away; it stays a copy of the state.
 	Demote(context.Context, *connect.Request[apipb.DemoteReplicaRequest]) (*connect.Response[apipb.DemoteReplicaResponse], error)
 	// Backup streams the whole state, as of a moment after the call began.
 	Backup(context.Context, *connect.Request[apipb.BackupRequest]) (*connect.ServerStreamForClient[apipb.BackupPart], error)
@@ -1909,17 +1948,20 @@ func (c *clusterServiceClient) Join(ctx context.Context, req *connect.Request[ap
 
 // ClusterServiceHandler is an implementation of the weir.api.v1.ClusterService service.
 type ClusterServiceHandler interface {
+	// Members lists the replicas.
 	Members(context.Context, *connect.Request[apipb.MembersRequest]) (*connect.Response[apipb.MembersResponse], error)
 	// Status answers from this replica alone: it needs no quorum.
 	Status(context.Context, *connect.Request[apipb.StatusRequest]) (*connect.Response[apipb.StatusResponse], error)
+	// Transfer hands leadership to another replica.
 	Transfer(context.Context, *connect.Request[apipb.TransferRequest]) (*connect.Response[apipb.TransferResponse], error)
 	// Add makes a replica a member without a vote; it gets one by itself when it
 	// has caught up.
 	Add(context.Context, *connect.Request[apipb.AddReplicaRequest]) (*connect.Response[apipb.AddReplicaResponse], error)
 	// Remove ends a replica's membership. Its process stops.
 	Remove(context.Context, *connect.Request[apipb.RemoveReplicaRequest]) (*connect.Response[apipb.RemoveReplicaResponse], error)
-	// Promote gives a member a vote, Demote takes it.
+	// Promote gives a member a vote.
 	Promote(context.Context, *connect.Request[apipb.PromoteReplicaRequest]) (*connect.Response[apipb.PromoteReplicaResponse], error)
+	// Demote takes the vote of a member away; it stays a copy of the state.
 	Demote(context.Context, *connect.Request[apipb.DemoteReplicaRequest]) (*connect.Response[apipb.DemoteReplicaResponse], error)
 	// Backup streams the whole state, as of a moment after the call began.
 	Backup(context.Context, *connect.Request[apipb.BackupRequest], *connect.ServerStream[apipb.BackupPart]) error
@@ -2060,6 +2102,7 @@ type AccessServiceClient interface {
 	WhoAmI(context.Context, *connect.Request[apipb.WhoAmIRequest]) (*connect.Response[apipb.WhoAmIResponse], error)
 	// MayI says whether the caller may do something, without doing it.
 	MayI(context.Context, *connect.Request[apipb.MayIRequest]) (*connect.Response[apipb.MayIResponse], error)
+	// Groups lists the groups of users.
 	Groups(context.Context, *connect.Request[apipb.GroupsRequest]) (*connect.Response[apipb.GroupsResponse], error)
 	// EditGroup changes the users of a group, makes it or removes it. It is for operators.
 	EditGroup(context.Context, *connect.Request[apipb.EditGroupRequest]) (*connect.Response[apipb.EditGroupResponse], error)
@@ -2221,6 +2264,7 @@ type AccessServiceHandler interface {
 	WhoAmI(context.Context, *connect.Request[apipb.WhoAmIRequest]) (*connect.Response[apipb.WhoAmIResponse], error)
 	// MayI says whether the caller may do something, without doing it.
 	MayI(context.Context, *connect.Request[apipb.MayIRequest]) (*connect.Response[apipb.MayIResponse], error)
+	// Groups lists the groups of users.
 	Groups(context.Context, *connect.Request[apipb.GroupsRequest]) (*connect.Response[apipb.GroupsResponse], error)
 	// EditGroup changes the users of a group, makes it or removes it. It is for operators.
 	EditGroup(context.Context, *connect.Request[apipb.EditGroupRequest]) (*connect.Response[apipb.EditGroupResponse], error)

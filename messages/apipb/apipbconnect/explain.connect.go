@@ -41,6 +41,7 @@ const (
 
 // ExplainServiceClient is a client for the weir.api.v1.ExplainService service.
 type ExplainServiceClient interface {
+	// Explain says why an operation, a job or a pool is as it is.
 	Explain(context.Context, *connect.Request[apipb.ExplainRequest]) (*connect.Response[apipb.ExplainResponse], error)
 }
 
@@ -76,6 +77,7 @@ func (c *explainServiceClient) Explain(ctx context.Context, req *connect.Request
 
 // ExplainServiceHandler is an implementation of the weir.api.v1.ExplainService service.
 type ExplainServiceHandler interface {
+	// Explain says why an operation, a job or a pool is as it is.
 	Explain(context.Context, *connect.Request[apipb.ExplainRequest]) (*connect.Response[apipb.ExplainResponse], error)
 }
 
