@@ -4,7 +4,7 @@
 import { Code, ConnectError, createClient, type Interceptor } from '@connectrpc/connect';
 import { createConnectTransport } from '@connectrpc/connect-web';
 import { ExplainService } from '../gen/apipb/explain_pb';
-import { JobService, NodeService, OperationService, PoolService, TreeService } from '../gen/apipb/api_pb';
+import { AccessService, JobService, NodeService, OperationService, PoolService, TreeService } from '../gen/apipb/api_pb';
 import { clock } from './clock.svelte';
 
 export interface Session {
@@ -78,6 +78,7 @@ const transport = createConnectTransport({
 });
 
 export const api = {
+  access: createClient(AccessService, transport),
   explain: createClient(ExplainService, transport),
   jobs: createClient(JobService, transport),
   nodes: createClient(NodeService, transport),
