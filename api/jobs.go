@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/actorpb"
 	"weir/messages/apipb"
@@ -14,6 +15,7 @@ import (
 	"weir/messages/statepb"
 	"weir/raftstore/state"
 	"weir/scheduling"
+	"weir/scheduling/access"
 	"weir/scheduling/lifecycle"
 )
 
@@ -158,6 +160,37 @@ func (s jobs) locate(ctx context.Context, what, id string) (job *apipb.Job, err 
 		return job, err
 	}
 	return nil, fail(connect.CodeNotFound, apipb.CodeNoSuchJob, "%s: job %q not found: never granted, or no longer archived", what, id)
+}
+
+// jobsWith returns the jobs whose ids have a part, of operations that the caller may read, or manage if the call
+// changes something. Nobody else is told that they exist.
+func (s names) jobsWith(ctx context.Context, part string) (found []candidate, err error) {
+	if err := (operations{s.server}).barrier(ctx, "find job"); err != nil {
+		return nil, err
+	}
+	asker := askerOf(ctx)
+	s.latestFirst(0, operationsSearched, false, func(st *state.State, some []*statepb.Operation) bool {
+		seen := asker.sight(st)
+		for _, op := range some {
+			if !seen.reads(op) && (asker.need != subjects || !seen.Gives(seen.who, access.Manage, op)) {
+				continue
+			}
+			add := func(id, task, node, job string, started *timestamppb.Timestamp) {
+				if scheduling.HasPart(id, part) {
+					found = append(found, candidate{id, fmt.Sprintf("of task %s of operation %s, %s on node %s, started %s",
+						task, scheduling.ShortID(op.GetId()), job, node, clock(started))})
+				}
+			}
+			for _, a := range st.AllocationsOfOperation(scheduling.OperationID(op.GetId())) {
+				add(a.GetJobId(), a.GetTask(), a.GetNode(), "not ended", a.GetStartTime())
+			}
+			for _, f := range op.GetFinishedJobs() {
+				add(f.GetJobId(), f.GetTask(), f.GetNode(), f.GetState(), f.GetStartTime())
+			}
+		}
+		return true
+	})
+	return found, nil
 }
 
 // operationsSearched is how many operations one View searches for a job.

@@ -79,6 +79,9 @@ func TestRightsOnEveryCall(t *testing.T) {
 		"OperationService/Abort": {of, managers}, "OperationService/Suspend": {of, managers}, "OperationService/Resume": {of, managers},
 		"OperationService/Complete": {of, managers}, "OperationService/Update": {`{"operation": "op-1", "changes": [{"options": {"weight": 2}}]}`, managers},
 		"OperationService/Events": {of, readers}, "OperationService/Instances": {of, readers}, "OperationService/Statistics": {of, readers},
+		// What the caller may not read is left out: TestServices.
+		"OperationService/Services": {`{}`, everyone},
+
 		"JobService/List": {of, readers}, "JobService/Get": {job, readers}, "JobService/Statistics": {job, readers},
 		"JobService/Output": {`{"job_id": "j1", "stream": "stdout"}`, readers},
 		"JobService/Abort":  {job, managers}, "JobService/Interrupt": {job, managers},
@@ -87,6 +90,7 @@ func TestRightsOnEveryCall(t *testing.T) {
 		"PoolService/Ledger": {`{"pool": "ads"}`, everyone},
 		"PoolService/Edit":   {`{"edits": [{"change": {"name": "ads-prod", "options": {"weight": 2}}}]}`, admins},
 		"TreeService/List":   {`{}`, everyone}, "TreeService/Get": {`{}`, everyone}, "TreeService/Snapshot": {`{}`, everyone},
+		"TreeService/WhatIf": {`{}`, everyone},
 		"TreeService/Create": {`{"tree": "gpu", "options": {"nodes_filter": "gpu"}}`, operator}, "TreeService/Set": {`{"options": {"max_operation_count": 9}}`, operator},
 		"TreeService/Remove": {`{"tree": "gpu"}`, operator}, "TreeService/SetDefault": {`{"tree": "default"}`, operator},
 		"AttributeService/Get": {`{"path": "scheduler"}`, everyone}, "ExplainService/Explain": {of, everyone},

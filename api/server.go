@@ -67,7 +67,7 @@ func NewHandler(cfg Config) (*Handler, error) {
 	s.closing, cancel = context.WithCancel(context.Background())
 	go s.changes.read(s.closing, cfg.Store, cfg.Store.Applied()+1)
 	options := []connect.HandlerOption{
-		connect.WithInterceptors(bounds{s}, audits{s}, decisions{}),
+		connect.WithInterceptors(bounds{s}, names{s}, audits{s}, decisions{}),
 		connect.WithReadMaxBytes(max(cfg.Limits.MessageBytes, editBytes)),
 		connect.WithCodec(strictJSON{jsonName}),
 		connect.WithCodec(strictJSON{jsonCharsetName}),
@@ -154,7 +154,11 @@ func (l sharedLeader) JobLive(ctx context.Context, jobs []string) (*actorpb.JobL
 
 // ReadOutput implements Leader.
 func (l sharedLeader) ReadOutput(ctx context.Context, m *actorpb.ReadOutput) (*actorpb.OutputPart, error) {
-	return away(ctx, l.door, l.door.parts, func() (*actorpb.OutputPart, error) { return l.to.ReadOutput(ctx, m) })
+	return away(ctx, l.door, l.door.parts, func() (*actorpb.OutputPart, error) {
+		part, err := l.to.ReadOutput(ctx, m)
+		l.door.parts.charge(subjectOf(askerOf(ctx).Identity), time.Duration(len(part.GetData()))*time.Second/partRate)
+		return part, err
+	})
 }
 
 // recovered turns a panic into an error of that call, so that other calls go on.

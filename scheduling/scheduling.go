@@ -4,7 +4,10 @@
 // or I/O; time, ids and randomness are passed in, and equal input gives equal output.
 package scheduling
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // OperationID names an operation, uniquely across replicas and restarts.
 type OperationID string
@@ -12,6 +15,35 @@ type OperationID string
 // JobID names one attempt to run a job, and the allocation that holds its
 // resources. A rerun of the same cookie has another JobID.
 type JobID string
+
+const (
+	// idLength is the length of the ids that replicas make for operations and jobs: UUIDs of version 7.
+	idLength = 36
+	// shortLength is the length of a short id. The last digits of an id are random, the first ones are the
+	// time, which ids of the same minute share.
+	shortLength = 8
+	// MinPart is how many characters a part of an id has at least, so that a slip of the finger
+	// seldom names another one.
+	MinPart = 6
+)
+
+// ShortID returns what people are shown of the id of an operation or a job: its last 8 digits. An id that no
+// replica has made is short already.
+func ShortID(id string) string {
+	if len(id) != idLength {
+		return id
+	}
+	return id[idLength-shortLength:]
+}
+
+// IsPart reports whether a name can be a part of an id: MinPart or more of its digits and dashes, but
+// not all of them.
+func IsPart(name string) bool {
+	return len(name) >= MinPart && len(name) < idLength && strings.Trim(name, "0123456789abcdef-") == ""
+}
+
+// HasPart reports whether an id begins or ends with a part.
+func HasPart(id, part string) bool { return strings.HasPrefix(id, part) || strings.HasSuffix(id, part) }
 
 // NodeID names a machine that runs jobs.
 type NodeID string

@@ -28,3 +28,21 @@ func TestTokenOrder(t *testing.T) {
 		t.Errorf("String() = %q, want %q", got, "3.41")
 	}
 }
+
+func TestPartOfID(t *testing.T) {
+	const id = "01990000-aaaa-7000-8000-0000deadbeef"
+	if short := scheduling.ShortID(id); short != "deadbeef" || !scheduling.IsPart(short) || !scheduling.HasPart(id, short) {
+		t.Errorf("the short id is %q", short)
+	}
+	if short := scheduling.ShortID("j1"); short != "j1" {
+		t.Errorf("an id that is short already becomes %q", short)
+	}
+	for name, want := range map[string]bool{"01990000": true, "0-8000-0000deadbeef": true, "dbeef": false, id: false, "*nightly": false, "Deadbeef": false, "sort-j": false} {
+		if got := scheduling.IsPart(name); got != want {
+			t.Errorf("IsPart(%q) = %t", name, got)
+		}
+	}
+	if scheduling.HasPart(id, "aaaa-7000") {
+		t.Error("the middle of an id is no part")
+	}
+}
