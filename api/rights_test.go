@@ -185,7 +185,7 @@ func TestAllThatIsLacking(t *testing.T) {
 	}
 }
 
-// TestMayIOnSeveral (T1): one call says on which of several operations a right is missing, and why.
+// TestMayIOnSeveral (W1): one call says on which of several operations a right is missing, and why.
 func TestMayIOnSeveral(t *testing.T) {
 	s, operation := rightsSite(t)
 	mine := at(t, s.get("OperationService/Start",
