@@ -895,7 +895,12 @@ type Operation struct {
 	Hidden string `protobuf:"bytes,31,opt,name=hidden,proto3" json:"hidden,omitempty"`
 	// It has ended, and spec is not whole any more: long commands are cut, and environments are gone.
 	// Only in Get.
-	SpecCut       bool `protobuf:"varint,32,opt,name=spec_cut,json=specCut,proto3" json:"spec_cut,omitempty"`
+	SpecCut bool `protobuf:"varint,32,opt,name=spec_cut,json=specCut,proto3" json:"spec_cut,omitempty"`
+	// The annotations that are labels, as texts: those whose value is a text of at most 256 bytes, a
+	// number, true or false, and whose name has at most 64 letters, digits, '.', '_', '-' and '/'.
+	Labels map[string]string `protobuf:"bytes,33,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Since when it has been in its state, as far as its events are kept.
+	StateSince    *timestamppb.Timestamp `protobuf:"bytes,34,opt,name=state_since,json=stateSince,proto3" json:"state_since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1152,6 +1157,20 @@ func (x *Operation) GetSpecCut() bool {
 		return x.SpecCut
 	}
 	return false
+}
+
+func (x *Operation) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Operation) GetStateSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StateSince
+	}
+	return nil
 }
 
 // Alert is something about an operation that its owner can do better.
@@ -2214,7 +2233,26 @@ type ListOperationsRequest struct {
 	// Only operations that have not ended.
 	InProgress bool `protobuf:"varint,6,opt,name=in_progress,json=inProgress,proto3" json:"in_progress,omitempty"`
 	// Continue after this operation, in the order of the list.
-	After         string `protobuf:"bytes,7,opt,name=after,proto3" json:"after,omitempty"`
+	After string `protobuf:"bytes,7,opt,name=after,proto3" json:"after,omitempty"`
+	// Only operations that started, or ended, at this time or later ("since"), and earlier ("before").
+	// Operations in progress have not ended.
+	StartedSince   *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=started_since,json=startedSince,proto3" json:"started_since,omitempty"`
+	StartedBefore  *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=started_before,json=startedBefore,proto3" json:"started_before,omitempty"`
+	FinishedSince  *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=finished_since,json=finishedSince,proto3" json:"finished_since,omitempty"`
+	FinishedBefore *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=finished_before,json=finishedBefore,proto3" json:"finished_before,omitempty"`
+	// Only what failed at this time or later: operations that failed then, and operations of which
+	// a job failed then, whatever became of them, also those in progress. A failed attempt counts even if the job was
+	// run again; an aborted one does not. Jobs count as long as JobService.List shows them: the latest
+	// failed ones longest. The start of 1970 selects all that ever failed.
+	FailedSince *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=failed_since,json=failedSince,proto3" json:"failed_since,omitempty"`
+	// Empty: any. vanilla or map: of this type. service: with a task whose completed jobs are started
+	// again, or whose instances have a readiness. gang: with is_gang, or a task with gang_options.
+	Type string `protobuf:"bytes,13,opt,name=type,proto3" json:"type,omitempty"`
+	// Only operations whose labels match all of these, at most 16: NAME=VALUE; NAME!=VALUE, which also
+	// those match that have no such label; NAME, which matches any value.
+	Labels []string `protobuf:"bytes,14,rep,name=labels,proto3" json:"labels,omitempty"`
+	// A part of the title.
+	Title         string `protobuf:"bytes,15,opt,name=title,proto3" json:"title,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2298,11 +2336,69 @@ func (x *ListOperationsRequest) GetAfter() string {
 	return ""
 }
 
+func (x *ListOperationsRequest) GetStartedSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartedSince
+	}
+	return nil
+}
+
+func (x *ListOperationsRequest) GetStartedBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartedBefore
+	}
+	return nil
+}
+
+func (x *ListOperationsRequest) GetFinishedSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FinishedSince
+	}
+	return nil
+}
+
+func (x *ListOperationsRequest) GetFinishedBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FinishedBefore
+	}
+	return nil
+}
+
+func (x *ListOperationsRequest) GetFailedSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FailedSince
+	}
+	return nil
+}
+
+func (x *ListOperationsRequest) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *ListOperationsRequest) GetLabels() []string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *ListOperationsRequest) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
 type ListOperationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Latest start first.
+	// Latest start first. What the caller may not see of an operation does not select it: its title,
+	// alias and labels, and whether it is a service or a gang.
 	Operations []*Operation `protobuf:"bytes,1,rep,name=operations,proto3" json:"operations,omitempty"`
-	// More would follow.
+	// More would follow: a further call with after finds at least one, if none has gone since. A call
+	// that finds few reads on through all operations that are kept, in progress or ended, until it has a page.
 	Incomplete    bool `protobuf:"varint,2,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -12070,8 +12166,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\brepeated\x18\x02 \x01(\bR\brepeated\x12\x1a\n" +
 	"\bwarnings\x18\x03 \x03(\tR\bwarnings\x12\x19\n" +
 	"\bretry_of\x18\x04 \x01(\tR\aretryOf\x12\x1b\n" +
-	"\tjob_count\x18\x05 \x01(\x03R\bjobCount\"\xe8\n" +
-	"\n" +
+	"\tjob_count\x18\x05 \x01(\x03R\bjobCount\"\x9c\f\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
@@ -12111,10 +12206,16 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x06output\x18\x1d \x01(\v2\x1c.weir.api.v1.OperationOutputR\x06output\x12\x19\n" +
 	"\bretry_of\x18\x1e \x01(\tR\aretryOf\x12\x16\n" +
 	"\x06hidden\x18\x1f \x01(\tR\x06hidden\x12\x19\n" +
-	"\bspec_cut\x18  \x01(\bR\aspecCut\x1aB\n" +
+	"\bspec_cut\x18  \x01(\bR\aspecCut\x12:\n" +
+	"\x06labels\x18! \x03(\v2\".weir.api.v1.Operation.LabelsEntryR\x06labels\x12;\n" +
+	"\vstate_since\x18\" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"stateSince\x1aB\n" +
 	"\x14PreemptedOthersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\r\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\r\n" +
 	"\v_fair_shareB\x0e\n" +
 	"\f_usage_shareB\x0f\n" +
 	"\r_demand_share\"a\n" +
@@ -12217,7 +12318,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\vincarnation\x18\x01 \x01(\x03R\vincarnation\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x05R\x04size\x12'\n" +
 	"\x0fcompleted_ranks\x18\x03 \x01(\x03R\x0ecompletedRanks\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xba\x01\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xc7\x04\n" +
 	"\x15ListOperationsRequest\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x12\n" +
@@ -12226,7 +12327,16 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x05limit\x18\x05 \x01(\x05R\x05limit\x12\x1f\n" +
 	"\vin_progress\x18\x06 \x01(\bR\n" +
 	"inProgress\x12\x14\n" +
-	"\x05after\x18\a \x01(\tR\x05after\"p\n" +
+	"\x05after\x18\a \x01(\tR\x05after\x12?\n" +
+	"\rstarted_since\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\fstartedSince\x12A\n" +
+	"\x0estarted_before\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\rstartedBefore\x12A\n" +
+	"\x0efinished_since\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\rfinishedSince\x12C\n" +
+	"\x0ffinished_before\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x0efinishedBefore\x12=\n" +
+	"\ffailed_since\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\vfailedSince\x12\x12\n" +
+	"\x04type\x18\r \x01(\tR\x04type\x12\x16\n" +
+	"\x06labels\x18\x0e \x03(\tR\x06labels\x12\x14\n" +
+	"\x05title\x18\x0f \x01(\tR\x05title\"p\n" +
 	"\x16ListOperationsResponse\x126\n" +
 	"\n" +
 	"operations\x18\x01 \x03(\v2\x16.weir.api.v1.OperationR\n" +
@@ -13031,7 +13141,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 185)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 186)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                    // 0: weir.api.v1.Resources
 	(*Error)(nil),                        // 1: weir.api.v1.Error
@@ -13214,28 +13324,29 @@ var file_apipb_api_proto_goTypes = []any{
 	nil,                                  // 178: weir.api.v1.Error.AttributesEntry
 	nil,                                  // 179: weir.api.v1.RetryOperationRequest.SecureVaultEntry
 	nil,                                  // 180: weir.api.v1.Operation.PreemptedOthersEntry
-	nil,                                  // 181: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                                  // 182: weir.api.v1.OperationEvent.AttributesEntry
-	nil,                                  // 183: weir.api.v1.JobStatistics.ValuesEntry
-	nil,                                  // 184: weir.api.v1.NodeGrant.MaxEntry
-	(*structpb.Struct)(nil),              // 185: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),        // 186: google.protobuf.Timestamp
-	(*structpb.Value)(nil),               // 187: google.protobuf.Value
+	nil,                                  // 181: weir.api.v1.Operation.LabelsEntry
+	nil,                                  // 182: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                                  // 183: weir.api.v1.OperationEvent.AttributesEntry
+	nil,                                  // 184: weir.api.v1.JobStatistics.ValuesEntry
+	nil,                                  // 185: weir.api.v1.NodeGrant.MaxEntry
+	(*structpb.Struct)(nil),              // 186: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),        // 187: google.protobuf.Timestamp
+	(*structpb.Value)(nil),               // 188: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
 	178, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
 	4,   // 2: weir.api.v1.OperationStatisticsResponse.statistics:type_name -> weir.api.v1.Statistic
 	5,   // 3: weir.api.v1.OperationStatisticsResponse.advice:type_name -> weir.api.v1.MemoryAdvice
-	185, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	186, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
 	179, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	186, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	186, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	187, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	187, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	16,  // 8: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	16,  // 9: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 10: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	185, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	185, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	186, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	186, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
 	15,  // 13: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
 	14,  // 14: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
 	76,  // 15: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
@@ -13243,261 +13354,268 @@ var file_apipb_api_proto_depIdxs = []int32{
 	11,  // 17: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
 	12,  // 18: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
 	13,  // 19: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
-	186, // 20: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
-	185, // 21: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	181, // 22: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
-	0,   // 23: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
-	18,  // 24: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
-	20,  // 25: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
-	22,  // 26: weir.api.v1.TaskProgress.gang:type_name -> weir.api.v1.GangProgress
-	17,  // 27: weir.api.v1.TaskProgress.given_up_cookies:type_name -> weir.api.v1.CookieRange
-	19,  // 28: weir.api.v1.TaskMemory.reserve:type_name -> weir.api.v1.JobReserve
-	21,  // 29: weir.api.v1.InputProgress.skipped:type_name -> weir.api.v1.SkippedRecord
-	10,  // 30: weir.api.v1.ListOperationsResponse.operations:type_name -> weir.api.v1.Operation
-	10,  // 31: weir.api.v1.GetOperationResponse.operation:type_name -> weir.api.v1.Operation
-	10,  // 32: weir.api.v1.WaitOperationResponse.operation:type_name -> weir.api.v1.Operation
-	10,  // 33: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
-	37,  // 34: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
-	37,  // 35: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	186, // 36: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	186, // 37: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
-	45,  // 38: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	185, // 39: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	186, // 40: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	182, // 41: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
-	48,  // 42: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
-	52,  // 43: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
-	1,   // 44: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	186, // 45: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	186, // 46: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
-	0,   // 47: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
-	58,  // 48: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
-	57,  // 49: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
-	19,  // 50: weir.api.v1.Job.reserve:type_name -> weir.api.v1.JobReserve
-	54,  // 51: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
-	56,  // 52: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
-	55,  // 53: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
-	186, // 54: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	186, // 55: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	186, // 56: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
-	183, // 57: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
-	53,  // 58: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
-	53,  // 59: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	186, // 60: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
-	71,  // 61: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
-	186, // 62: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
-	76,  // 63: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	186, // 64: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	186, // 65: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
-	79,  // 66: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	186, // 67: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
-	0,   // 68: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
-	0,   // 69: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	185, // 70: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	185, // 71: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
-	0,   // 72: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
-	80,  // 73: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	185, // 74: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
-	80,  // 75: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
-	86,  // 76: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	185, // 77: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
-	80,  // 78: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
-	87,  // 79: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
-	88,  // 80: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	185, // 81: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	185, // 82: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	185, // 83: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
-	0,   // 84: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	186, // 85: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
-	90,  // 86: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
-	90,  // 87: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	185, // 88: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	185, // 89: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	186, // 90: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	185, // 91: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
-	105, // 92: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
-	107, // 93: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
-	109, // 94: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	185, // 95: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
-	106, // 96: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	185, // 97: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
-	0,   // 98: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
-	108, // 99: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	186, // 100: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
-	0,   // 101: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
-	0,   // 102: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	187, // 103: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	114, // 104: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
-	184, // 105: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
-	186, // 106: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
-	114, // 107: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
-	186, // 108: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	0,   // 109: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
-	0,   // 110: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	186, // 111: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	186, // 112: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
-	117, // 113: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
-	119, // 114: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
-	118, // 115: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	122, // 116: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
-	0,   // 117: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
-	186, // 118: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
-	114, // 119: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
-	118, // 120: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	53,  // 121: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	131, // 122: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	131, // 123: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 124: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 125: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	118, // 126: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	136, // 127: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
-	122, // 128: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
-	186, // 129: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
-	131, // 130: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	153, // 131: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
-	186, // 132: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
-	153, // 133: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
-	158, // 134: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
-	170, // 135: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
-	85,  // 136: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
-	162, // 137: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
-	165, // 138: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	186, // 139: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	170, // 140: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
-	186, // 141: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
-	175, // 142: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
-	186, // 143: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	186, // 144: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	175, // 145: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
-	6,   // 146: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 147: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 148: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	25,  // 149: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	27,  // 150: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	29,  // 151: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	31,  // 152: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	38,  // 153: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	40,  // 154: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	42,  // 155: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	47,  // 156: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	44,  // 157: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	33,  // 158: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	35,  // 159: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	2,   // 160: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	59,  // 161: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	61,  // 162: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	63,  // 163: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	65,  // 164: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	67,  // 165: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	50,  // 166: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	69,  // 167: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	72,  // 168: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	81,  // 169: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	83,  // 170: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	85,  // 171: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	77,  // 172: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	74,  // 173: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	91,  // 174: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	93,  // 175: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	95,  // 176: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	97,  // 177: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	99,  // 178: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	101, // 179: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	103, // 180: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	110, // 181: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	120, // 182: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	123, // 183: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	125, // 184: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	127, // 185: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	129, // 186: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	112, // 187: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
-	115, // 188: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
-	132, // 189: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	134, // 190: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	137, // 191: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	139, // 192: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	141, // 193: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	143, // 194: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	145, // 195: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	147, // 196: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	149, // 197: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	156, // 198: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	159, // 199: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	163, // 200: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	166, // 201: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	168, // 202: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
-	171, // 203: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
-	173, // 204: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
-	176, // 205: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
-	151, // 206: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
-	154, // 207: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
-	7,   // 208: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 209: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 210: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	26,  // 211: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	28,  // 212: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	30,  // 213: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	32,  // 214: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	39,  // 215: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	41,  // 216: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	43,  // 217: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	49,  // 218: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	46,  // 219: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	34,  // 220: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	36,  // 221: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	3,   // 222: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	60,  // 223: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	62,  // 224: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	64,  // 225: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	66,  // 226: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	68,  // 227: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	51,  // 228: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	70,  // 229: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	73,  // 230: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	82,  // 231: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	84,  // 232: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	89,  // 233: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	78,  // 234: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	75,  // 235: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	92,  // 236: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	94,  // 237: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	96,  // 238: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	98,  // 239: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	100, // 240: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	102, // 241: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	104, // 242: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	111, // 243: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	121, // 244: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	124, // 245: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	126, // 246: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	128, // 247: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	130, // 248: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	113, // 249: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
-	116, // 250: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
-	133, // 251: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	135, // 252: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	138, // 253: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	140, // 254: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	142, // 255: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	144, // 256: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	146, // 257: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	148, // 258: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	150, // 259: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	157, // 260: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	160, // 261: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	164, // 262: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	167, // 263: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	169, // 264: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
-	172, // 265: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
-	174, // 266: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
-	177, // 267: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
-	152, // 268: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
-	155, // 269: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
-	208, // [208:270] is the sub-list for method output_type
-	146, // [146:208] is the sub-list for method input_type
-	146, // [146:146] is the sub-list for extension type_name
-	146, // [146:146] is the sub-list for extension extendee
-	0,   // [0:146] is the sub-list for field type_name
+	181, // 20: weir.api.v1.Operation.labels:type_name -> weir.api.v1.Operation.LabelsEntry
+	187, // 21: weir.api.v1.Operation.state_since:type_name -> google.protobuf.Timestamp
+	187, // 22: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
+	186, // 23: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	182, // 24: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	0,   // 25: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
+	18,  // 26: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
+	20,  // 27: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
+	22,  // 28: weir.api.v1.TaskProgress.gang:type_name -> weir.api.v1.GangProgress
+	17,  // 29: weir.api.v1.TaskProgress.given_up_cookies:type_name -> weir.api.v1.CookieRange
+	19,  // 30: weir.api.v1.TaskMemory.reserve:type_name -> weir.api.v1.JobReserve
+	21,  // 31: weir.api.v1.InputProgress.skipped:type_name -> weir.api.v1.SkippedRecord
+	187, // 32: weir.api.v1.ListOperationsRequest.started_since:type_name -> google.protobuf.Timestamp
+	187, // 33: weir.api.v1.ListOperationsRequest.started_before:type_name -> google.protobuf.Timestamp
+	187, // 34: weir.api.v1.ListOperationsRequest.finished_since:type_name -> google.protobuf.Timestamp
+	187, // 35: weir.api.v1.ListOperationsRequest.finished_before:type_name -> google.protobuf.Timestamp
+	187, // 36: weir.api.v1.ListOperationsRequest.failed_since:type_name -> google.protobuf.Timestamp
+	10,  // 37: weir.api.v1.ListOperationsResponse.operations:type_name -> weir.api.v1.Operation
+	10,  // 38: weir.api.v1.GetOperationResponse.operation:type_name -> weir.api.v1.Operation
+	10,  // 39: weir.api.v1.WaitOperationResponse.operation:type_name -> weir.api.v1.Operation
+	10,  // 40: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
+	37,  // 41: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
+	37,  // 42: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
+	187, // 43: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	187, // 44: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	45,  // 45: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
+	186, // 46: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	187, // 47: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	183, // 48: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	48,  // 49: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
+	52,  // 50: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
+	1,   // 51: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
+	187, // 52: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	187, // 53: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	0,   // 54: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
+	58,  // 55: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
+	57,  // 56: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
+	19,  // 57: weir.api.v1.Job.reserve:type_name -> weir.api.v1.JobReserve
+	54,  // 58: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
+	56,  // 59: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
+	55,  // 60: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
+	187, // 61: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	187, // 62: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	187, // 63: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
+	184, // 64: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
+	53,  // 65: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
+	53,  // 66: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
+	187, // 67: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	71,  // 68: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
+	187, // 69: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	76,  // 70: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
+	187, // 71: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	187, // 72: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	79,  // 73: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
+	187, // 74: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	0,   // 75: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
+	0,   // 76: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
+	186, // 77: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	186, // 78: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	0,   // 79: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
+	80,  // 80: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
+	186, // 81: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	80,  // 82: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
+	86,  // 83: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
+	186, // 84: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	80,  // 85: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
+	87,  // 86: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
+	88,  // 87: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
+	186, // 88: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	186, // 89: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	186, // 90: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	0,   // 91: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
+	187, // 92: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	90,  // 93: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
+	90,  // 94: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
+	186, // 95: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	186, // 96: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	187, // 97: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	186, // 98: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	105, // 99: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
+	107, // 100: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
+	109, // 101: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
+	186, // 102: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	106, // 103: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
+	186, // 104: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	0,   // 105: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
+	108, // 106: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
+	187, // 107: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	0,   // 108: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
+	0,   // 109: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
+	188, // 110: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	114, // 111: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
+	185, // 112: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
+	187, // 113: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
+	114, // 114: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
+	187, // 115: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	0,   // 116: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
+	0,   // 117: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
+	187, // 118: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	187, // 119: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	117, // 120: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
+	119, // 121: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
+	118, // 122: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
+	122, // 123: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	0,   // 124: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
+	187, // 125: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
+	114, // 126: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
+	118, // 127: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	53,  // 128: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	131, // 129: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	131, // 130: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 131: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 132: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	118, // 133: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	136, // 134: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
+	122, // 135: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	187, // 136: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
+	131, // 137: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	153, // 138: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
+	187, // 139: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
+	153, // 140: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
+	158, // 141: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
+	170, // 142: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
+	85,  // 143: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
+	162, // 144: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
+	165, // 145: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
+	187, // 146: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	170, // 147: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
+	187, // 148: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	175, // 149: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	187, // 150: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	187, // 151: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	175, // 152: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 153: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 154: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 155: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	25,  // 156: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	27,  // 157: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	29,  // 158: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	31,  // 159: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	38,  // 160: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	40,  // 161: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	42,  // 162: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	47,  // 163: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	44,  // 164: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	33,  // 165: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	35,  // 166: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	2,   // 167: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	59,  // 168: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	61,  // 169: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	63,  // 170: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	65,  // 171: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	67,  // 172: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	50,  // 173: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	69,  // 174: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	72,  // 175: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	81,  // 176: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	83,  // 177: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	85,  // 178: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	77,  // 179: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	74,  // 180: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	91,  // 181: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	93,  // 182: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	95,  // 183: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	97,  // 184: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	99,  // 185: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	101, // 186: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	103, // 187: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	110, // 188: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	120, // 189: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	123, // 190: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	125, // 191: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	127, // 192: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	129, // 193: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	112, // 194: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
+	115, // 195: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
+	132, // 196: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	134, // 197: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	137, // 198: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	139, // 199: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	141, // 200: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	143, // 201: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	145, // 202: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	147, // 203: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	149, // 204: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	156, // 205: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	159, // 206: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	163, // 207: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	166, // 208: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	168, // 209: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
+	171, // 210: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
+	173, // 211: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	176, // 212: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	151, // 213: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
+	154, // 214: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
+	7,   // 215: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 216: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 217: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	26,  // 218: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	28,  // 219: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	30,  // 220: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	32,  // 221: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	39,  // 222: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	41,  // 223: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	43,  // 224: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	49,  // 225: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	46,  // 226: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	34,  // 227: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	36,  // 228: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	3,   // 229: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	60,  // 230: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	62,  // 231: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	64,  // 232: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	66,  // 233: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	68,  // 234: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	51,  // 235: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	70,  // 236: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	73,  // 237: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	82,  // 238: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	84,  // 239: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	89,  // 240: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	78,  // 241: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	75,  // 242: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	92,  // 243: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	94,  // 244: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	96,  // 245: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	98,  // 246: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	100, // 247: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	102, // 248: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	104, // 249: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	111, // 250: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	121, // 251: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	124, // 252: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	126, // 253: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	128, // 254: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	130, // 255: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	113, // 256: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
+	116, // 257: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
+	133, // 258: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	135, // 259: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	138, // 260: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	140, // 261: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	142, // 262: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	144, // 263: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	146, // 264: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	148, // 265: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	150, // 266: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	157, // 267: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	160, // 268: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	164, // 269: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	167, // 270: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	169, // 271: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
+	172, // 272: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
+	174, // 273: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	177, // 274: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	152, // 275: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
+	155, // 276: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
+	215, // [215:277] is the sub-list for method output_type
+	153, // [153:215] is the sub-list for method input_type
+	153, // [153:153] is the sub-list for extension type_name
+	153, // [153:153] is the sub-list for extension extendee
+	0,   // [0:153] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -13525,7 +13643,7 @@ func file_apipb_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   185,
+			NumMessages:   186,
 			NumExtensions: 0,
 			NumServices:   9,
 		},
