@@ -68,6 +68,7 @@ func operationOf(op *statepb.Operation, full bool) (*apipb.Operation, error) {
 		StartTime: op.GetStartTime(), FinishTime: op.GetFinishTime(), Result: resultOf(op),
 		Controller: op.GetAssignment().GetReplica(), ControllerEpoch: op.GetAssignment().GetEpoch(), PendingReason: op.GetPendingReason(),
 		Progress: &apipb.TaskProgress{}, Output: outputOf(op.GetOutput()), RetryOf: op.GetRetryOf(),
+		Labels: spec.Labels(op.GetSpec()), StateSince: stateSince(op),
 	}
 	addTrees(out, op)
 	for _, task := range op.GetTasks() {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -18,7 +17,6 @@ import (
 	"weir/messages/statepb"
 	"weir/raftstore/state"
 	"weir/scheduling"
-	"weir/scheduling/access"
 	"weir/scheduling/lifecycle"
 )
 
@@ -100,119 +98,6 @@ func checkMutationID(id string) error {
 		return fmt.Errorf("mutation_id has %d bytes, the limit is %d", len(id), spec.MaxMutationIDBytes)
 	}
 	return nil
-}
-
-// List shows operations, latest start first.
-func (s operations) List(ctx context.Context, req *connect.Request[apipb.ListOperationsRequest]) (*connect.Response[apipb.ListOperationsResponse], error) {
-	m := req.Msg
-	limit, err := page(m.GetLimit(), "list operations")
-	if err != nil {
-		return nil, err
-	}
-	if _, err := lifecycle.ParseState(m.GetState()); m.GetState() != "" && err != nil {
-		return nil, invalid("list operations: %v", err)
-	}
-	out := &apipb.ListOperationsResponse{}
-	before := uint64(0)
-	err = s.read(ctx, "list operations", func(st *state.State) (err error) {
-		if after, known := state.NumberOf(st, scheduling.OperationID(m.GetAfter())); known {
-			before = after
-		} else if m.GetAfter() != "" {
-			err = fail(connect.CodeNotFound, state.CodeUnknownOperation,
-				"list operations: no operation %q to continue after: start again without it", m.GetAfter())
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	of := listing{request: m, limit: limit, left: s.cfg.Limits.AnswerBytes, out: out, needs: map[string]string{}}
-	s.latestFirst(before, operationsSearched, m.GetInProgress(), func(st *state.State, some []*statepb.Operation) bool {
-		err = of.add(askerOf(ctx).sight(st), some)
-		return err == nil && !out.GetIncomplete()
-	})
-	if err == nil {
-		err = s.addShares(ctx, "list operations", out.Operations...)
-	}
-	return answer(out, err)
-}
-
-// latestFirst calls a function with the operations before one (state.OperationsBefore), n of them a View,
-// until it returns false. View blocks changes to the state, so none should be long. What several Views find is not of
-// one moment.
-func (s *server) latestFirst(before uint64, n int, inProgress bool, each func(st *state.State, some []*statepb.Operation) bool) {
-	for more := true; more; {
-		s.cfg.Store.View(func(st *state.State) {
-			var some []*statepb.Operation
-			some, before = state.OperationsBefore(st, before, n, inProgress)
-			more = len(some) > 0 && each(st, some)
-		})
-	}
-}
-
-// listing is an answer to a list request in the making.
-type listing struct {
-	request *apipb.ListOperationsRequest
-	// limit is how many operations it may have; left, how many bytes more.
-	limit, left int
-	out         *apipb.ListOperationsResponse
-	// needs says what it takes to see all of an operation, by its pool.
-	needs map[string]string
-}
-
-// hidden returns why not all of an operation is shown. The call Get has the whole refusal.
-func (l *listing) hidden(pool string) string {
-	text, ok := l.needs[pool]
-	if !ok {
-		text = fmt.Sprintf("this needs the right %s on pool %q: weir op get says who has it", access.Read, pool)
-		l.needs[pool] = text
-	}
-	return text
-}
-
-// add adds those of some operations that the request selects, as the caller may see them. It sets
-// Incomplete if there are more than fit.
-func (l *listing) add(seen sight, some []*statepb.Operation) error {
-	for _, op := range some {
-		if !selects(l.request, op, seen) {
-			continue
-		}
-		if len(l.out.Operations) == l.limit {
-			l.out.Incomplete = true
-			return nil
-		}
-		shown, err := operationOf(op, false)
-		if err != nil {
-			return err
-		}
-		if !seen.Gives(seen.who, access.Read, op) {
-			shown = cut(shown, l.hidden(shown.GetPool()))
-		}
-		if l.left -= proto.Size(shown); l.left < 0 && len(l.out.GetOperations()) > 0 {
-			l.out.Incomplete = true
-			return nil
-		}
-		l.out.Operations = append(l.out.Operations, shown)
-	}
-	return nil
-}
-
-// selects reports whether an operation matches the filters of a list request. Of an operation that
-// the caller may not read, the text of the filter is compared with the id only.
-func selects(m *apipb.ListOperationsRequest, op *statepb.Operation, seen sight) bool {
-	now, err := lifecycle.ParseState(op.GetState())
-	switch {
-	case m.GetState() != "" && m.GetState() != op.GetState(),
-		m.GetPool() != "" && !inPool(op, m.GetPool()),
-		m.GetUser() != "" && m.GetUser() != op.GetUser(),
-		m.GetInProgress() && (err != nil || !now.InProgress()):
-		return false
-	case m.GetFilter() == "":
-		return true
-	default:
-		return strings.Contains(op.GetId(), m.GetFilter()) ||
-			seen.reads(op) && (strings.Contains(op.GetSpec().GetTitle(), m.GetFilter()) || strings.Contains(op.GetSpec().GetAlias(), m.GetFilter()))
-	}
 }
 
 // find returns an operation by id or alias.

@@ -184,7 +184,7 @@ func cut(op *apipb.Operation, why string) *apipb.Operation {
 	shown := &apipb.Operation{
 		Id: op.GetId(), Type: op.GetType(), State: op.GetState(), Suspended: op.GetSuspended(), User: op.GetUser(), Pool: op.GetPool(), Weight: op.GetWeight(),
 		StartTime: op.GetStartTime(), FinishTime: op.GetFinishTime(), Controller: op.GetController(), ControllerEpoch: op.GetControllerEpoch(),
-		PendingReason: op.GetPendingReason(), Progress: op.GetProgress(), Hidden: why,
+		PendingReason: op.GetPendingReason(), Progress: op.GetProgress(), Hidden: why, StateSince: op.GetStateSince(),
 	}
 	for _, in := range op.GetTrees() {
 		shown.Trees = append(shown.Trees, &apipb.OperationTree{Tree: in.GetTree(), Pool: in.GetPool(), Admitted: in.GetAdmitted(), PendingReason: in.GetPendingReason()})

@@ -30,7 +30,7 @@ func rightsSite(t *testing.T) (s *site, operation string) {
 	s.get("PoolService/Edit", `{"edits": [{"create": {"name": "ads", "options": {"acl": {
 		"use": ["user:ann", "user:submitter", "group:crew"], "read": ["user:reader", "group:crew"], "manage": ["user:manager", "group:crew"],
 		"administer": ["user:admin", "group:crew"]}}}}, {"create": {"name": "ads-prod", "parent": "ads"}}]}`)
-	body := `{"spec": {"pool": "ads", "title": "secret title", "tasks": {"t": {"job_count": 2, "command": ["secret"], "memory_limit": "1MiB"}}}}`
+	body := `{"spec": {"pool": "ads", "title": "secret title", "labels": {"key": "secret"}, "tasks": {"t": {"job_count": 2, "command": ["secret"], "memory_limit": "1MiB", "restart_completed_jobs": true}}}}`
 	operation = at(t, s.get("OperationService/Start", body, roleHeader, "user/ann"), "operation_id").(string)
 	s.leadsTo(operation, 2, "j1")
 	return s, operation
@@ -245,9 +245,11 @@ func TestWhatOthersSee(t *testing.T) {
 				t.Errorf("%s as %s does not show what the owner wrote: %s", call.procedure, subject, text)
 			}
 		}
-		filtered := s.get("OperationService/List", `{"filter": "secret"}`, roleHeader, subject)
-		if found := len(at(t, filtered, "operations").([]any)); (found == 1) != reads {
-			t.Errorf("as %s a filter by title finds %d operations", subject, found)
+		for _, filter := range []string{`"filter": "secret"`, `"title": "secret"`, `"labels": ["key=secret"]`, `"labels": ["other!=x"]`, `"type": "service"`} {
+			filtered := s.get("OperationService/List", "{"+filter+"}", roleHeader, subject)
+			if found := len(at(t, filtered, "operations").([]any)); (found == 1) != reads {
+				t.Errorf("as %s a filter by %s finds %d operations", subject, filter, found)
+			}
 		}
 	}
 }

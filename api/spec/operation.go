@@ -31,7 +31,7 @@ type Operation struct {
 	Pool              *poolName          `option:"pool" kind:"name of a pool" help:"the pool in which it runs (default: the tree's pool for operations that name none)"`
 	Title             *string            `option:"title" max:"256" unit:"bytes" help:"title that is shown to people"`
 	Alias             *alias             `option:"alias" kind:"text with a * before it" max:"100" unit:"bytes" help:"name to use in place of the operation's id while it is in progress; unique among operations in progress"`
-	Annotations       *option.Value      `option:"annotations" max:"10KiB" unit:"as JSON" help:"any object; it is stored with the operation"`
+	Annotations       *option.Value      `option:"annotations" alias:"labels" max:"10KiB" unit:"as JSON" help:"any object, stored with the operation; also written labels. Lists select operations by the entries that are short texts, numbers, true or false"`
 	TimeLimit         *time.Duration     `option:"time_limit" min:"1s" max:"8784h" rule:"J.5" help:"the operation fails if it takes longer"`
 	MaxFailedJobCount *int64             `option:"max_failed_job_count" min:"0" max:"10000" default:"10" unit:"jobs" rule:"J.5" help:"number of failed jobs at which the operation fails; 0: at the first"`
 	MutationID        *string            `option:"mutation_id" max:"128" unit:"bytes" help:"a start repeated with the same id returns the same operation"`

@@ -3,6 +3,7 @@ package spec
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -94,4 +95,84 @@ func Annotations(op *statepb.OperationSpec) (map[string]any, error) {
 		return nil, fmt.Errorf("read annotations: %w", err)
 	}
 	return annotations, nil
+}
+
+// The bounds of labels, in bytes.
+const (
+	MaxLabelNameBytes  = 64
+	MaxLabelValueBytes = 256
+)
+
+// Labels returns the annotations of a spec that are labels, as texts: those whose value is a text of at
+// most MaxLabelValueBytes, a number, true or false, and whose name has at most MaxLabelNameBytes
+// letters, digits, '.', '_', '-' and '/'.
+func Labels(op *statepb.OperationSpec) map[string]string {
+	var all map[string]json.RawMessage
+	if op.GetAnnotationsJson() == "" || json.Unmarshal([]byte(op.GetAnnotationsJson()), &all) != nil {
+		return nil
+	}
+	labels := make(map[string]string, len(all))
+	for name, value := range all {
+		if text, ok := labelText(value); ok && isLabelName(name) {
+			labels[name] = text
+		}
+	}
+	return labels
+}
+
+func isLabelName(name string) bool {
+	const others = "._-/"
+	return name != "" && len(name) <= MaxLabelNameBytes && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(others, r)
+	})
+}
+
+// labelText returns the value of a label as text; false if the value is not one of a label.
+func labelText(value json.RawMessage) (string, bool) {
+	text := string(value)
+	switch text[0] {
+	case '{', '[', 'n':
+		return "", false
+	case '"':
+		if json.Unmarshal(value, &text) != nil {
+			return "", false
+		}
+	}
+	return text, len(text) <= MaxLabelValueBytes
+}
+
+// LabelSelector selects operations by one label. Its zero value selects none.
+type LabelSelector struct {
+	name, value string
+	// not selects those without the value; any those with whatever value.
+	not, any bool
+}
+
+// ParseLabelSelector reads a selector: NAME=VALUE; NAME!=VALUE, which also selects operations that have no such
+// label; or NAME, which selects those that have it.
+func ParseLabelSelector(text string) (LabelSelector, error) {
+	name, value, equal := strings.Cut(text, "=")
+	s := LabelSelector{name: name, value: value, any: !equal}
+	if equal {
+		s.name, s.not = strings.CutSuffix(name, "!")
+	}
+	switch {
+	case !isLabelName(s.name):
+		return LabelSelector{}, fmt.Errorf("label %q: write NAME=VALUE, NAME!=VALUE or NAME; "+
+			"a name has 1 to %d letters, digits, '.', '_', '-' and '/'", option.Clip(text), MaxLabelNameBytes)
+	case len(value) > MaxLabelValueBytes:
+		return LabelSelector{}, fmt.Errorf("label %q: its value has %d bytes, and those of labels have at most %d", s.name, len(value), MaxLabelValueBytes)
+	}
+	return s, nil
+}
+
+// Selects reports whether the selector selects an operation.
+func (s LabelSelector) Selects(op *statepb.OperationSpec) bool {
+	// Annotations are kept without spaces, and names of labels are the same in JSON. Most operations need not
+	// be parsed.
+	if s.name == "" || !strings.Contains(op.GetAnnotationsJson(), `"`+s.name+`":`) {
+		return s.not
+	}
+	value, has := Labels(op)[s.name]
+	return s.any && has || !s.any && (has && value == s.value) != s.not
 }

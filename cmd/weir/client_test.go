@@ -4,8 +4,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"weir/api/client"
 	"weir/messages/apipb"
@@ -55,6 +58,43 @@ func TestArgumentsAreThoseOfTheUsageLine(t *testing.T) {
 			if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || exitCode(err) != exitUsage) {
 				t.Errorf("weir %s with %q: got %v, want %q", use, line, err, want)
 			}
+		}
+	}
+}
+
+// TestOperationsWanted wants of the flags of weir op list the request that they mean, or an error that says what to write.
+func TestOperationsWanted(t *testing.T) {
+	now := time.Date(2026, 2, 1, 12, 0, 0, 0, time.UTC)
+	for line, want := range map[string]string{
+		"":                               `{"limit":100}`,
+		"--failed":                       `{"limit":100, "failed_since":"1970-01-01T00:00:00Z"}`,
+		"--failed --since 1h":            `{"limit":100, "failed_since":"2026-02-01T11:00:00Z"}`,
+		"--since 7d":                     `{"limit":100, "started_since":"2026-01-25T12:00:00Z"}`,
+		"--since 2h --started-before 1h": `{"limit":100, "started_since":"2026-02-01T10:00:00Z", "started_before":"2026-02-01T11:00:00Z"}`,
+		"--finished-since 2026-01-31T08:00:00Z --finished-before 90s":                    `{"limit":100, "finished_since":"2026-01-31T08:00:00Z", "finished_before":"2026-02-01T11:58:30Z"}`,
+		"--label team=ads --label urgent --label level!=2,3 --type service --title sort": `{"limit":100, "type":"service", "labels":["team=ads", "urgent", "level!=2,3"], "title":"sort"}`,
+		"--since yesterday":              `error: --since "yesterday": must be how long ago, such as 90s, 1h or 7d, or a time such as 2026-01-31T08:00:00Z`,
+		"--finished-before -1h":          `error: --finished-before "-1h": must be how long ago, such as 90s, 1h or 7d, or a time such as 2026-01-31T08:00:00Z`,
+		"--since 1h --started-before 2h": `error: --since is not earlier than --started-before: no time is between them`,
+		"--type batch":                   `error: --type "batch": must be one of vanilla, map, service, gang`,
+		"--label =ads":                   `error: --label: label "=ads": write NAME=VALUE, NAME!=VALUE or NAME; a name has 1 to 64 letters, digits, '.', '_', '-' and '/'`,
+	} {
+		var wanted operationsWanted
+		cmd := &cobra.Command{Use: "list"}
+		wanted.register(cmd.Flags())
+		if err := cmd.ParseFlags(strings.Fields(line)); err != nil {
+			t.Fatal(err)
+		}
+		req, err := wanted.request(now)
+		wantRequest := &apipb.ListOperationsRequest{}
+		if wantError, isError := strings.CutPrefix(want, "error: "); isError {
+			if err == nil || err.Error() != wantError {
+				t.Errorf("%s: %v, %v, want %s", line, req, err, wantError)
+			}
+			continue
+		}
+		if parse := protojson.Unmarshal([]byte(want), wantRequest); parse != nil || err != nil || !proto.Equal(req, wantRequest) {
+			t.Errorf("%s: %v, %v, want %s (%v)", line, req, err, want, parse)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -28,6 +29,7 @@ var listers = map[string]lister{
 	"TREE": treeNames, "[TREE]": treeNames, "REPLICA": replicaNames, "GROUP": groupNames, "STORE": storeNames, "[REPLICA]": replicaNames, "[KEY]": profileKeys,
 	"operation": operationNames(false), "task": taskNames, "user": userNames, "node": nodeNames("", (*apipb.Node).GetState), "pool": poolNames, "parent": poolNamesOfTree,
 	"tree": treeNames, "forget": profileKeys, "allow": grantNames, "revoke": grantNames, "remove-pool": poolNames, "remove-operation": operationNames(true),
+	"label": labelNames, "title": nil, "started-before": nil, "finished-since": nil, "finished-before": nil,
 	"addresses": nil, "reason": nil, "filter": nil, "after": nil, "since": nil, "set": nil, "add-pool": nil, "add-operation": nil, "nodes": nil,
 	"object": nil, "as": nil, "tags": nil, "max-memory": nil, "access-key": nil, "endpoint": nil, "prefix": nil, "region": nil, "group": nil,
 }
@@ -94,6 +96,18 @@ func operationNames(inProgress bool) lister {
 		}
 		return out, err
 	}
+}
+
+// labelNames suggests the labels of the latest operations, as NAME=VALUE.
+func labelNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
+	page, err := s.ListOperations(ctx, &apipb.ListOperationsRequest{})
+	seen := make(map[string]bool)
+	for _, op := range page.GetOperations() {
+		for name, value := range op.GetLabels() {
+			seen[printable(name+"="+value)] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(seen)), err
 }
 
 // jobNames suggests jobs of the latest operations. For each operation it lists the jobs that

@@ -62,6 +62,8 @@ func TestSuggestions(t *testing.T) {
 		"job abort":                  "op1-waits\twaiting of task map on n1",
 		"job stderr":                 "op1-waits\twaiting of task map on n1,op1-done\tcompleted of task map on n1,op2-waits\twaiting of task map on n1,op2-done\tcompleted of task map on n1",
 		"op list --user":             "ann,bob",
+		"op list --label":            "day=1,team=ads",
+		"op list --type":             "vanilla,map,service,gang",
 		"op list --pool":             "ads,gpus",
 		"explain pool":               "ads,gpus",
 		"pool get --tree gpu":        "gpus",
@@ -134,7 +136,7 @@ type someOperations struct {
 }
 
 func (someOperations) List(_ context.Context, req *connect.Request[apipb.ListOperationsRequest]) (*connect.Response[apipb.ListOperationsResponse], error) {
-	all := []*apipb.Operation{{Id: "op1", Alias: "*nightly", State: "running", Title: "sort", User: "bob"}}
+	all := []*apipb.Operation{{Id: "op1", Alias: "*nightly", State: "running", Title: "sort", User: "bob", Labels: map[string]string{"team": "ads", "day": "1"}}}
 	if !req.Msg.GetInProgress() {
 		all = append(all, &apipb.Operation{Id: "op2", State: "completed", User: "ann"})
 	}

@@ -4,11 +4,16 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/api/spec"
 	"weir/messages/apipb"
 	"weir/scheduling/option"
 	"weir/scheduling/pooltree"
@@ -61,28 +66,123 @@ are aborted; its state is completed.`,
 }
 
 func newOpListCommand(f *clientFlags) *cobra.Command {
-	var req apipb.ListOperationsRequest
+	var wanted operationsWanted
 	cmd := watchable(&cobra.Command{
 		Use:   "list",
 		Short: "List operations, latest start first",
+		Long: `List operations, latest start first: all that are kept, or those that all flags given select.
+
+--failed selects operations that failed, and those of which a job failed, whatever
+became of them.`,
 		Example: `  weir op list
   weir op list --in-progress --pool ads --watch
+  weir op list --failed --since 1h
+  weir op list --label team=ads --type service
   weir op list --state failed --user ann -o json`,
 		RunE: f.shows(func(ctx context.Context, s *session, _ []string) (view, error) {
-			page, err := s.ListOperations(ctx, &req)
-			return operationsView(page, &req), err
+			req, err := wanted.request(time.Now())
+			if err != nil {
+				return view{}, usage(err)
+			}
+			page, err := s.ListOperations(ctx, req)
+			return operationsView(page, req), err
 		}),
 	})
-	flags := cmd.Flags()
+	checked(cmd, func([]string) error {
+		_, err := wanted.request(time.Now())
+		return err
+	})
+	wanted.register(cmd.Flags())
+	must(cmd.RegisterFlagCompletionFunc("state", fixed(operationStates()...)))
+	must(cmd.RegisterFlagCompletionFunc("type", fixed(operationTypes...)))
+	return cmd
+}
+
+// operationTypes are those by which lists select.
+var operationTypes = []string{"vanilla", "map", "service", "gang"}
+
+// operationsWanted are the flags of weir op list: a request, and its times as they are written.
+type operationsWanted struct {
+	req                                                 apipb.ListOperationsRequest
+	failed                                              bool
+	since, startedBefore, finishedSince, finishedBefore string
+}
+
+// register defines the flags.
+func (w *operationsWanted) register(flags *pflag.FlagSet) {
+	req := &w.req
 	flags.StringVar(&req.State, "state", "", "only operations in this state, such as running")
 	flags.StringVar(&req.Pool, "pool", "", "only operations of this pool")
 	flags.StringVar(&req.User, "user", "", "only operations of this user")
+	flags.StringVar(&req.Type, "type", "", "only operations of this type: vanilla, map, service or gang")
+	flags.StringArrayVar(&req.Labels, "label", nil, "only operations with this label: NAME=VALUE, NAME!=VALUE, or NAME for any value; repeat it to narrow the list")
+	flags.StringVar(&req.Title, "title", "", "only operations whose title contains this text")
 	flags.StringVar(&req.Filter, "filter", "", "only operations whose id, title or alias contains this text")
 	flags.BoolVar(&req.InProgress, "in-progress", false, "only operations that have not ended")
+	flags.BoolVar(&w.failed, "failed", false, "only operations that failed or had a failed job; with --since, that did since then")
+	flags.StringVar(&w.since, "since", "", "only operations that started since then (with --failed: that failed): how long ago, such as 1h or 7d, or a time such as 2026-01-31T08:00:00Z")
+	flags.StringVar(&w.startedBefore, "started-before", "", "only operations that started before then")
+	flags.StringVar(&w.finishedSince, "finished-since", "", "only operations that ended since then")
+	flags.StringVar(&w.finishedBefore, "finished-before", "", "only operations that ended before then")
 	flags.Int32Var(&req.Limit, "limit", 100, "maximum number to list, up to 1000")
 	flags.StringVar(&req.After, "after", "", "id of the operation after which to continue the list")
-	must(cmd.RegisterFlagCompletionFunc("state", fixed(operationStates()...)))
-	return cmd
+}
+
+// request returns the request at a time, or what is wrong with the flags.
+func (w *operationsWanted) request(now time.Time) (*apipb.ListOperationsRequest, error) {
+	req := proto.CloneOf(&w.req)
+	if req.GetType() != "" && !slices.Contains(operationTypes, req.GetType()) {
+		return nil, fmt.Errorf("--type %q: must be one of %s", req.GetType(), strings.Join(operationTypes, ", "))
+	}
+	for _, label := range req.GetLabels() {
+		if _, err := spec.ParseLabelSelector(label); err != nil {
+			return nil, fmt.Errorf("--label: %w", err)
+		}
+	}
+	since := &req.StartedSince
+	if w.failed {
+		since, req.FailedSince = &req.FailedSince, &timestamppb.Timestamp{}
+	}
+	for _, flag := range []struct {
+		name, text string
+		at         **timestamppb.Timestamp
+	}{
+		{"since", w.since, since}, {"started-before", w.startedBefore, &req.StartedBefore},
+		{"finished-since", w.finishedSince, &req.FinishedSince}, {"finished-before", w.finishedBefore, &req.FinishedBefore},
+	} {
+		if flag.text == "" {
+			continue
+		}
+		at, err := instant(flag.name, flag.text, now)
+		if err != nil {
+			return nil, err
+		}
+		*flag.at = timestamppb.New(at)
+	}
+	for _, span := range []struct {
+		since, before string
+		from, to      *timestamppb.Timestamp
+	}{
+		{"since", "started-before", req.GetStartedSince(), req.GetStartedBefore()},
+		{"finished-since", "finished-before", req.GetFinishedSince(), req.GetFinishedBefore()},
+	} {
+		if span.from != nil && span.to != nil && !span.from.AsTime().Before(span.to.AsTime()) {
+			return nil, fmt.Errorf("--%s is not earlier than --%s: no time is between them", span.since, span.before)
+		}
+	}
+	return req, nil
+}
+
+// instant reads the time that a flag names: how long before now, or the time itself.
+func instant(flag, text string, now time.Time) (time.Time, error) {
+	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return at, nil
+	}
+	ago, err := longAgo(text)
+	if err != nil {
+		return now, fmt.Errorf("--%s %q: must be how long ago, such as 90s, 1h or 7d, or a time such as 2026-01-31T08:00:00Z", flag, text)
+	}
+	return now.Add(-ago), nil
 }
 
 func operationsView(page *apipb.ListOperationsResponse, req *apipb.ListOperationsRequest) view {

@@ -104,6 +104,7 @@ func operationText(op *apipb.Operation, now time.Time) string {
 	page.add("title", op.GetTitle())
 	page.add("alias", op.GetAlias())
 	page.add("state", stateText(op))
+	page.add("since", moment(op.GetStateSince(), now))
 	page.add("waits for", op.GetPendingReason())
 	page.add("user", op.GetUser())
 	page.add("pool", fmt.Sprintf("%s, weight %s", op.GetPool(), number(op.GetWeight(), 3)))
@@ -134,6 +135,10 @@ func operationText(op *apipb.Operation, now time.Time) string {
 	}
 	annotations := op.GetAnnotations().AsMap()
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {
+		if label, is := op.GetLabels()[name]; is {
+			page.add("label "+name, label)
+			continue
+		}
 		page.add("annotation "+name, fmt.Sprint(annotations[name]))
 	}
 	others := counts(op.GetPreemptedOthers())
