@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -113,24 +114,22 @@ func (s operations) List(ctx context.Context, req *connect.Request[apipb.ListOpe
 		return nil, invalid("list operations: %v", err)
 	}
 	out := &apipb.ListOperationsResponse{}
-	before := uint64(0)
+	var from listPlace
 	err = s.read(ctx, "list operations", func(st *state.State) (err error) {
-		if after, known := state.NumberOf(st, scheduling.OperationID(m.GetAfter())); known {
-			before = after
-		} else if m.GetAfter() != "" {
-			err = fail(connect.CodeNotFound, state.CodeUnknownOperation,
-				"list operations: no operation %q to continue after: start again without it", m.GetAfter())
-		}
+		from, err = placeAfter(st, m)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	of := listing{request: m, limit: limit, left: s.cfg.Limits.AnswerBytes, out: out, needs: map[string]string{}}
-	s.latestFirst(before, operationsSearched, m.GetInProgress(), func(st *state.State, some []*statepb.Operation) bool {
+	ended := s.inOrder(from, m, func(st *state.State, some []*statepb.Operation) bool {
 		err = of.add(askerOf(ctx).sight(st), some)
 		return err == nil && !out.GetIncomplete()
 	})
+	if out.GetIncomplete() {
+		out.Next = nextOf(out.GetOperations(), m, ended)
+	}
 	if err == nil {
 		err = s.addShares(ctx, "list operations", out.Operations...)
 	}
@@ -148,6 +147,102 @@ func (s *server) latestFirst(before uint64, n int, inProgress bool, each func(st
 			more = len(some) > 0 && each(st, some)
 		})
 	}
+}
+
+// listPlace is a place in a list of operations.
+type listPlace struct {
+	// before is the number of the operation before which the list continues; 0 at its begin.
+	before uint64
+	// ended says that it is among those that have ended, where they come last.
+	ended bool
+}
+
+// stillInProgress marks a place among the operations in progress, also when the operation has ended since.
+const stillInProgress = "in_progress:"
+
+// nextOf returns what the list continues after.
+func nextOf(shown []*apipb.Operation, m *apipb.ListOperationsRequest, ended bool) string {
+	last := shown[len(shown)-1]
+	// Those that have ended come from a look of their own: the last one may be from that before.
+	if m.GetInProgressFirst() && (!ended || last.GetFinishTime() == nil) {
+		return stillInProgress + last.GetId()
+	}
+	return last.GetId()
+}
+
+// placeAfter returns the place from which a request continues.
+func placeAfter(st *state.State, m *apipb.ListOperationsRequest) (from listPlace, err error) {
+	if m.GetAfter() == "" {
+		return listPlace{}, nil
+	}
+	id, running := strings.CutPrefix(m.GetAfter(), stillInProgress)
+	before, known := state.NumberOf(st, scheduling.OperationID(id))
+	if !known || running && !m.GetInProgressFirst() {
+		return listPlace{}, fail(connect.CodeNotFound, state.CodeUnknownOperation,
+			"list operations: no operation %q to continue after: start again without it", m.GetAfter())
+	}
+	if end, ended := state.EndOf(st, scheduling.OperationID(id)); ended && m.GetInProgressFirst() && !running {
+		return listPlace{end, true}, nil
+	}
+	return listPlace{before: before}, nil
+}
+
+// inOrder calls a function with the operations from a place on, in the order that a request asks for, until it returns
+// false. It reports whether it came to those that have ended, where they come last. What several Views find is
+// not of one moment: an operation that ends meanwhile is not passed twice.
+func (s *server) inOrder(from listPlace, m *apipb.ListOperationsRequest, each func(st *state.State, some []*statepb.Operation) bool) (ended bool) {
+	if !m.GetInProgressFirst() {
+		s.latestFirst(from.before, operationsSearched, m.GetInProgress(), each)
+		return false
+	}
+	more, passed := true, map[string]bool{}
+	if !from.ended {
+		s.latestFirst(from.before, operationsSearched, true, func(st *state.State, some []*statepb.Operation) bool {
+			for _, op := range some {
+				passed[op.GetId()] = true
+			}
+			more = each(st, some)
+			return more
+		})
+		from.before = 0
+	}
+	if !more || m.GetInProgress() {
+		return false
+	}
+	for more {
+		s.cfg.Store.View(func(st *state.State) {
+			var some []*statepb.Operation
+			some, from.before = state.EndedBefore(st, from.before, operationsSearched)
+			more = len(some) > 0
+			some = slices.DeleteFunc(some, func(op *statepb.Operation) bool { return passed[op.GetId()] })
+			more = more && each(st, some)
+		})
+	}
+	return true
+}
+
+// Names says what people call operations.
+func (s operations) Names(ctx context.Context, req *connect.Request[apipb.OperationNamesRequest]) (*connect.Response[apipb.OperationNamesResponse], error) {
+	if _, err := page(int32(len(req.Msg.GetIds())), "name operations"); err != nil {
+		return nil, err
+	}
+	out := &apipb.OperationNamesResponse{}
+	err := s.read(ctx, "name operations", func(st *state.State) error {
+		seen := askerOf(ctx).sight(st)
+		for _, id := range req.Msg.GetIds() {
+			op, known := st.Operation(scheduling.OperationID(id))
+			if !known {
+				continue
+			}
+			name := &apipb.OperationName{Id: id, User: op.GetUser(), Pool: op.GetTrees()[0].GetPool()}
+			if seen.reads(op) {
+				name.Title, name.Alias = op.GetSpec().GetTitle(), op.GetSpec().GetAlias()
+			}
+			out.Operations = append(out.Operations, name)
+		}
+		return nil
+	})
+	return answer(out, err)
 }
 
 // listing is an answer to a list request in the making.

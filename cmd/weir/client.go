@@ -13,6 +13,7 @@ import (
 
 	"weir/api/client"
 	"weir/cmd/weir/internal/browse"
+	"weir/messages/apipb"
 )
 
 // Without --timeout, the limits on how long the cluster may be unreachable before a command
@@ -82,6 +83,10 @@ type session struct {
 	*printer
 	cmd  *cobra.Command
 	args []string
+	// begun is what the user has written of the word that is completed.
+	begun string
+	// names are what operations are called, by id, as far as the cluster has been asked.
+	names map[string]*apipb.OperationName
 }
 
 // verb returns the cobra function of a verb: it opens a session for `run`, and gives errors their
@@ -98,7 +103,7 @@ func (f *clientFlags) verb(run func(ctx context.Context, s *session, args []stri
 		defer c.Close()
 		ctx, cancel := f.limit(cmd.Context())
 		defer cancel()
-		return explain(run(ctx, &session{c, newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), f.format), cmd, args}, args))
+		return explain(run(ctx, &session{c, newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), f.format), cmd, args, "", nil}, args))
 	}
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
+	"weir/cmd/weir/internal/figures"
 	"weir/messages/apipb"
 	"weir/scheduling/option"
 	"weir/scheduling/pooltree"
@@ -21,8 +21,8 @@ func newOpCommand(f *clientFlags) *cobra.Command {
 		Short:   "Start, follow and control operations",
 		Long: `Start, follow and control operations.
 
-An operation is work for many jobs. It is identified by its id, or by its alias if it has
-one.`,
+An operation is work for many jobs. It is identified by its id, by the first or the last
+digits of its id (6 or more), or by its alias if it has one.`,
 		Example: `  id=$(weir op start -f spec.yaml)
   weir op wait $id
   weir op list --in-progress`,
@@ -64,13 +64,16 @@ func newOpListCommand(f *clientFlags) *cobra.Command {
 	var req apipb.ListOperationsRequest
 	cmd := watchable(&cobra.Command{
 		Use:   "list",
-		Short: "List operations, latest start first",
+		Short: "List operations, those in progress first",
+		Long: `List operations: those in progress first, latest start first, and then those that have
+ended, latest end first.`,
 		Example: `  weir op list
   weir op list --in-progress --pool ads --watch
   weir op list --state failed --user ann -o json`,
 		RunE: f.shows(func(ctx context.Context, s *session, _ []string) (view, error) {
+			req.InProgressFirst = true
 			page, err := s.ListOperations(ctx, &req)
-			return operationsView(page, &req), err
+			return operationsView(page, &req, s.ids()), err
 		}),
 	})
 	flags := cmd.Flags()
@@ -80,31 +83,38 @@ func newOpListCommand(f *clientFlags) *cobra.Command {
 	flags.StringVar(&req.Filter, "filter", "", "only operations whose id, title or alias contains this text")
 	flags.BoolVar(&req.InProgress, "in-progress", false, "only operations that have not ended")
 	flags.Int32Var(&req.Limit, "limit", 100, "maximum number to list, up to 1000")
-	flags.StringVar(&req.After, "after", "", "id of the operation after which to continue the list")
+	flags.StringVar(&req.After, "after", "", "where to continue: what the list before says at its end")
 	must(cmd.RegisterFlagCompletionFunc("state", fixed(operationStates()...)))
 	return cmd
 }
 
-func operationsView(page *apipb.ListOperationsResponse, req *apipb.ListOperationsRequest) view {
+func operationsView(page *apipb.ListOperationsResponse, req *apipb.ListOperationsRequest, ids figures.IDs) view {
 	empty := "no matching operation: weir op list without flags shows all"
 	if proto.Equal(req, &apipb.ListOperationsRequest{Limit: req.GetLimit()}) {
 		empty = "no operations yet: start one with weir op start"
 	}
 	return view{
 		message: page, rows: true, empty: when(len(page.GetOperations()) == 0, empty),
-		text: func(now time.Time) string { return operationsText(page, now) },
+		text: func(now time.Time) string { return operationsText(page, ids, now) },
 	}
 }
 
-func operationsText(page *apipb.ListOperationsResponse, now time.Time) string {
-	g := newGrid("operation", "state", "pool", "user", "jobs", "started", "took>", "alias", "title")
-	last := ""
-	for _, op := range page.GetOperations() {
-		last = op.GetId()
-		g.row(op.GetId(), stateText(op), op.GetPool(), op.GetUser(), progressText(op.GetProgress()), age(op.GetStartTime(), now),
-			lasted(op.GetStartTime(), op.GetFinishTime(), now), op.GetAlias(), cmp.Or(clip(printable(op.GetTitle()), 40), none))
+func operationsText(page *apipb.ListOperationsResponse, ids figures.IDs, now time.Time) string {
+	g := newGrid("operation", "state", "jobs>", "running>", "failed>", "pool", "user", "started", "title")
+	if ids.Full {
+		g = newGrid("operation", "state", "pool", "user", "jobs", "started", "took>", "alias", "title")
 	}
-	return g.String() + when(page.GetIncomplete(), fmt.Sprintf("\nmore: --after %s continues, --limit shows more at once\n", last))
+	for _, op := range page.GetOperations() {
+		p := op.GetProgress()
+		if ids.Full {
+			g.row(op.GetId(), stateText(op), op.GetPool(), op.GetUser(), progressText(p), age(op.GetStartTime(), now),
+				lasted(op.GetStartTime(), op.GetFinishTime(), now), op.GetAlias(), op.GetTitle())
+			continue
+		}
+		g.row(ids.ID(op.GetId()), stateText(op), limited(p.GetCompleted(), p.GetTotal()), p.GetRunning(), p.GetFailed(), op.GetPool(), op.GetUser(),
+			age(op.GetStartTime(), now), figures.Title(op.GetAlias(), op.GetTitle()))
+	}
+	return g.String() + when(page.GetIncomplete(), fmt.Sprintf("\nmore: --after %s continues, --limit shows more at once\n", page.GetNext()))
 }
 
 func eventsText(events []*apipb.OperationEvent, where *time.Location) string {

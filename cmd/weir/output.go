@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -32,17 +33,21 @@ type format string
 
 const (
 	formatTable format = "table"
+	formatWide  format = "wide"
 	formatJSON  format = "json"
 	formatYAML  format = "yaml"
 )
 
-var formats = []string{string(formatTable), string(formatJSON), string(formatYAML)}
+var formats = []string{string(formatTable), string(formatWide), string(formatJSON), string(formatYAML)}
 
 // String implements pflag.Value.
 func (f *format) String() string { return string(*f) }
 
 // Type implements pflag.Value.
 func (*format) Type() string { return "format" }
+
+// forPeople reports whether the output is text.
+func (f format) forPeople() bool { return f == formatTable || f == formatWide }
 
 // Set implements pflag.Value.
 func (f *format) Set(text string) error {
@@ -55,7 +60,7 @@ func (f *format) Set(text string) error {
 
 // registerOutput adds --output to flags, the flags of cmd. Its value is read into f.
 func registerOutput(cmd *cobra.Command, flags *pflag.FlagSet, f *format) {
-	flags.VarP(f, "output", "o", "output format: table, json or yaml")
+	flags.VarP(f, "output", "o", "output format: table; wide, with whole ids and more columns; json or yaml")
 	must(cmd.RegisterFlagCompletionFunc("output", fixed(formats...)))
 }
 
@@ -104,7 +109,7 @@ func isTerminal(w io.Writer) bool {
 
 // show prints an answer.
 func (p *printer) show(v view) error {
-	if p.format != formatTable {
+	if !p.format.forPeople() {
 		data, err := encode(v.message, p.format)
 		if err != nil {
 			return err
@@ -121,11 +126,44 @@ func (p *printer) show(v view) error {
 	}
 	p.printed = true
 	text := v.text(time.Now())
-	if p.live && v.rows {
+	if p.live && v.rows && p.format != formatWide {
 		width, _ := screenSize(p.out)
 		text = clipRows(text, width)
 	}
 	return p.write(text)
+}
+
+// ids returns how ids are shown.
+func (p *printer) ids() figures.IDs { return figures.IDs{Full: p.format == formatWide} }
+
+// named returns how the ids in an answer are shown, with what the operations among them are called.
+func (s *session) named(ctx context.Context, answer proto.Message) figures.IDs {
+	return s.called(ctx, figures.IDsIn(answer)...)
+}
+
+// called is like named, for some ids. Each is asked for once, also one that the cluster does not know; if the
+// cluster does not answer, ids are shown bare.
+func (s *session) called(ctx context.Context, some ...string) figures.IDs {
+	ids := s.ids()
+	if !s.format.forPeople() {
+		return ids
+	}
+	if s.names == nil {
+		s.names = map[string]*apipb.OperationName{}
+	}
+	var unknown []string
+	for _, id := range some {
+		if _, known := s.names[id]; id != "" && !known {
+			s.names[id] = nil
+			unknown = append(unknown, id)
+		}
+	}
+	if len(unknown) > 0 {
+		names, _ := s.OperationNames(ctx, unknown)
+		maps.Copy(s.names, names)
+	}
+	ids.Names = s.names
+	return ids
 }
 
 // said reports a change: as a line, or as the answer for programs. If the change failed, it
