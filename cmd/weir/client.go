@@ -56,6 +56,7 @@ type clientFlags struct {
 	settings client.Settings
 	timeout  time.Duration
 	format   format
+	color    coloring
 }
 
 func (f *clientFlags) register(cmd *cobra.Command) {
@@ -63,6 +64,7 @@ func (f *clientFlags) register(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
 	flags.DurationVar(&f.timeout, "timeout", 0, fmt.Sprintf("time limit of the whole command (default: until the cluster has been unreachable for %.0fs, or %.0fm while waiting for an operation)", callPatience.Seconds(), waitPatience.Minutes()))
 	registerOutput(cmd, flags, &f.format)
+	registerColor(cmd, flags, &f.color)
 	f.complete(cmd)
 	checkArguments(cmd)
 }
@@ -103,7 +105,9 @@ func (f *clientFlags) verb(run func(ctx context.Context, s *session, args []stri
 		defer c.Close()
 		ctx, cancel := f.limit(cmd.Context())
 		defer cancel()
-		return explain(run(ctx, &session{c, newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), f.format), cmd, args, "", nil}, args))
+		p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), f.format)
+		p.color = f.color.holds(p.out, os.Getenv)
+		return explain(run(ctx, &session{Client: c, printer: p, cmd: cmd, args: args}, args))
 	}
 }
 

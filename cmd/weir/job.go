@@ -141,7 +141,7 @@ func jobState(j *apipb.Job) string {
 func jobsText(page *apipb.ListJobsResponse, req *apipb.ListJobsRequest, ids figures.IDs, now time.Time) string {
 	g := newGrid("job", "task", "cookie>", "attempt>", "node", "state", "started", "took>", "memory>")
 	for _, j := range page.GetJobs() {
-		g.row(ids.ID(j.GetId()), j.GetTask(), j.GetCookie(), j.GetAttempt(), j.GetNode(), jobState(j), age(j.GetStartTime(), now),
+		g.row(ids.ID(j.GetId()), j.GetTask(), j.GetCookie(), j.GetAttempt(), j.GetNode(), stateCell(jobState(j)), age(j.GetStartTime(), now),
 			lasted(j.GetStartTime(), j.GetFinishTime(), now), jobMemory(j))
 	}
 	shown := req.GetOffset() + int32(len(page.GetJobs()))
@@ -161,7 +161,7 @@ func jobText(j *apipb.Job, ids figures.IDs, now time.Time) string {
 	page.add("operation", ids.Whole(j.GetOperationId()))
 	page.add("task", fmt.Sprintf("%s, cookie %d, attempt %d", j.GetTask(), j.GetCookie(), j.GetAttempt()))
 	page.add("node", j.GetNode())
-	page.add("state", jobState(j))
+	page.addState("state", jobState(j))
 	interruptionFacts(page, j, ids, now)
 	page.add("started", moment(j.GetStartTime(), now))
 	page.add("finished", moment(j.GetFinishTime(), now))

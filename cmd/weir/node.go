@@ -108,7 +108,7 @@ func nodesText(nodes []*apipb.Node, now time.Time) string {
 	g := newGrid("node", "state", "jobs>", "slots>", "cpu>", "memory>", "gpu>", "tags", "heartbeat", "host")
 	for _, n := range nodes {
 		has, used := n.GetResources(), n.GetUsage()
-		g.row(n.GetId(), nodeState(n), n.GetJobs(), limited(used.GetUserSlots(), has.GetUserSlots()),
+		g.row(n.GetId(), stateCell(nodeState(n)), n.GetJobs(), limited(used.GetUserSlots(), has.GetUserSlots()),
 			number(used.GetCpu(), 2)+"/"+number(has.GetCpu(), 2), size(used.GetMemory())+"/"+size(has.GetMemory()),
 			limited(used.GetGpu(), has.GetGpu()), strings.Join(n.GetTags(), ","), age(n.GetLastHeartbeat(), now), n.GetHost())
 	}
@@ -138,7 +138,7 @@ func nodeText(answer *apipb.GetNodeResponse, ids figures.IDs, now time.Time) str
 	n := answer.GetNode()
 	page := newFacts()
 	page.add("node", n.GetId())
-	page.add("state", n.GetState())
+	page.addState("state", n.GetState())
 	page.add("drained", when(n.GetDrain() != nil, drainText(n, now)))
 	page.add("caveat", n.GetCaveat())
 	page.add("host", n.GetHost())
@@ -162,7 +162,7 @@ func nodeText(answer *apipb.GetNodeResponse, ids figures.IDs, now time.Time) str
 	g := newGrid("job", "operation", "title", "user", "pool", "task", "cookie>", "state", "age>", "memory>")
 	for _, j := range answer.GetJobs() {
 		of := j.GetOperationId()
-		g.row(ids.ID(j.GetId()), ids.ID(of), ids.Title(of), ids.User(of), ids.Pool(of), j.GetTask(), j.GetCookie(), jobState(j), lasted(j.GetStartTime(), j.GetFinishTime(), now),
+		g.row(ids.ID(j.GetId()), ids.ID(of), ids.Title(of), ids.User(of), ids.Pool(of), j.GetTask(), j.GetCookie(), stateCell(jobState(j)), lasted(j.GetStartTime(), j.GetFinishTime(), now),
 			jobMemory(j))
 	}
 	return page.String() + "\n" + g.String() + hidden

@@ -107,11 +107,11 @@ func operationsText(page *apipb.ListOperationsResponse, ids figures.IDs, now tim
 	for _, op := range page.GetOperations() {
 		p := op.GetProgress()
 		if ids.Full {
-			g.row(op.GetId(), stateText(op), op.GetPool(), op.GetUser(), progressText(p), age(op.GetStartTime(), now),
+			g.row(op.GetId(), stateCell(stateText(op)), op.GetPool(), op.GetUser(), progressText(p), age(op.GetStartTime(), now),
 				lasted(op.GetStartTime(), op.GetFinishTime(), now), op.GetAlias(), op.GetTitle())
 			continue
 		}
-		g.row(ids.ID(op.GetId()), stateText(op), limited(p.GetCompleted(), p.GetTotal()), p.GetRunning(), p.GetFailed(), op.GetPool(), op.GetUser(),
+		g.row(ids.ID(op.GetId()), stateCell(stateText(op)), limited(p.GetCompleted(), p.GetTotal()), p.GetRunning(), p.GetFailed(), op.GetPool(), op.GetUser(),
 			age(op.GetStartTime(), now), figures.Title(op.GetAlias(), op.GetTitle()))
 	}
 	return g.String() + when(page.GetIncomplete(), fmt.Sprintf("\nmore: --after %s continues, --limit shows more at once\n", page.GetNext()))
@@ -120,7 +120,7 @@ func operationsText(page *apipb.ListOperationsResponse, ids figures.IDs, now tim
 func eventsText(events []*apipb.OperationEvent, where *time.Location) string {
 	g := newGrid("time", "state", "note", "attributes")
 	for _, e := range events {
-		g.row(e.GetTime().AsTime().In(where).Format("2006-01-02 15:04:05.000"), e.GetState(), e.GetNote(), attributes(e.GetAttributes()))
+		g.row(e.GetTime().AsTime().In(where).Format("2006-01-02 15:04:05.000"), stateCell(e.GetState()), e.GetNote(), attributes(e.GetAttributes()))
 	}
 	return g.String()
 }

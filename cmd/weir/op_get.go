@@ -104,7 +104,7 @@ func operationText(op *apipb.Operation, ids figures.IDs, now time.Time) string {
 	}
 	page.add("title", op.GetTitle())
 	page.add("alias", op.GetAlias())
-	page.add("state", stateText(op))
+	page.addState("state", stateText(op))
 	page.add("waits for", op.GetPendingReason())
 	page.add("user", op.GetUser())
 	page.add("pool", fmt.Sprintf("%s, weight %s", op.GetPool(), number(op.GetWeight(), 3)))
@@ -230,20 +230,20 @@ func instancesView(seen *apipb.WatchInstancesResponse, ready bool, ids figures.I
 func instancesText(seen *apipb.WatchInstancesResponse, ids figures.IDs, now time.Time) string {
 	g := newGrid("task", "cookie>", "job", "state", "address", "node", "started")
 	for _, in := range seen.GetInstances() {
-		state := in.GetState()
+		said := in.GetState()
 		switch {
 		case in.GetReady():
-			state += ", ready"
+			said += ", ready"
 		case in.GetUnready() != "":
-			state += ", not ready: " + in.GetUnready()
-		case state == discovery.Live:
-			state += ", not ready"
+			said += ", not ready: " + in.GetUnready()
+		case said == discovery.Live:
+			said += ", not ready"
 		}
-		state += when(in.GetReason() != "", ": "+in.GetReason())
+		said += when(in.GetReason() != "", ": "+in.GetReason())
 		if in.GetDeadline() != nil && in.GetDeadline().AsTime().After(now) {
-			state += fmt.Sprintf(", %s left", span(in.GetDeadline().AsTime().Sub(now)))
+			said += fmt.Sprintf(", %s left", span(in.GetDeadline().AsTime().Sub(now)))
 		}
-		g.row(in.GetTask(), in.GetCookie(), ids.ID(in.GetJobId()), state, addressesText(in), in.GetNode(), age(in.GetStartTime(), now))
+		g.row(in.GetTask(), in.GetCookie(), ids.ID(in.GetJobId()), stateCell(said), addressesText(in), in.GetNode(), age(in.GetStartTime(), now))
 	}
 	return g.String()
 }

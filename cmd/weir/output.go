@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -91,6 +92,8 @@ func (v view) sameAs(other view) bool {
 type printer struct {
 	out, err io.Writer
 	format   format
+	// color is set if states have colors.
+	color bool
 	// live is set if out is a terminal, which can be redrawn.
 	live bool
 	// period is how often a watched answer is read and drawn.
@@ -105,6 +108,43 @@ func newPrinter(out, err io.Writer, f format) *printer {
 func isTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// coloring says whether states are shown in colors. It is a pflag.Value.
+type coloring string
+
+const (
+	colorAuto   coloring = "auto"
+	colorNever  coloring = "never"
+	colorAlways coloring = "always"
+)
+
+// String implements pflag.Value.
+func (c *coloring) String() string { return string(*c) }
+
+// Type implements pflag.Value.
+func (*coloring) Type() string { return "string" }
+
+// Set implements pflag.Value.
+func (c *coloring) Set(text string) error {
+	if all := []coloring{colorAuto, colorNever, colorAlways}; !slices.Contains(all, coloring(text)) {
+		return errors.New("must be auto, never or always")
+	}
+	*c = coloring(text)
+	return nil
+}
+
+// registerColor adds --color to flags, the flags of cmd.
+func registerColor(cmd *cobra.Command, flags *pflag.FlagSet, c *coloring) {
+	*c = colorAuto
+	flags.Var(c, "color", "color states: auto, on terminals unless NO_COLOR is set; never; or always")
+	must(cmd.RegisterFlagCompletionFunc("color", fixed(string(colorAuto), string(colorNever), string(colorAlways))))
+}
+
+// holds reports whether what is written to out has colors.
+func (c coloring) holds(out io.Writer, getenv func(string) string) bool {
+	auto := isTerminal(out) && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
+	return c == colorAlways || c != colorNever && auto
 }
 
 // show prints an answer.
@@ -125,12 +165,21 @@ func (p *printer) show(v view) error {
 		return nil
 	}
 	p.printed = true
-	text := v.text(time.Now())
+	text := p.draw(v)
 	if p.live && v.rows && p.format != formatWide {
 		width, _ := screenSize(p.out)
 		text = clipRows(text, width)
 	}
 	return p.write(text)
+}
+
+// draw returns the answer for people.
+func (p *printer) draw(v view) string {
+	text := v.text(time.Now())
+	if !p.color {
+		text = figures.Plain(text)
+	}
+	return text
 }
 
 // ids returns how ids are shown.
@@ -267,11 +316,18 @@ func newGrid(columns ...string) grid {
 	return g
 }
 
+// stateCell is a cell of a table that is shown in the color of what it says.
+type stateCell string
+
 // row adds a row. Text is made printable; empty text is shown as a dash.
 func (g grid) row(cells ...any) {
 	row := make(table.Row, len(cells))
 	for i, cell := range cells {
-		row[i] = cmp.Or(printable(fmt.Sprint(cell)), none)
+		text := cmp.Or(printable(fmt.Sprint(cell)), none)
+		if _, colored := cell.(stateCell); colored {
+			text = figures.Painted(text)
+		}
+		row[i] = text
 	}
 	g.writer.AppendRow(row)
 }
@@ -293,6 +349,13 @@ func newFacts() facts { return facts{newGrid()} }
 func (f facts) add(name, value string) {
 	if value != "" && value != none {
 		f.row(name, value)
+	}
+}
+
+// addState adds a fact that is a state.
+func (f facts) addState(name, value string) {
+	if value != "" && value != none {
+		f.row(name, stateCell(value))
 	}
 }
 

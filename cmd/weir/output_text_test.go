@@ -82,7 +82,7 @@ func drawn[M any, P interface {
 		if err := protojson.Unmarshal(answer, message); err != nil {
 			t.Fatalf("the answer in the test: %v", err)
 		}
-		return draw(message)
+		return figures.Plain(draw(message))
 	}
 }
 

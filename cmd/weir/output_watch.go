@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"golang.org/x/term"
 
@@ -88,7 +87,7 @@ func (f *frames) text(v view) string {
 	if v.empty != "" {
 		return v.empty + "\n"
 	}
-	return v.text(time.Now())
+	return f.printer.draw(v)
 }
 
 // finish draws the last answer in full on a terminal: nothing is drawn over it, so it may

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/api/client"
-	"weir/cmd/weir/internal/top"
 	"weir/cmd/weir/internal/figures"
+	"weir/cmd/weir/internal/top"
 	"weir/messages/apipb"
 	"weir/messages/explainpb"
 	"weir/messages/statepb"
