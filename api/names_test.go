@@ -42,7 +42,7 @@ func namedSite(t *testing.T) *site {
 func TestPartsOfIDs(t *testing.T) {
 	s := namedSite(t)
 	for part, wantID := range map[string]string{
-		"0badcafe": idBen, "badcafe": idBen, "01990000-bb": idBen, "0000deadbeef": idAnn, idAnn: idAnn, idAnn[:30]: idAnn,
+		"0badcafe": idBen, "badcafe": idBen, "0badca": idBen, "01990000-bb": idBen, "0000deadbeef": idAnn, idAnn: idAnn, idAnn[:30]: idAnn,
 	} {
 		got := s.get("OperationService/Get", `{"operation": "`+part+`"}`)
 		want(t, got, wantID, "operation", "id")

@@ -52,8 +52,13 @@ func newExplainVerb(f *clientFlags, tree *string, use, short string, names liste
 			m.Tree = *tree
 			said, err := s.Explain(ctx, m)
 			answer := &apipb.ExplainResponse{Explanations: said}
-			ids := s.named(ctx, answer)
-			return view{message: answer, text: func(now time.Time) string { return explanationsText(said, ids, now) }}, explainedElsewhere(ctx, s, args[0], err)
+			ids, of := s.named(ctx, answer), ""
+			if m.GetJob() != "" && err == nil && s.format.forPeople() {
+				if job, unknown := s.GetJob(ctx, m.GetJob()); unknown == nil {
+					ids, of = s.called(ctx, job.GetOperationId()), "of operation "+job.GetOperationId()+"\n"
+				}
+			}
+			return view{message: answer, text: func(now time.Time) string { return ids.In(of) + explanationsText(said, ids, now) }}, explainedElsewhere(ctx, s, args[0], err)
 		}),
 	})
 }
@@ -85,8 +90,8 @@ func explanationsText(all []*explainpb.Explanation, ids figures.IDs, now time.Ti
 // explanationText formats an explanation for people: the answer, and the facts below it.
 func explanationText(x *explainpb.Explanation, ids figures.IDs, now time.Time) string {
 	var b strings.Builder
-	title := x.GetSubject() + " " + ids.Whole(x.GetId()) + when(x.GetState() != "", ", "+x.GetState()) +
-		when(x.GetSubject() != "pool" && x.GetPool() != "" && x.GetPool() != ids.Pool(x.GetId()), ", in pool "+x.GetPool()) + when(x.GetTree() != "", " of tree "+x.GetTree())
+	title := x.GetSubject() + " " + ids.Owned(x.GetId()) + when(x.GetState() != "", ", "+x.GetState()) +
+		when(x.GetSubject() != "pool" && x.GetPool() != "", ", in pool "+x.GetPool()) + when(x.GetTree() != "", " of tree "+x.GetTree())
 	fmt.Fprintf(&b, "%s\n", printable(title))
 	fmt.Fprintf(&b, "%s\n", printable(sentence(ids.In(here(cmp.Or(x.GetText(), "nothing to explain"), now)))))
 	if x.GetEstimatedStart() != nil {

@@ -248,7 +248,7 @@ func interruptionFacts(page facts, j *apipb.Job, ids figures.IDs, now time.Time)
 	page.add(what, cmp.Or(in.GetPreemption(), in.GetReason(), in.GetAbortReason())+until)
 	page.add("to make room for", when(in.GetPreemptedForOperation() != "",
 		fmt.Sprintf("operation %s, task %s", ids.Operation(in.GetPreemptedForOperation()), in.GetPreemptedForTask())))
-	page.add("because", ids.In(in.GetMessage()))
+	page.add("because", ids.In(here(in.GetMessage(), now)))
 	page.add("saved", when(j.GetAcknowledged(), "it reported its state as saved, and was stopped before its deadline"))
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -77,11 +78,24 @@ func (i IDs) called(id string, pool bool) string {
 	return title + When(name.GetUser() != "", " of "+name.GetUser()) + When(pool && name.GetPool() != "", " in pool "+name.GetPool())
 }
 
-// In returns a text in which ids are written as they are shown, those of operations with what they are called. A pool
-// that the text names anyway is not said again.
+// Owned is like Whole, without the pool.
+func (i IDs) Owned(id string) string { return id + i.called(id, false) }
+
+// In returns a text in which ids are written as they are shown, those of operations with what they are called where
+// they come first. A pool that the text names anyway is not said again.
 func (i IDs) In(text string) string {
-	return idPattern.ReplaceAllStringFunc(text, func(id string) string {
-		named := regexp.MustCompile(`\bpool "?` + regexp.QuoteMeta(i.Pool(id)) + `\b`)
-		return i.ID(id) + i.called(id, !named.MatchString(text))
-	})
+	var b strings.Builder
+	said := map[string]bool{}
+	rest := 0
+	for _, at := range idPattern.FindAllStringIndex(text, -1) {
+		id, after := text[at[0]:at[1]], text[at[1]:]
+		b.WriteString(text[rest:at[0]] + i.ID(id))
+		if rest = at[1]; said[id] {
+			continue
+		}
+		said[id] = true
+		named := regexp.MustCompile(`^ (of|in) pool |\bpool "?` + regexp.QuoteMeta(i.Pool(id)) + `\b`)
+		b.WriteString(i.called(id, !named.MatchString(after) && !named.MatchString(text)))
+	}
+	return b.String() + text[rest:]
 }
