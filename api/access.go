@@ -42,6 +42,7 @@ var needs = map[string]need{
 	apipbconnect.OperationServiceRetryProcedure:          subjects,
 	apipbconnect.OperationServiceListProcedure:           everyone,
 	apipbconnect.OperationServiceGetProcedure:            everyone,
+	apipbconnect.OperationServiceNamesProcedure:          everyone,
 	apipbconnect.OperationServiceWaitProcedure:           everyone,
 	apipbconnect.OperationServiceWatchProcedure:          everyone,
 	apipbconnect.OperationServiceAbortProcedure:          subjects,

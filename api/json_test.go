@@ -102,7 +102,7 @@ func TestJSONOfBothNames(t *testing.T) {
 			t.Errorf("%s: %d %s", kind, got.status, got.raw)
 		}
 		got = s.post("OperationService/List", `{"inProgress": true}`, "Content-Type", kind)
-		if got.raw != `{"operations":[],"incomplete":false}` {
+		if got.raw != `{"operations":[],"incomplete":false,"next":""}` {
 			t.Errorf("%s: %d %s", kind, got.status, got.raw)
 		}
 	}

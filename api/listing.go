@@ -21,7 +21,7 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// List shows operations, latest start first.
+// List shows operations, latest start first, or those in progress first.
 func (s operations) List(ctx context.Context, req *connect.Request[apipb.ListOperationsRequest]) (*connect.Response[apipb.ListOperationsResponse], error) {
 	m := req.Msg
 	limit, err := page(m.GetLimit(), "list operations")
@@ -33,28 +33,26 @@ func (s operations) List(ctx context.Context, req *connect.Request[apipb.ListOpe
 		return nil, invalid("list operations: %v", err)
 	}
 	out := &apipb.ListOperationsResponse{}
-	before := uint64(0)
+	var from listPlace
 	err = s.read(ctx, "list operations", func(st *state.State) (err error) {
-		if after, known := state.NumberOf(st, scheduling.OperationID(m.GetAfter())); known {
-			before = after
-		} else if m.GetAfter() != "" {
-			err = fail(connect.CodeNotFound, state.CodeUnknownOperation,
-				"list operations: no operation %q to continue after: start again without it", m.GetAfter())
-		}
+		from, err = placeAfter(st, m)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	of := listing{wanted: wanted, limit: limit, left: s.cfg.Limits.AnswerBytes, out: out, needs: map[string]string{}}
-	s.latestFirst(before, operationsSearched, m.GetInProgress(), func(st *state.State, some []*statepb.Operation) bool {
+	ended := s.inOrder(from, wanted, func(st *state.State, some []*statepb.Operation) bool {
 		if gone := context.Cause(ctx); gone != nil {
 			err = s.unavailable("list operations", gone)
 			return false
 		}
 		err = of.add(askerOf(ctx).sight(st), some)
-		return err == nil && !out.GetIncomplete() && !wanted.past(some[len(some)-1])
+		return err == nil && !out.GetIncomplete()
 	})
+	if out.GetIncomplete() {
+		out.Next = nextOf(out.GetOperations(), m, ended)
+	}
 	if err == nil {
 		err = s.addShares(ctx, "list operations", out.Operations...)
 	}
@@ -72,6 +70,80 @@ func (s *server) latestFirst(before uint64, n int, inProgress bool, each func(st
 			more = len(some) > 0 && each(st, some)
 		})
 	}
+}
+
+// listPlace is a place in a list of operations.
+type listPlace struct {
+	// before is the number of the operation before which the list continues; 0 at its begin.
+	before uint64
+	// ended says that it is among those that have ended, where they come last.
+	ended bool
+}
+
+// stillInProgress marks a place among the operations in progress, also when the operation has ended since.
+const stillInProgress = "in_progress:"
+
+// nextOf returns what the list continues after.
+func nextOf(shown []*apipb.Operation, m *apipb.ListOperationsRequest, ended bool) string {
+	last := shown[len(shown)-1]
+	// Those that have ended come from a look of their own: the last one may be from that before.
+	if m.GetInProgressFirst() && (!ended || last.GetFinishTime() == nil) {
+		return stillInProgress + last.GetId()
+	}
+	return last.GetId()
+}
+
+// placeAfter returns the place from which a request continues.
+func placeAfter(st *state.State, m *apipb.ListOperationsRequest) (from listPlace, err error) {
+	if m.GetAfter() == "" {
+		return listPlace{}, nil
+	}
+	id, running := strings.CutPrefix(m.GetAfter(), stillInProgress)
+	before, known := state.NumberOf(st, scheduling.OperationID(id))
+	if !known || running && !m.GetInProgressFirst() {
+		return listPlace{}, fail(connect.CodeNotFound, state.CodeUnknownOperation,
+			"list operations: no operation %q to continue after: start again without it", m.GetAfter())
+	}
+	if end, ended := state.EndOf(st, scheduling.OperationID(id)); ended && m.GetInProgressFirst() && !running {
+		return listPlace{end, true}, nil
+	}
+	return listPlace{before: before}, nil
+}
+
+// inOrder calls a function with the operations from a place on that a filter may select, in the order that its request
+// asks for, until it returns false. It reports whether it came to those that have ended, where they come last.
+// What several Views find is not of one moment: an operation that ends meanwhile is not passed twice.
+func (s *server) inOrder(from listPlace, f operationFilter, each func(st *state.State, some []*statepb.Operation) bool) (ended bool) {
+	if !f.GetInProgressFirst() {
+		s.latestFirst(from.before, operationsSearched, f.GetInProgress(), func(st *state.State, some []*statepb.Operation) bool {
+			return each(st, some) && !f.past(some[len(some)-1])
+		})
+		return false
+	}
+	more, passed := true, map[string]bool{}
+	if !from.ended {
+		s.latestFirst(from.before, operationsSearched, true, func(st *state.State, some []*statepb.Operation) bool {
+			for _, op := range some {
+				passed[op.GetId()] = true
+			}
+			more = each(st, some)
+			return more && !f.past(some[len(some)-1])
+		})
+		from.before = 0
+	}
+	if !more || f.GetInProgress() {
+		return false
+	}
+	for more {
+		s.cfg.Store.View(func(st *state.State) {
+			var some []*statepb.Operation
+			some, from.before = state.EndedBefore(st, from.before, operationsSearched)
+			more = len(some) > 0 && !f.over(some[len(some)-1])
+			some = slices.DeleteFunc(some, func(op *statepb.Operation) bool { return passed[op.GetId()] })
+			more = each(st, some) && more
+		})
+	}
+	return true
 }
 
 // listing is an answer to a list request in the making.
@@ -204,11 +276,21 @@ func (f operationFilter) past(op *statepb.Operation) bool {
 	return f.started != nil && op.GetStartTime().AsTime().Before(f.started.since)
 }
 
+// over reports whether no operation that ended before this one is selected.
+func (f operationFilter) over(op *statepb.Operation) bool {
+	for _, wanted := range []*span{f.started, f.finished, f.failed} {
+		if wanted != nil && op.GetFinishTime().AsTime().Before(wanted.since) {
+			return true
+		}
+	}
+	return false
+}
+
 // isOfType reports whether an operation is of a type by which lists select; "" is any.
 func isOfType(of *statepb.OperationSpec, kind string) bool {
 	switch kind {
 	case typeService:
-		return slices.ContainsFunc(of.GetTasks(), func(t *statepb.TaskSpec) bool { return t.GetRestartCompletedJobs() || t.GetReadiness() != nil })
+		return len(servingTasks(of)) > 0
 	case typeGang:
 		return of.GetIsGang() || slices.ContainsFunc(of.GetTasks(), func(t *statepb.TaskSpec) bool { return t.GetGang() != nil })
 	}

@@ -1,7 +1,10 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -39,7 +42,7 @@ func namedSite(t *testing.T) *site {
 func TestPartsOfIDs(t *testing.T) {
 	s := namedSite(t)
 	for part, wantID := range map[string]string{
-		"0badcafe": idBen, "badcafe": idBen, "01990000-bb": idBen, "0000deadbeef": idAnn, idAnn: idAnn, idAnn[:30]: idAnn,
+		"0badcafe": idBen, "badcafe": idBen, "0badca": idBen, "01990000-bb": idBen, "0000deadbeef": idAnn, idAnn: idAnn, idAnn[:30]: idAnn,
 	} {
 		got := s.get("OperationService/Get", `{"operation": "`+part+`"}`)
 		want(t, got, wantID, "operation", "id")
@@ -97,4 +100,80 @@ func TestPartsOfIDsOfOthers(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestNamesOfOperations (T1): ids are told apart by what people call them; titles are for those who may read.
+func TestNamesOfOperations(t *testing.T) {
+	s := namedSite(t)
+	for subject, wantTitle := range map[string]any{"user/ann": nil, "user/ben": "title of 0000", "operator/oda": "title of 0000"} {
+		got := s.get("OperationService/Names", `{"ids": ["`+idBen+`", "gone", "`+jobOne+`"]}`, roleHeader, subject)
+		if all := at(t, got, "operations").([]any); len(all) != 1 {
+			t.Errorf("as %s: %v", subject, all)
+		}
+		want(t, got, "ben", "operations", 0, "user")
+		want(t, got, "default", "operations", 0, "pool")
+		if title := at(t, got, "operations", 0).(map[string]any)["title"]; title != wantTitle && (title != "" || wantTitle != nil) {
+			t.Errorf("as %s: title %v, want %v", subject, title, wantTitle)
+		}
+	}
+	s.refused("OperationService/Names", `{"ids": [`+strings.Repeat(`"x", `, 1000)+`"x"]}`, apipb.CodeInvalidArgument)
+}
+
+// TestInProgressFirst pages through operations in progress, latest start first, and those that have ended, latest
+// end first. One that ends between two pages is left out by neither.
+func TestInProgressFirst(t *testing.T) {
+	s := newSite(t)
+	id := func(n int) string { return fmt.Sprintf("01990000-0000-7000-8000-%012d", n) }
+	start := func(n int) {
+		s.must(&commandpb.StartOperation{OperationId: id(n), User: "ann", Spec: &statepb.OperationSpec{
+			Type: "vanilla", Pool: "default", Tasks: []*statepb.TaskSpec{{Name: "t", JobCount: 1, Argv: []string{"run"}}},
+		}})
+	}
+	end := func(n int) {
+		s.must(&commandpb.AbortOperation{OperationId: id(n)}, &commandpb.AdvanceOperation{OperationId: id(n), Term: 1, From: "aborting", To: "aborted"})
+	}
+	for n := range 8 {
+		start(n)
+	}
+	for _, n := range []int{5, 1, 3} {
+		end(n)
+	}
+	// page returns the numbers of a page, and where the next one begins.
+	page := func(limit int, after, more string) (all []int, next string) {
+		got := s.get("OperationService/List", fmt.Sprintf(`{"in_progress_first": true, "limit": %d, "after": %q%s}`, limit, after, more))
+		operations, _ := got["operations"].([]any)
+		for _, op := range operations {
+			n, _ := strconv.Atoi(strings.TrimPrefix(at(t, op, "id").(string), id(0)[:24]))
+			all = append(all, n)
+		}
+		next, _ = got["next"].(string)
+		return all, next
+	}
+	for limit := 1; limit <= 9; limit++ {
+		var all []int
+		for next, more := "", true; more; more = next != "" {
+			var some []int
+			some, next = page(limit, next, "")
+			all = append(all, some...)
+		}
+		if want := []int{7, 6, 4, 2, 0, 3, 1, 5}; !slices.Equal(all, want) {
+			t.Errorf("%d a page: %v, want %v", limit, all, want)
+		}
+	}
+	if all, next := page(9, "", `, "in_progress": true`); !slices.Equal(all, []int{7, 6, 4, 2, 0}) || next != "" {
+		t.Errorf("in progress: %v, and after %q", all, next)
+	}
+	first, next := page(2, "", "")
+	// The last one that was shown ends, and one that comes after it.
+	end(6)
+	end(2)
+	rest, more := page(9, next, "")
+	if !slices.Equal(first, []int{7, 6}) || !slices.Equal(rest, []int{4, 0, 2, 6, 3, 1, 5}) || more != "" {
+		t.Errorf("%v, then %v and after %q", first, rest, more)
+	}
+	// The id alone says no more than where the operation is now.
+	if rest, _ := page(9, id(2), ""); !slices.Equal(rest, []int{6, 3, 1, 5}) {
+		t.Errorf("after %s: %v", id(2), rest)
+	}
+	s.refused("OperationService/List", `{"after": "in_progress:`+id(7)+`"}`, state.CodeUnknownOperation)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -98,6 +99,30 @@ func checkMutationID(id string) error {
 		return fmt.Errorf("mutation_id has %d bytes, the limit is %d", len(id), spec.MaxMutationIDBytes)
 	}
 	return nil
+}
+
+// Names says what people call operations.
+func (s operations) Names(ctx context.Context, req *connect.Request[apipb.OperationNamesRequest]) (*connect.Response[apipb.OperationNamesResponse], error) {
+	if _, err := page(int32(len(req.Msg.GetIds())), "name operations"); err != nil {
+		return nil, err
+	}
+	out := &apipb.OperationNamesResponse{}
+	err := s.read(ctx, "name operations", func(st *state.State) error {
+		seen := askerOf(ctx).sight(st)
+		for _, id := range req.Msg.GetIds() {
+			op, known := st.Operation(scheduling.OperationID(id))
+			if !known {
+				continue
+			}
+			name := &apipb.OperationName{Id: id, User: op.GetUser(), Pool: op.GetTrees()[0].GetPool()}
+			if seen.reads(op) {
+				name.Title, name.Alias = op.GetSpec().GetTitle(), op.GetSpec().GetAlias()
+			}
+			out.Operations = append(out.Operations, name)
+		}
+		return nil
+	})
+	return answer(out, err)
 }
 
 // find returns an operation by id or alias.

@@ -75,7 +75,7 @@ func TestRightsOnEveryCall(t *testing.T) {
 		"OperationService/Start": {`{"spec": {"pool": "ads", "tasks": {"t": {"job_count": 1, "command": ["x"], "memory_limit": "1MiB"}}}}`, submitters},
 		// One who may start the jobs again must be allowed to read what they are.
 		"OperationService/Retry": {`{"operation": "op-1", "jobs": "failed"}`, readers},
-		"OperationService/List":  {`{}`, everyone}, "OperationService/Get": {of, everyone}, "OperationService/Wait": {`{"operation": "op-1", "timeout_millis": 1}`, everyone},
+		"OperationService/List":  {`{}`, everyone}, "OperationService/Get": {of, everyone}, "OperationService/Names": {`{"ids": ["op-1"]}`, everyone}, "OperationService/Wait": {`{"operation": "op-1", "timeout_millis": 1}`, everyone},
 		"OperationService/Abort": {of, managers}, "OperationService/Suspend": {of, managers}, "OperationService/Resume": {of, managers},
 		"OperationService/Complete": {of, managers}, "OperationService/Update": {`{"operation": "op-1", "changes": [{"options": {"weight": 2}}]}`, managers},
 		"OperationService/Events": {of, readers}, "OperationService/Instances": {of, readers}, "OperationService/Statistics": {of, readers},

@@ -70,7 +70,7 @@ type serving struct {
 // It sets Incomplete if there are more than fit.
 func (l *serving) add(seen sight, some []*statepb.Operation) error {
 	for _, op := range some {
-		tasks := servingTasks(op)
+		tasks := servingTasks(op.GetSpec())
 		if len(tasks) == 0 || !seen.reads(op) || !l.selects(op) {
 			continue
 		}
@@ -101,8 +101,8 @@ func (l *serving) selects(op *statepb.Operation) bool {
 }
 
 // servingTasks returns the names of the tasks whose jobs can be reached: those with ports or a readiness check.
-func servingTasks(op *statepb.Operation) (names []string) {
-	for _, t := range op.GetSpec().GetTasks() {
+func servingTasks(of *statepb.OperationSpec) (names []string) {
+	for _, t := range of.GetTasks() {
 		if t.GetPortCount() > 0 || t.GetReadiness() != nil {
 			names = append(names, t.GetName())
 		}

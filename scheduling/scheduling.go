@@ -42,8 +42,10 @@ func IsPart(name string) bool {
 	return len(name) >= MinPart && len(name) < idLength && strings.Trim(name, "0123456789abcdef-") == ""
 }
 
-// HasPart reports whether an id begins or ends with a part.
-func HasPart(id, part string) bool { return strings.HasPrefix(id, part) || strings.HasSuffix(id, part) }
+// HasPart reports whether an id begins or ends with a part, or its short form begins with it.
+func HasPart(id, part string) bool {
+	return strings.HasPrefix(id, part) || strings.HasSuffix(id, part) || strings.HasPrefix(ShortID(id), part)
+}
 
 // NodeID names a machine that runs jobs.
 type NodeID string

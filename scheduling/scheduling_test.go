@@ -42,6 +42,9 @@ func TestPartOfID(t *testing.T) {
 			t.Errorf("IsPart(%q) = %t", name, got)
 		}
 	}
+	if !scheduling.HasPart(id, "deadbe") {
+		t.Error("the begin of the short id is no part")
+	}
 	if scheduling.HasPart(id, "aaaa-7000") {
 		t.Error("the middle of an id is no part")
 	}

@@ -35,7 +35,22 @@ func (c *Client) RetryOperation(ctx context.Context, req *apipb.RetryOperationRe
 	return call(ctx, c.task("retry operation"), apipbconnect.OperationServiceClient.Retry, req)
 }
 
-// ListOperations returns operations, latest start first.
+// OperationNames returns what people call operations, by id. Operations that are not known are left out.
+func (c *Client) OperationNames(ctx context.Context, ids []string) (map[string]*apipb.OperationName, error) {
+	names := make(map[string]*apipb.OperationName, len(ids))
+	for some := range slices.Chunk(ids, 1000) {
+		res, err := call(ctx, c.task("name operations"), apipbconnect.OperationServiceClient.Names, &apipb.OperationNamesRequest{Ids: some})
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range res.GetOperations() {
+			names[name.GetId()] = name
+		}
+	}
+	return names, nil
+}
+
+// ListOperations returns operations, in the order that the request asks for.
 func (c *Client) ListOperations(ctx context.Context, req *apipb.ListOperationsRequest) (*apipb.ListOperationsResponse, error) {
 	return call(ctx, c.task("list operations"), apipbconnect.OperationServiceClient.List, req)
 }

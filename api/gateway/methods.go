@@ -28,6 +28,7 @@ var methods = map[string]kind{
 	apipbconnect.OperationServiceRetryProcedure:          changes,
 	apipbconnect.OperationServiceListProcedure:           reads,
 	apipbconnect.OperationServiceGetProcedure:            reads,
+	apipbconnect.OperationServiceNamesProcedure:          reads,
 	apipbconnect.OperationServiceWaitProcedure:           reads,
 	apipbconnect.OperationServiceWatchProcedure:          reads,
 	apipbconnect.OperationServiceAbortProcedure:          changes,

@@ -251,7 +251,7 @@ func parseAudit(raw string) (line audit.Line, err error) {
 func (a *auditReading) print(line audit.Line, raw string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.format == formatTable {
+	if a.format.forPeople() {
 		return a.write(auditText(line, time.Local) + "\n")
 	}
 	// A line of JSON is an entry of a list in YAML too.

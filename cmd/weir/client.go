@@ -15,6 +15,7 @@ import (
 
 	"weir/api/client"
 	"weir/cmd/weir/internal/browse"
+	"weir/messages/apipb"
 )
 
 // Without --timeout, the limits on how long the cluster may be unreachable before a command
@@ -55,6 +56,7 @@ type clientFlags struct {
 	context  string
 	timeout  time.Duration
 	format   format
+	color    coloring
 }
 
 func (f *clientFlags) register(cmd *cobra.Command) {
@@ -62,6 +64,7 @@ func (f *clientFlags) register(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
 	flags.DurationVar(&f.timeout, "timeout", 0, fmt.Sprintf("time limit of the whole command (default: until the cluster has been unreachable for %.0fs, or %.0fm while waiting for an operation)", callPatience.Seconds(), waitPatience.Minutes()))
 	registerOutput(cmd, flags, &f.format)
+	registerColor(cmd, flags, &f.color)
 	f.complete(cmd)
 	checkArguments(cmd)
 }
@@ -95,6 +98,10 @@ type session struct {
 	*printer
 	cmd  *cobra.Command
 	args []string
+	// begun is what the user has written of the word that is completed.
+	begun string
+	// names are what operations are called, by id, as far as the cluster has been asked.
+	names map[string]*apipb.OperationName
 }
 
 // verb returns the cobra function of a verb: it opens a session for `run`, and gives errors their
@@ -111,7 +118,9 @@ func (f *clientFlags) verb(run func(ctx context.Context, s *session, args []stri
 		defer c.Close()
 		ctx, cancel := f.limit(cmd.Context())
 		defer cancel()
-		return explain(f.located(run(ctx, &session{c, newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), f.format), cmd, args}, args)))
+		p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), f.format)
+		p.color = f.color.holds(p.out, os.Getenv)
+		return explain(f.located(run(ctx, &session{Client: c, printer: p, cmd: cmd, args: args}, args)))
 	}
 }
 

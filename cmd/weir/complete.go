@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"weir/messages/apipb"
+	"weir/scheduling"
 	"weir/scheduling/access"
 	"weir/scheduling/lifecycle"
 )
@@ -61,7 +63,7 @@ func (f *clientFlags) complete(cmd *cobra.Command) {
 // suggest returns a completion of a verb's first argument, or of a flag, from the cluster.
 // If the cluster does not answer, there are no suggestions.
 func (f *clientFlags) suggest(first bool, list lister) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if first && len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -72,12 +74,20 @@ func (f *clientFlags) suggest(first bool, list lister) cobra.CompletionFunc {
 		defer c.Close()
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionPatience)
 		defer cancel()
-		found, err := list(ctx, &session{Client: c, cmd: cmd, args: args})
+		found, err := list(ctx, &session{Client: c, cmd: cmd, args: args, begun: begun})
 		if err != nil {
 			cobra.CompDebugln(err.Error(), false)
 		}
 		return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}
+}
+
+// offered returns what an id is suggested as: short, unless the user has begun to write the whole id.
+func (s *session) offered(id string) string {
+	if s.begun != "" && strings.HasPrefix(id, s.begun) {
+		return id
+	}
+	return scheduling.ShortID(id)
 }
 
 // operationNames suggests the aliases and ids of operations, latest first.
@@ -87,12 +97,12 @@ func operationNames(inProgress bool) lister {
 		var out []cobra.Completion
 		aliases := make(map[string]bool)
 		for _, op := range page.GetOperations() {
-			about := printable(op.GetState() + " " + op.GetTitle())
+			about := strings.TrimRight(printable(op.GetState()+" "+op.GetTitle()), " ") + when(op.GetUser() != "", " of "+printable(op.GetUser()))
 			if op.GetAlias() != "" && !aliases[op.GetAlias()] {
 				aliases[op.GetAlias()] = true
 				out = append(out, cobra.CompletionWithDesc(op.GetAlias(), about))
 			}
-			out = append(out, cobra.CompletionWithDesc(op.GetId(), about))
+			out = append(out, cobra.CompletionWithDesc(s.offered(op.GetId()), about))
 		}
 		return out, err
 	}
@@ -127,7 +137,7 @@ func jobNames(inProgress bool) lister {
 			}
 			for _, job := range found.GetJobs() {
 				if !inProgress || job.GetFinishTime() == nil {
-					out = append(out, cobra.CompletionWithDesc(job.GetId(),
+					out = append(out, cobra.CompletionWithDesc(s.offered(job.GetId()),
 						printable(fmt.Sprintf("%s of task %s on %s", jobState(job), job.GetTask(), job.GetNode()))))
 				}
 			}

@@ -53,8 +53,8 @@ func TestWhatNamesThingsIsCompleted(t *testing.T) {
 func TestSuggestions(t *testing.T) {
 	address := answering(t)
 	for line, want := range map[string]string{
-		"op get":                     "*nightly\trunning sort,op1\trunning sort,op2\tcompleted",
-		"op abort":                   "*nightly\trunning sort,op1\trunning sort",
+		"op get":                     "*nightly\trunning sort of bob,op1\trunning sort of bob,op2\tcompleted of ann",
+		"op abort":                   "*nightly\trunning sort of bob,op1\trunning sort of bob",
 		"op statistics op1 --task":   "map\t1/2, merge\t0/1",
 		"op statistics --task":       "",
 		"job list op1 --task":        "map\t1/2, merge\t0/1",
@@ -72,7 +72,7 @@ func TestSuggestions(t *testing.T) {
 		"pool acl ads --allow":       "group:ads=read,group:ads=use,group:ads=manage,group:ads=administer",
 		"op get op1":                 "",
 		"job get op1-done --timeout": "",
-		"whatif --remove-operation":  "*nightly\trunning sort,op1\trunning sort",
+		"whatif --remove-operation":  "*nightly\trunning sort of bob,op1\trunning sort of bob",
 	} {
 		t.Run(line, func(t *testing.T) {
 			got := ""
@@ -190,4 +190,14 @@ type someTrees struct {
 
 func (someTrees) List(context.Context, *connect.Request[apipb.ListTreesRequest]) (*connect.Response[apipb.ListTreesResponse], error) {
 	return connect.NewResponse(&apipb.ListTreesResponse{Trees: []*apipb.Tree{{Name: "default"}, {Name: "gpu"}}}), nil
+}
+
+// TestWholeIDsAreCompleted: an id is suggested as lists show it, or as the user has begun to write it.
+func TestWholeIDsAreCompleted(t *testing.T) {
+	const id = "01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b"
+	for begun, want := range map[string]string{"": "5f1d2e4b", "5f1d": "5f1d2e4b", "01902": id, id: id} {
+		if got := (&session{begun: begun}).offered(id); got != want {
+			t.Errorf("after %q: %q, want %q", begun, got, want)
+		}
+	}
 }

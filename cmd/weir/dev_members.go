@@ -55,7 +55,7 @@ func newDevStatusCommand() *cobra.Command {
 			}
 			seen := seeMembers(record.Members, devcluster.Process.Alive, (*devcluster.Member).Ready)
 			p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), output)
-			if output == formatTable {
+			if output.forPeople() {
 				// Print the table first: finding the leader may take a while.
 				fmt.Fprintln(p.out, membersTable(seen))
 			}
@@ -64,7 +64,7 @@ func newDevStatusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if output != formatTable {
+			if !output.forPeople() {
 				err = p.show(view{message: message})
 			} else if leaderErr == nil {
 				fmt.Fprintf(p.out, "leader: %s\n", cmp.Or(leader, "none now"))

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/cmd/weir/internal/figures"
 	"weir/messages/apipb"
 	"weir/messages/eventpb"
 	"weir/messages/statepb"
@@ -54,7 +55,7 @@ With -o json each event is an object on a line of its own.`,
 					}
 					return err
 				}
-				if err := s.tell(e); err != nil {
+				if err := s.tell(e, s.called(ctx, e.GetOperation(), e.GetPreemptedFor().GetOperation())); err != nil {
 					return err
 				}
 			}
@@ -101,7 +102,7 @@ func beginAt(m *apipb.ReadEventsRequest, since string, now time.Time) error {
 }
 
 // tell prints an event. As JSON, the event is on one line.
-func (p *printer) tell(e *eventpb.Event) error {
+func (p *printer) tell(e *eventpb.Event, ids figures.IDs) error {
 	switch p.format {
 	case formatJSON:
 		line, err := eventLine(e)
@@ -112,7 +113,7 @@ func (p *printer) tell(e *eventpb.Event) error {
 	case formatYAML:
 		return p.show(view{message: e})
 	default:
-		return p.write(eventText(e, time.Local) + "\n")
+		return p.write(eventText(e, ids, time.Local) + "\n")
 	}
 }
 
@@ -138,9 +139,9 @@ func eventLine(e *eventpb.Event) ([]byte, error) {
 
 // eventText returns an event for people, on one line: time, position in the log, and what
 // happened.
-func eventText(e *eventpb.Event, where *time.Location) string {
+func eventText(e *eventpb.Event, ids figures.IDs, where *time.Location) string {
 	place := fmt.Sprintf("%d.%d", e.GetIndex(), e.GetPosition())
-	return fmt.Sprintf("%s  %-10s  %s", e.GetTime().AsTime().In(where).Format("2006-01-02 15:04:05.000"), place, printable(happened(e, where)))
+	return fmt.Sprintf("%s  %-10s  %s", e.GetTime().AsTime().In(where).Format("2006-01-02 15:04:05.000"), place, printable(ids.In(happened(e, where))))
 }
 
 // Parts of sentences.

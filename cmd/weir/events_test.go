@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/cmd/weir/internal/figures"
 	"weir/messages/apipb"
 	"weir/messages/eventpb"
 	"weir/raftstore/events"
@@ -63,7 +64,7 @@ func TestEventTimesAreOfOnePlace(t *testing.T) {
 		Preemption: "preemption", Deadline: timestamppb.New(textTime.Add(15 * time.Second)),
 	}
 	const want = "2026-03-01 21:00:00.000  7.0         job j preempted on n1 (operation op, task t, pool ads): preemption, may stay until 21:00:15.000"
-	if got := eventText(e, time.FixedZone("east", 9*3600)); got != want {
+	if got := eventText(e, figures.IDs{}, time.FixedZone("east", 9*3600)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
@@ -99,7 +100,7 @@ func TestEventsOfJobsAsText(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := test.event
 			e.Index, e.Time, e.Job, e.Operation, e.Task, e.Pool, e.Node = 7, timestamppb.New(textTime), "j", "op", "t", "ads", "n1"
-			if got := eventText(e, time.UTC); got != by+test.want {
+			if got := eventText(e, figures.IDs{}, time.UTC); got != by+test.want {
 				t.Errorf("got  %s\nwant %s", got, by+test.want)
 			}
 		})

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/api/client"
+	"weir/cmd/weir/internal/figures"
 	"weir/messages/apipb"
 	"weir/messages/explainpb"
 	"weir/raftstore/state"
@@ -50,10 +51,14 @@ func newExplainVerb(f *clientFlags, tree *string, use, short string, names liste
 			m := request(args[0])
 			m.Tree = *tree
 			said, err := s.Explain(ctx, m)
-			return view{
-				message: &apipb.ExplainResponse{Explanations: said},
-				text:    func(now time.Time) string { return explanationsText(said, now) },
-			}, explainedElsewhere(ctx, s, args[0], err)
+			answer := &apipb.ExplainResponse{Explanations: said}
+			ids, of := s.named(ctx, answer), ""
+			if m.GetJob() != "" && err == nil && s.format.forPeople() {
+				if job, unknown := s.GetJob(ctx, m.GetJob()); unknown == nil {
+					ids, of = s.called(ctx, job.GetOperationId()), "of operation "+job.GetOperationId()+"\n"
+				}
+			}
+			return view{message: answer, text: func(now time.Time) string { return ids.In(of) + explanationsText(said, ids, now) }}, explainedElsewhere(ctx, s, args[0], err)
 		}),
 	})
 }
@@ -74,36 +79,37 @@ func explainedElsewhere(ctx context.Context, s *session, id string, err error) e
 	return err
 }
 
-func explanationsText(all []*explainpb.Explanation, now time.Time) string {
+func explanationsText(all []*explainpb.Explanation, ids figures.IDs, now time.Time) string {
 	parts := make([]string, len(all))
 	for i, x := range all {
-		parts[i] = explanationText(x, now)
+		parts[i] = explanationText(x, ids, now)
 	}
 	return strings.Join(parts, "\n")
 }
 
 // explanationText formats an explanation for people: the answer, and the facts below it.
-func explanationText(x *explainpb.Explanation, now time.Time) string {
+func explanationText(x *explainpb.Explanation, ids figures.IDs, now time.Time) string {
 	var b strings.Builder
-	title := x.GetSubject() + " " + x.GetId() + when(x.GetState() != "", ", "+x.GetState()) +
+	title := x.GetSubject() + " " + ids.Owned(x.GetId()) + when(x.GetState() != "", ", "+x.GetState()) +
 		when(x.GetSubject() != "pool" && x.GetPool() != "", ", in pool "+x.GetPool()) + when(x.GetTree() != "", " of tree "+x.GetTree())
 	fmt.Fprintf(&b, "%s\n", printable(title))
-	fmt.Fprintf(&b, "%s\n", printable(sentence(here(cmp.Or(x.GetText(), "nothing to explain"), now))))
+	fmt.Fprintf(&b, "%s\n", printable(sentence(ids.In(here(cmp.Or(x.GetText(), "nothing to explain"), now)))))
 	if x.GetEstimatedStart() != nil {
 		fmt.Fprintf(&b, "expected start: %s\n", printable(startText(x, now)))
 	}
 	for i, fact := range x.GetFacts() {
 		// The expected start is shown above already.
 		if i > 0 && fact.GetCode() != "estimated_start" {
-			fmt.Fprintf(&b, "  - %s\n", printable(here(fact.GetText(), now)))
+			fmt.Fprintf(&b, "  - %s\n", printable(ids.In(here(fact.GetText(), now))))
 		}
 	}
 	if n := x.GetFactsLeftOut(); n > 0 {
 		fmt.Fprintf(&b, "  - and %d more\n", n)
 	}
-	victims := newGrid("job", "operation", "node", "started")
+	victims := newGrid("job", "operation", "title", "user", "pool", "node", "started")
 	for _, v := range x.GetLikelyVictims() {
-		victims.row(v.GetJob(), v.GetOperation(), v.GetNode(), age(v.GetStartTime(), now))
+		of := v.GetOperation()
+		victims.row(ids.ID(v.GetJob()), ids.ID(of), ids.Title(of), ids.User(of), ids.Pool(of), v.GetNode(), age(v.GetStartTime(), now))
 	}
 	tasks := newGrid("task", "waits for", "jobs", "nodes that fit", "nodes")
 	for _, t := range x.GetTasks() {
@@ -113,7 +119,7 @@ func explanationText(x *explainpb.Explanation, now time.Time) string {
 	}
 	waits := newGrid("waits for", "operations", "jobs", "first", "why it waits")
 	for _, w := range x.GetWaits() {
-		waits.row(w.GetVerdict(), w.GetOperations(), w.GetJobs(), w.GetFirst(), here(w.GetText(), now))
+		waits.row(w.GetVerdict(), w.GetOperations(), w.GetJobs(), ids.Operation(w.GetFirst()), ids.In(here(w.GetText(), now)))
 	}
 	return b.String() + victims.section("jobs that would be preempted:\n") + tasks.section("what its tasks wait for:\n") +
 		when(x.GetTasksLeftOut() > 0, fmt.Sprintf("%d more of its tasks have jobs to start\n", x.GetTasksLeftOut())) +

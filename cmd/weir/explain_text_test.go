@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/cmd/weir/internal/figures"
 	"weir/messages/explainpb"
 )
 
@@ -25,7 +26,7 @@ func TestHere(t *testing.T) {
 
 // TestLeftOut (T4) shows how much an explanation leaves out.
 func TestLeftOut(t *testing.T) {
-	text := explanationText(&explainpb.Explanation{Text: "no room", FactsLeftOut: 7, TasksLeftOut: 1200}, time.Now())
+	text := explanationText(&explainpb.Explanation{Text: "no room", FactsLeftOut: 7, TasksLeftOut: 1200}, figures.IDs{}, time.Now())
 	for _, want := range []string{"  - and 7 more\n", "1200 more of its tasks have jobs to start\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in %q", want, text)

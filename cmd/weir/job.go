@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/api/client"
+	"weir/cmd/weir/internal/figures"
 	"weir/messages/apipb"
 )
 
@@ -25,7 +26,8 @@ func newJobCommand(f *clientFlags) *cobra.Command {
 		Example: "  weir job get 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b",
 		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
 			job, err := s.GetJob(ctx, args[0])
-			return view{message: job, text: func(now time.Time) string { return jobText(job, now) }}, unknownJob(ctx, s, args[0], err)
+			ids := s.named(ctx, job)
+			return view{message: job, text: func(now time.Time) string { return jobText(job, ids, now) }}, unknownJob(ctx, s, args[0], err)
 		}),
 	}, &cobra.Command{
 		Use:     "statistics JOB",
@@ -55,7 +57,7 @@ latest finished ones.`,
 			req.Operation = args[0]
 			page, err := s.ListJobs(ctx, &req)
 			empty := when(len(page.GetJobs()) == 0, fmt.Sprintf("no matching job of operation %s: pending jobs are listed once they have a node", args[0]))
-			return view{message: page, rows: true, empty: empty, text: func(now time.Time) string { return jobsText(page, &req, now) }}, err
+			return view{message: page, rows: true, empty: empty, text: func(now time.Time) string { return jobsText(page, &req, s.ids(), now) }}, err
 		}),
 	})
 	flags := cmd.Flags()
@@ -136,10 +138,10 @@ func jobState(j *apipb.Job) string {
 }
 
 // jobsText draws a page of jobs, as selected by req.
-func jobsText(page *apipb.ListJobsResponse, req *apipb.ListJobsRequest, now time.Time) string {
+func jobsText(page *apipb.ListJobsResponse, req *apipb.ListJobsRequest, ids figures.IDs, now time.Time) string {
 	g := newGrid("job", "task", "cookie>", "attempt>", "node", "state", "started", "took>", "memory>")
 	for _, j := range page.GetJobs() {
-		g.row(j.GetId(), j.GetTask(), j.GetCookie(), j.GetAttempt(), j.GetNode(), jobState(j), age(j.GetStartTime(), now),
+		g.row(ids.ID(j.GetId()), j.GetTask(), j.GetCookie(), j.GetAttempt(), j.GetNode(), stateCell(jobState(j)), age(j.GetStartTime(), now),
 			lasted(j.GetStartTime(), j.GetFinishTime(), now), jobMemory(j))
 	}
 	shown := req.GetOffset() + int32(len(page.GetJobs()))
@@ -153,14 +155,14 @@ func jobMemory(j *apipb.Job) string {
 	return when(had != 0, size(had)+when(held != 0, "/"+size(held)))
 }
 
-func jobText(j *apipb.Job, now time.Time) string {
+func jobText(j *apipb.Job, ids figures.IDs, now time.Time) string {
 	page := newFacts()
 	page.add("job", j.GetId())
-	page.add("operation", j.GetOperationId())
+	page.add("operation", ids.Whole(j.GetOperationId()))
 	page.add("task", fmt.Sprintf("%s, cookie %d, attempt %d", j.GetTask(), j.GetCookie(), j.GetAttempt()))
 	page.add("node", j.GetNode())
-	page.add("state", jobState(j))
-	interruptionFacts(page, j, now)
+	page.addState("state", jobState(j))
+	interruptionFacts(page, j, ids, now)
 	page.add("started", moment(j.GetStartTime(), now))
 	page.add("finished", moment(j.GetFinishTime(), now))
 	page.add("took", lasted(j.GetStartTime(), j.GetFinishTime(), now))
@@ -169,7 +171,7 @@ func jobText(j *apipb.Job, now time.Time) string {
 	page.add("resources", amounts(j.GetResources()))
 	page.add("memory", jobMemory(j))
 	page.add("memory reserve", reserveText(j.GetReserve(), j.GetMemoryLimit()))
-	page.add("reserved after", when(j.GetReserve().GetPredecessor() != "", "the overdraft of job "+j.GetReserve().GetPredecessor()))
+	page.add("reserved after", when(j.GetReserve().GetPredecessor() != "", "the overdraft of job "+ids.ID(j.GetReserve().GetPredecessor())))
 	page.add("rank", rankText(j))
 	inputFacts(page, j)
 	if st := j.GetStatistics(); j.GetFinishTime() != nil && st != nil {
@@ -231,7 +233,7 @@ func registerLeaving(cmd *cobra.Command, leave *time.Duration, name, usage strin
 }
 
 // interruptionFacts adds why a job must stop, by when, and for which operation.
-func interruptionFacts(page facts, j *apipb.Job, now time.Time) {
+func interruptionFacts(page facts, j *apipb.Job, ids figures.IDs, now time.Time) {
 	in := j.GetInterruption()
 	if in == nil {
 		return
@@ -245,8 +247,8 @@ func interruptionFacts(page facts, j *apipb.Job, now time.Time) {
 	}
 	page.add(what, cmp.Or(in.GetPreemption(), in.GetReason(), in.GetAbortReason())+until)
 	page.add("to make room for", when(in.GetPreemptedForOperation() != "",
-		fmt.Sprintf("operation %s, task %s", in.GetPreemptedForOperation(), in.GetPreemptedForTask())))
-	page.add("because", in.GetMessage())
+		fmt.Sprintf("operation %s, task %s", ids.Operation(in.GetPreemptedForOperation()), in.GetPreemptedForTask())))
+	page.add("because", ids.In(here(in.GetMessage(), now)))
 	page.add("saved", when(j.GetAcknowledged(), "it reported its state as saved, and was stopped before its deadline"))
 }
 

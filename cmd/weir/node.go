@@ -13,6 +13,7 @@ import (
 
 	"weir/api/client"
 	"weir/cmd/poll"
+	"weir/cmd/weir/internal/figures"
 	"weir/messages/apipb"
 	"weir/messages/statepb"
 )
@@ -28,7 +29,8 @@ func newNodeCommand(f *clientFlags) *cobra.Command {
 		Example: "  weir node get n1",
 		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
 			node, err := s.GetNode(ctx, args[0])
-			return view{message: node, text: func(now time.Time) string { return nodeText(node, now) }}, err
+			ids := s.named(ctx, node)
+			return view{message: node, text: func(now time.Time) string { return nodeText(node, ids, now) }}, err
 		}),
 	}, &cobra.Command{
 		Use:               "undrain NODE",
@@ -106,7 +108,7 @@ func nodesText(nodes []*apipb.Node, now time.Time) string {
 	g := newGrid("node", "state", "jobs>", "slots>", "cpu>", "memory>", "gpu>", "tags", "heartbeat", "host")
 	for _, n := range nodes {
 		has, used := n.GetResources(), n.GetUsage()
-		g.row(n.GetId(), nodeState(n), n.GetJobs(), limited(used.GetUserSlots(), has.GetUserSlots()),
+		g.row(n.GetId(), stateCell(nodeState(n)), n.GetJobs(), limited(used.GetUserSlots(), has.GetUserSlots()),
 			number(used.GetCpu(), 2)+"/"+number(has.GetCpu(), 2), size(used.GetMemory())+"/"+size(has.GetMemory()),
 			limited(used.GetGpu(), has.GetGpu()), strings.Join(n.GetTags(), ","), age(n.GetLastHeartbeat(), now), n.GetHost())
 	}
@@ -132,11 +134,11 @@ func nodeMemory(n *apipb.Node) string {
 	return strings.Join(parts, "; ")
 }
 
-func nodeText(answer *apipb.GetNodeResponse, now time.Time) string {
+func nodeText(answer *apipb.GetNodeResponse, ids figures.IDs, now time.Time) string {
 	n := answer.GetNode()
 	page := newFacts()
 	page.add("node", n.GetId())
-	page.add("state", n.GetState())
+	page.addState("state", n.GetState())
 	page.add("drained", when(n.GetDrain() != nil, drainText(n, now)))
 	page.add("caveat", n.GetCaveat())
 	page.add("host", n.GetHost())
@@ -157,9 +159,10 @@ func nodeText(answer *apipb.GetNodeResponse, now time.Time) string {
 	if len(answer.GetJobs()) == 0 {
 		return page.String() + "\n" + cmp.Or(hidden, "no jobs\n")
 	}
-	g := newGrid("job", "operation", "task", "cookie>", "state", "age>", "memory>")
+	g := newGrid("job", "operation", "title", "user", "pool", "task", "cookie>", "state", "age>", "memory>")
 	for _, j := range answer.GetJobs() {
-		g.row(j.GetId(), j.GetOperationId(), j.GetTask(), j.GetCookie(), jobState(j), lasted(j.GetStartTime(), j.GetFinishTime(), now),
+		of := j.GetOperationId()
+		g.row(ids.ID(j.GetId()), ids.ID(of), ids.Title(of), ids.User(of), ids.Pool(of), j.GetTask(), j.GetCookie(), stateCell(jobState(j)), lasted(j.GetStartTime(), j.GetFinishTime(), now),
 			jobMemory(j))
 	}
 	return page.String() + "\n" + g.String() + hidden

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/api/spec"
+	"weir/cmd/weir/internal/figures"
 	"weir/messages/apipb"
 	"weir/scheduling/option"
 	"weir/scheduling/pooltree"
@@ -26,8 +26,8 @@ func newOpCommand(f *clientFlags) *cobra.Command {
 		Short:   "Start, follow and control operations",
 		Long: `Start, follow and control operations.
 
-An operation is work for many jobs. It is identified by its id, or by its alias if it has
-one.`,
+An operation is work for many jobs. It is identified by its id, by the first or the last
+digits of its id (6 or more), or by its alias if it has one.`,
 		Example: `  id=$(weir op start -f spec.yaml)
   weir op wait $id
   weir op list --in-progress`,
@@ -69,8 +69,9 @@ func newOpListCommand(f *clientFlags) *cobra.Command {
 	var wanted operationsWanted
 	cmd := watchable(&cobra.Command{
 		Use:   "list",
-		Short: "List operations, latest start first",
-		Long: `List operations, latest start first: all that are kept, or those that all flags given select.
+		Short: "List operations, those in progress first",
+		Long: `List operations: those in progress first, latest start first, and then those that have
+ended, latest end first. All that are kept are listed, or those that all flags given select.
 
 --failed selects operations that failed, and those of which a job failed, whatever
 became of them.`,
@@ -85,7 +86,7 @@ became of them.`,
 				return view{}, usage(err)
 			}
 			page, err := s.ListOperations(ctx, req)
-			return operationsView(page, req), err
+			return operationsView(page, req, s.ids()), err
 		}),
 	})
 	checked(cmd, func([]string) error {
@@ -125,12 +126,13 @@ func (w *operationsWanted) register(flags *pflag.FlagSet) {
 	flags.StringVar(&w.finishedSince, "finished-since", "", "only operations that ended since then")
 	flags.StringVar(&w.finishedBefore, "finished-before", "", "only operations that ended before then")
 	flags.Int32Var(&req.Limit, "limit", 100, "maximum number to list, up to 1000")
-	flags.StringVar(&req.After, "after", "", "id of the operation after which to continue the list")
+	flags.StringVar(&req.After, "after", "", "where to continue: what the list before says at its end")
 }
 
 // request returns the request at a time, or what is wrong with the flags.
 func (w *operationsWanted) request(now time.Time) (*apipb.ListOperationsRequest, error) {
 	req := proto.CloneOf(&w.req)
+	req.InProgressFirst = true
 	if req.GetType() != "" && !slices.Contains(operationTypes, req.GetType()) {
 		return nil, fmt.Errorf("--type %q: must be one of %s", req.GetType(), strings.Join(operationTypes, ", "))
 	}
@@ -185,32 +187,39 @@ func instant(flag, text string, now time.Time) (time.Time, error) {
 	return now.Add(-ago), nil
 }
 
-func operationsView(page *apipb.ListOperationsResponse, req *apipb.ListOperationsRequest) view {
+func operationsView(page *apipb.ListOperationsResponse, req *apipb.ListOperationsRequest, ids figures.IDs) view {
 	empty := "no matching operation: weir op list without flags shows all"
-	if proto.Equal(req, &apipb.ListOperationsRequest{Limit: req.GetLimit()}) {
+	if proto.Equal(req, &apipb.ListOperationsRequest{Limit: req.GetLimit(), InProgressFirst: true}) {
 		empty = "no operations yet: start one with weir op start"
 	}
 	return view{
 		message: page, rows: true, empty: when(len(page.GetOperations()) == 0, empty),
-		text: func(now time.Time) string { return operationsText(page, now) },
+		text: func(now time.Time) string { return operationsText(page, ids, now) },
 	}
 }
 
-func operationsText(page *apipb.ListOperationsResponse, now time.Time) string {
-	g := newGrid("operation", "state", "pool", "user", "jobs", "started", "took>", "alias", "title")
-	last := ""
-	for _, op := range page.GetOperations() {
-		last = op.GetId()
-		g.row(op.GetId(), stateText(op), op.GetPool(), op.GetUser(), progressText(op.GetProgress()), age(op.GetStartTime(), now),
-			lasted(op.GetStartTime(), op.GetFinishTime(), now), op.GetAlias(), cmp.Or(clip(printable(op.GetTitle()), 40), none))
+func operationsText(page *apipb.ListOperationsResponse, ids figures.IDs, now time.Time) string {
+	g := newGrid("operation", "state", "jobs>", "running>", "failed>", "pool", "user", "started", "title")
+	if ids.Full {
+		g = newGrid("operation", "state", "pool", "user", "jobs", "started", "took>", "alias", "title")
 	}
-	return g.String() + when(page.GetIncomplete(), fmt.Sprintf("\nmore: --after %s continues, --limit shows more at once\n", last))
+	for _, op := range page.GetOperations() {
+		p := op.GetProgress()
+		if ids.Full {
+			g.row(op.GetId(), stateCell(stateText(op)), op.GetPool(), op.GetUser(), progressText(p), age(op.GetStartTime(), now),
+				lasted(op.GetStartTime(), op.GetFinishTime(), now), op.GetAlias(), op.GetTitle())
+			continue
+		}
+		g.row(ids.ID(op.GetId()), stateCell(stateText(op)), limited(p.GetCompleted(), p.GetTotal()), p.GetRunning(), p.GetFailed(), op.GetPool(), op.GetUser(),
+			age(op.GetStartTime(), now), figures.Title(op.GetAlias(), op.GetTitle()))
+	}
+	return g.String() + when(page.GetIncomplete(), fmt.Sprintf("\nmore: --after %s continues, --limit shows more at once\n", page.GetNext()))
 }
 
 func eventsText(events []*apipb.OperationEvent, where *time.Location) string {
 	g := newGrid("time", "state", "note", "attributes")
 	for _, e := range events {
-		g.row(e.GetTime().AsTime().In(where).Format("2006-01-02 15:04:05.000"), e.GetState(), e.GetNote(), attributes(e.GetAttributes()))
+		g.row(e.GetTime().AsTime().In(where).Format("2006-01-02 15:04:05.000"), stateCell(e.GetState()), e.GetNote(), attributes(e.GetAttributes()))
 	}
 	return g.String()
 }

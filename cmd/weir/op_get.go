@@ -18,6 +18,7 @@ import (
 
 	"weir/api/discovery"
 	"weir/cmd/poll"
+	"weir/cmd/weir/internal/figures"
 	"weir/messages/apipb"
 )
 
@@ -32,13 +33,13 @@ defaults filled in.`,
   weir op get 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4a -o yaml`,
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
 			if watch {
-				return watched(ctx, s, s.WatchOperation, args[0], operationView)
+				return watched(ctx, s, s.WatchOperation, args[0], func(op *apipb.Operation) view { return operationView(op, s.named(ctx, op)) })
 			}
 			op, err := s.GetOperation(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			return s.show(operationView(op))
+			return s.show(operationView(op, s.named(ctx, op)))
 		}),
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, "follow the operation until it has ended, and refresh at each change")
@@ -88,22 +89,22 @@ func watched[T any](ctx context.Context, s *session, watch func(context.Context,
 	return frames.finish()
 }
 
-func operationView(op *apipb.Operation) view {
-	return view{message: op, text: func(now time.Time) string { return operationText(op, now) }}
+func operationView(op *apipb.Operation, ids figures.IDs) view {
+	return view{message: op, text: func(now time.Time) string { return operationText(op, ids, now) }}
 }
 
-func operationText(op *apipb.Operation, now time.Time) string {
+func operationText(op *apipb.Operation, ids figures.IDs, now time.Time) string {
 	page := newFacts()
 	page.add("operation", op.GetId())
 	page.add("type", op.GetType())
-	page.add("retry of", op.GetRetryOf())
+	page.add("retry of", when(op.GetRetryOf() != "", ids.Operation(op.GetRetryOf())))
 	page.add("not shown", op.GetHidden())
 	if op.GetSpecCut() {
 		page.add("description", "shortened, to make room for operations that ended later")
 	}
 	page.add("title", op.GetTitle())
 	page.add("alias", op.GetAlias())
-	page.add("state", stateText(op))
+	page.addState("state", stateText(op))
 	page.add("since", moment(op.GetStateSince(), now))
 	page.add("waits for", op.GetPendingReason())
 	page.add("user", op.GetUser())
@@ -143,7 +144,7 @@ func operationText(op *apipb.Operation, now time.Time) string {
 	}
 	others := counts(op.GetPreemptedOthers())
 	return page.String() + when(len(op.GetTasks()) > 0, "\n"+tasksText(op)) + learnedText(op) + skippedText(op) + alertsText(op.GetAlerts()) +
-		preemptedText(op) + when(others != "", "\njobs of others preempted for it: "+others+"\n") + failureText(op.GetResult())
+		preemptedText(op, ids) + when(others != "", "\njobs of others preempted for it: "+others+"\n") + failureText(op.GetResult())
 }
 
 // placeText describes an operation in one of its trees: pool, shares, and why it waits.
@@ -176,10 +177,10 @@ func tasksText(op *apipb.Operation) string {
 }
 
 // preemptedText lists the operation's jobs that were preempted for others.
-func preemptedText(op *apipb.Operation) string {
+func preemptedText(op *apipb.Operation, ids figures.IDs) string {
 	g := newGrid("preempted", "for operation", "leaving>", "gone>")
 	for _, p := range op.GetPreempted() {
-		g.row(p.GetKind(), p.GetForOperation(), p.GetLeaving(), p.GetGone())
+		g.row(p.GetKind(), ids.Operation(p.GetForOperation()), p.GetLeaving(), p.GetGone())
 	}
 	return g.section("")
 }
@@ -206,14 +207,14 @@ what is committed.`,
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
 			if watch {
 				return watched(ctx, s, s.WatchInstances, args[0], func(seen *apipb.WatchInstancesResponse) view {
-					return instancesView(seen, ready)
+					return instancesView(seen, ready, s.ids())
 				})
 			}
 			seen, err := s.Instances(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			return s.show(instancesView(&apipb.WatchInstancesResponse{OperationId: seen.GetOperationId(), Instances: seen.GetInstances(), Over: seen.GetOver()}, ready))
+			return s.show(instancesView(&apipb.WatchInstancesResponse{OperationId: seen.GetOperationId(), Instances: seen.GetInstances(), Over: seen.GetOver()}, ready, s.ids()))
 		}),
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, "follow the instances until the operation has ended, and refresh at each change")
@@ -221,33 +222,33 @@ what is committed.`,
 	return cmd
 }
 
-func instancesView(seen *apipb.WatchInstancesResponse, ready bool) view {
+func instancesView(seen *apipb.WatchInstancesResponse, ready bool, ids figures.IDs) view {
 	if ready {
 		seen = proto.CloneOf(seen)
 		seen.Instances = slices.DeleteFunc(seen.GetInstances(), func(in *apipb.Instance) bool { return !in.GetReady() })
 	}
 	what := cmp.Or(when(ready, "ready jobs"), "jobs with an address")
 	empty := when(len(seen.GetInstances()) == 0, fmt.Sprintf("operation %s has no %s", seen.GetOperationId(), what))
-	return view{message: seen, rows: true, empty: empty, text: func(now time.Time) string { return instancesText(seen, now) }}
+	return view{message: seen, rows: true, empty: empty, text: func(now time.Time) string { return instancesText(seen, ids, now) }}
 }
 
-func instancesText(seen *apipb.WatchInstancesResponse, now time.Time) string {
+func instancesText(seen *apipb.WatchInstancesResponse, ids figures.IDs, now time.Time) string {
 	g := newGrid("task", "cookie>", "job", "state", "address", "node", "started")
 	for _, in := range seen.GetInstances() {
-		state := in.GetState()
+		said := in.GetState()
 		switch {
 		case in.GetReady():
-			state += ", ready"
+			said += ", ready"
 		case in.GetUnready() != "":
-			state += ", not ready: " + in.GetUnready()
-		case state == discovery.Live:
-			state += ", not ready"
+			said += ", not ready: " + in.GetUnready()
+		case said == discovery.Live:
+			said += ", not ready"
 		}
-		state += when(in.GetReason() != "", ": "+in.GetReason())
+		said += when(in.GetReason() != "", ": "+in.GetReason())
 		if in.GetDeadline() != nil && in.GetDeadline().AsTime().After(now) {
-			state += fmt.Sprintf(", %s left", span(in.GetDeadline().AsTime().Sub(now)))
+			said += fmt.Sprintf(", %s left", span(in.GetDeadline().AsTime().Sub(now)))
 		}
-		g.row(in.GetTask(), in.GetCookie(), in.GetJobId(), state, addressesText(in), in.GetNode(), age(in.GetStartTime(), now))
+		g.row(in.GetTask(), in.GetCookie(), ids.ID(in.GetJobId()), stateCell(said), addressesText(in), in.GetNode(), age(in.GetStartTime(), now))
 	}
 	return g.String()
 }

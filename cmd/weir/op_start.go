@@ -147,7 +147,7 @@ func follow(ctx context.Context, s *session, started proto.Message, id string, w
 	if !wait {
 		return s.said(nil, started, "%s", id)
 	}
-	if s.format == formatTable {
+	if s.format.forPeople() {
 		// Print the id now, not at the end: it is needed most if the wait is interrupted.
 		if err := s.write(id + "\n"); err != nil {
 			return err

@@ -48,7 +48,7 @@ func await(ctx context.Context, s *session, name string, quiet bool) error {
 		meter.update(op)
 	}
 	meter.close()
-	if s.format != formatTable || !quiet {
+	if !s.format.forPeople() || !quiet {
 		if err := s.show(view{message: last, text: func(now time.Time) string { return summary(last, now) + "\n" }}); err != nil {
 			return err
 		}

@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -32,17 +34,21 @@ type format string
 
 const (
 	formatTable format = "table"
+	formatWide  format = "wide"
 	formatJSON  format = "json"
 	formatYAML  format = "yaml"
 )
 
-var formats = []string{string(formatTable), string(formatJSON), string(formatYAML)}
+var formats = []string{string(formatTable), string(formatWide), string(formatJSON), string(formatYAML)}
 
 // String implements pflag.Value.
 func (f *format) String() string { return string(*f) }
 
 // Type implements pflag.Value.
 func (*format) Type() string { return "format" }
+
+// forPeople reports whether the output is text.
+func (f format) forPeople() bool { return f == formatTable || f == formatWide }
 
 // Set implements pflag.Value.
 func (f *format) Set(text string) error {
@@ -55,7 +61,7 @@ func (f *format) Set(text string) error {
 
 // registerOutput adds --output to flags, the flags of cmd. Its value is read into f.
 func registerOutput(cmd *cobra.Command, flags *pflag.FlagSet, f *format) {
-	flags.VarP(f, "output", "o", "output format: table, json or yaml")
+	flags.VarP(f, "output", "o", "output format: table; wide, with whole ids and more columns; json or yaml")
 	must(cmd.RegisterFlagCompletionFunc("output", fixed(formats...)))
 }
 
@@ -86,6 +92,8 @@ func (v view) sameAs(other view) bool {
 type printer struct {
 	out, err io.Writer
 	format   format
+	// color is set if states have colors.
+	color bool
 	// live is set if out is a terminal, which can be redrawn.
 	live bool
 	// period is how often a watched answer is read and drawn.
@@ -102,9 +110,46 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
+// coloring says whether states are shown in colors. It is a pflag.Value.
+type coloring string
+
+const (
+	colorAuto   coloring = "auto"
+	colorNever  coloring = "never"
+	colorAlways coloring = "always"
+)
+
+// String implements pflag.Value.
+func (c *coloring) String() string { return string(*c) }
+
+// Type implements pflag.Value.
+func (*coloring) Type() string { return "string" }
+
+// Set implements pflag.Value.
+func (c *coloring) Set(text string) error {
+	if all := []coloring{colorAuto, colorNever, colorAlways}; !slices.Contains(all, coloring(text)) {
+		return errors.New("must be auto, never or always")
+	}
+	*c = coloring(text)
+	return nil
+}
+
+// registerColor adds --color to flags, the flags of cmd.
+func registerColor(cmd *cobra.Command, flags *pflag.FlagSet, c *coloring) {
+	*c = colorAuto
+	flags.Var(c, "color", "color states: auto, on terminals unless NO_COLOR is set; never; or always")
+	must(cmd.RegisterFlagCompletionFunc("color", fixed(string(colorAuto), string(colorNever), string(colorAlways))))
+}
+
+// holds reports whether what is written to out has colors.
+func (c coloring) holds(out io.Writer, getenv func(string) string) bool {
+	auto := isTerminal(out) && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
+	return c == colorAlways || c != colorNever && auto
+}
+
 // show prints an answer.
 func (p *printer) show(v view) error {
-	if p.format != formatTable {
+	if !p.format.forPeople() {
 		data, err := encode(v.message, p.format)
 		if err != nil {
 			return err
@@ -120,12 +165,54 @@ func (p *printer) show(v view) error {
 		return nil
 	}
 	p.printed = true
-	text := v.text(time.Now())
-	if p.live && v.rows {
+	text := p.draw(v)
+	if p.live && v.rows && p.format != formatWide {
 		width, _ := screenSize(p.out)
 		text = clipRows(text, width)
 	}
 	return p.write(text)
+}
+
+// draw returns the answer for people.
+func (p *printer) draw(v view) string {
+	text := v.text(time.Now())
+	if !p.color {
+		text = figures.Plain(text)
+	}
+	return text
+}
+
+// ids returns how ids are shown.
+func (p *printer) ids() figures.IDs { return figures.IDs{Full: p.format == formatWide} }
+
+// named returns how the ids in an answer are shown, with what the operations among them are called.
+func (s *session) named(ctx context.Context, answer proto.Message) figures.IDs {
+	return s.called(ctx, figures.IDsIn(answer)...)
+}
+
+// called is like named, for some ids. Each is asked for once, also one that the cluster does not know; if the
+// cluster does not answer, ids are shown bare.
+func (s *session) called(ctx context.Context, some ...string) figures.IDs {
+	ids := s.ids()
+	if !s.format.forPeople() {
+		return ids
+	}
+	if s.names == nil {
+		s.names = map[string]*apipb.OperationName{}
+	}
+	var unknown []string
+	for _, id := range some {
+		if _, known := s.names[id]; id != "" && !known {
+			s.names[id] = nil
+			unknown = append(unknown, id)
+		}
+	}
+	if len(unknown) > 0 {
+		names, _ := s.OperationNames(ctx, unknown)
+		maps.Copy(s.names, names)
+	}
+	ids.Names = s.names
+	return ids
 }
 
 // said reports a change: as a line, or as the answer for programs. If the change failed, it
@@ -229,11 +316,18 @@ func newGrid(columns ...string) grid {
 	return g
 }
 
+// stateCell is a cell of a table that is shown in the color of what it says.
+type stateCell string
+
 // row adds a row. Text is made printable; empty text is shown as a dash.
 func (g grid) row(cells ...any) {
 	row := make(table.Row, len(cells))
 	for i, cell := range cells {
-		row[i] = cmp.Or(printable(fmt.Sprint(cell)), none)
+		text := cmp.Or(printable(fmt.Sprint(cell)), none)
+		if _, colored := cell.(stateCell); colored {
+			text = figures.Painted(text)
+		}
+		row[i] = text
 	}
 	g.writer.AppendRow(row)
 }
@@ -255,6 +349,13 @@ func newFacts() facts { return facts{newGrid()} }
 func (f facts) add(name, value string) {
 	if value != "" && value != none {
 		f.row(name, value)
+	}
+}
+
+// addState adds a fact that is a state.
+func (f facts) addState(name, value string) {
+	if value != "" && value != none {
+		f.row(name, stateCell(value))
 	}
 }
 

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"io"
+	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 
+	"weir/cmd/weir/internal/figures"
 	"weir/messages/apipb"
 )
 
@@ -106,4 +111,60 @@ func TestErrorTextIsWhole(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestColors: a state has a color on a terminal, unless the user or the terminal does not want it; --color decides
+// before all.
+func TestColors(t *testing.T) {
+	_, terminal := openTerminal(t)
+	defer terminal.Close()
+	for name, test := range map[string]struct {
+		set  coloring
+		out  io.Writer
+		env  map[string]string
+		want bool
+	}{
+		"a terminal":                 {colorAuto, terminal, nil, true},
+		"a file":                     {colorAuto, &strings.Builder{}, nil, false},
+		"NO_COLOR":                   {colorAuto, terminal, map[string]string{"NO_COLOR": "1"}, false},
+		"a terminal without colors":  {colorAuto, terminal, map[string]string{"TERM": "dumb"}, false},
+		"a file, and always":         {colorAlways, &strings.Builder{}, map[string]string{"NO_COLOR": "1"}, true},
+		"a terminal, but never":      {colorNever, terminal, nil, false},
+		"an empty NO_COLOR does not": {colorAuto, terminal, map[string]string{"NO_COLOR": ""}, true},
+	} {
+		if got := test.set.holds(test.out, func(name string) string { return test.env[name] }); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	page := &apipb.ListOperationsResponse{Operations: []*apipb.Operation{
+		{Id: "o1", State: "failed", Title: "failed"}, {Id: "o2", State: "running"}, {Id: "o3", State: "completed"},
+	}}
+	for color, want := range map[bool]string{true: "\x1b[31mfailed\x1b[0m", false: "failed"} {
+		var out strings.Builder
+		p := newPrinter(&out, &out, formatTable)
+		p.color = color
+		if err := p.show(operationsView(page, &apipb.ListOperationsRequest{}, p.ids())); err != nil {
+			t.Fatal(err)
+		}
+		row := strings.Split(out.String(), "\n")[1]
+		// The title is what a user wrote: it has no color.
+		if !strings.HasPrefix(row, "o1         "+want+" ") || strings.Count(row, "\x1b") != strings.Count(want, "\x1b") {
+			t.Errorf("colors %t: %q", color, row)
+		}
+	}
+	if err := new(coloring).Set("yes"); err == nil {
+		t.Error("--color yes is accepted")
+	}
+}
+
+// TestListsFitOneHundredColumns: of an operation with long names, start and title begin within 100 columns.
+func TestListsFitOneHundredColumns(t *testing.T) {
+	page := &apipb.ListOperationsResponse{Operations: []*apipb.Operation{{
+		Id: "01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b", State: "running", User: "ann.smith", Pool: "ads-production", Title: "sort the day by key",
+		StartTime: timestamppb.New(textTime.Add(-26 * time.Hour)), Progress: &apipb.TaskProgress{Total: 10000, Completed: 9000, Running: 100, Failed: 12},
+	}}}
+	row := strings.Split(figures.Plain(operationsText(page, figures.IDs{}, textTime)), "\n")[1]
+	if shown := clip(row, 100); !strings.Contains(shown, "1d2h ago") || !strings.Contains(shown, "sort the day") {
+		t.Errorf("%q", shown)
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/cmd/weir/internal/figures"
 	"weir/messages/apipb"
 )
 
@@ -23,32 +24,43 @@ var rewrite = flag.Bool("rewrite", false, "write what is printed now into testda
 // textTime is when the answers of testdata/text are looked at.
 var textTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
+// textIDs are what operations of testdata/text are called.
+var textIDs = figures.IDs{Names: map[string]*apipb.OperationName{
+	"01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b": {Title: "sort by key", Alias: "*nightly", User: "ann", Pool: "ads"},
+	"o1":                                   {Title: "one", User: "bob", Pool: "default"},
+}}
+
 // texts are the pages for people, by the beginning of the names of their tests.
 var texts = map[string]func(t *testing.T, answer []byte) string{
-	"operation":  drawn(func(m *apipb.Operation) string { return operationText(m, textTime) }),
-	"operations": drawn(func(m *apipb.ListOperationsResponse) string { return operationsText(m, textTime) }),
+	"operation": drawn(func(m *apipb.Operation) string { return operationText(m, textIDs, textTime) }),
+	"wide": drawn(func(m *apipb.ListOperationsResponse) string {
+		return operationsText(m, figures.IDs{Full: true}, textTime)
+	}),
+	"operations": drawn(func(m *apipb.ListOperationsResponse) string { return operationsText(m, textIDs, textTime) }),
 	"summary":    drawn(func(m *apipb.Operation) string { return summary(m, textTime) + "\n" }),
 	"error":      drawn(func(m *apipb.Error) string { return errorText(m, "") }),
 	"events":     drawn(func(m *apipb.OperationEventsResponse) string { return eventsText(m.GetEvents(), time.UTC) }),
 	"happened": drawn(func(m *apipb.ReadEventsResponse) string {
 		var b strings.Builder
 		for _, e := range m.GetEvents() {
-			b.WriteString(eventText(e, time.UTC) + "\n")
+			b.WriteString(eventText(e, textIDs, time.UTC) + "\n")
 		}
 		return b.String()
 	}),
-	"explanation": drawn(func(m *apipb.ExplainResponse) string { return explanationsText(m.GetExplanations(), textTime) }),
+	"explanation": drawn(func(m *apipb.ExplainResponse) string { return explanationsText(m.GetExplanations(), textIDs, textTime) }),
 	"statistics":  drawn(statisticsText),
 	"measured":    drawn(jobStatisticsText),
 	"profiles":    drawn(func(m *apipb.MemoryProfilesResponse) string { return profilesText(m, textTime) }),
 	"profile":     drawn(func(m *apipb.MemoryProfile) string { return profileText(m, textTime) }),
 	"ledger":      drawn(func(m *apipb.LedgerResponse) string { return ledgerText(m.GetWaste()) }),
-	"jobs":        drawn(func(m *apipb.ListJobsResponse) string { return jobsText(m, &apipb.ListJobsRequest{}, textTime) }),
-	"job":         drawn(func(m *apipb.Job) string { return jobText(m, textTime) }),
-	"instances":   drawn(func(m *apipb.WatchInstancesResponse) string { return instancesText(m, textTime) }),
-	"pools":       drawn(func(m *apipb.ListPoolsResponse) string { return poolsText(m.GetPools()) }),
-	"pool":        drawn(poolText),
-	"pooltree":    drawn(poolTreeText),
+	"jobs": drawn(func(m *apipb.ListJobsResponse) string {
+		return jobsText(m, &apipb.ListJobsRequest{}, textIDs, textTime)
+	}),
+	"job":       drawn(func(m *apipb.Job) string { return jobText(m, textIDs, textTime) }),
+	"instances": drawn(func(m *apipb.WatchInstancesResponse) string { return instancesText(m, textIDs, textTime) }),
+	"pools":     drawn(func(m *apipb.ListPoolsResponse) string { return poolsText(m.GetPools()) }),
+	"pool":      drawn(poolText),
+	"pooltree":  drawn(poolTreeText),
 	"history": drawn(func(m *apipb.PoolHistoryResponse) string {
 		return historyText(m, textTime.Add(-10*time.Minute), textTime)
 	}),
@@ -56,7 +68,7 @@ var texts = map[string]func(t *testing.T, answer []byte) string{
 	"tree":      drawn(func(m *apipb.Tree) string { return treeText(m, textTime) }),
 	"attribute": drawn(attributeText),
 	"nodes":     drawn(func(m *apipb.ListNodesResponse) string { return nodesText(m.GetNodes(), textTime) }),
-	"node":      drawn(func(m *apipb.GetNodeResponse) string { return nodeText(m, textTime) }),
+	"node":      drawn(func(m *apipb.GetNodeResponse) string { return nodeText(m, textIDs, textTime) }),
 	"members":   drawn(func(m *apipb.MembersResponse) string { return membersText(m.GetMembers()) }),
 	"status":    drawn(func(m *apipb.StatusResponse) string { return statusText(m, textTime) }),
 }
@@ -70,7 +82,7 @@ func drawn[M any, P interface {
 		if err := protojson.Unmarshal(answer, message); err != nil {
 			t.Fatalf("the answer in the test: %v", err)
 		}
-		return draw(message)
+		return figures.Plain(draw(message))
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"golang.org/x/term"
 
@@ -65,7 +64,7 @@ func (f *frames) draw(v view, trouble error) error {
 		said = trouble.Error()
 	}
 	defer func() { f.begun, f.last, f.trouble = true, v, said }()
-	if f.live && f.format == formatTable {
+	if f.live && f.format.forPeople() {
 		width, height := screenSize(f.out)
 		return f.write(frame(f.text(v)+said, width, height, f.begun))
 	}
@@ -75,7 +74,7 @@ func (f *frames) draw(v view, trouble error) error {
 	if f.begun && v.sameAs(f.last) {
 		return nil
 	}
-	if f.printed && f.format == formatTable && v.empty == "" {
+	if f.printed && f.format.forPeople() && v.empty == "" {
 		if err := f.write("\n"); err != nil {
 			return err
 		}
@@ -88,13 +87,13 @@ func (f *frames) text(v view) string {
 	if v.empty != "" {
 		return v.empty + "\n"
 	}
-	return v.text(time.Now())
+	return f.printer.draw(v)
 }
 
 // finish draws the last answer in full on a terminal: nothing is drawn over it, so it may
 // exceed the screen.
 func (f *frames) finish() error {
-	if !f.begun || !f.live || f.format != formatTable {
+	if !f.begun || !f.live || !f.format.forPeople() {
 		return nil
 	}
 	return f.write(frame(f.text(f.last), 0, 0, true))

@@ -98,9 +98,9 @@ above and the defaults of the tree.`,
 
 // poolsText draws the tree. Parents are before their children.
 func poolsText(pools []*apipb.Pool) string {
-	g := newGrid("pool", "weight>", "fair share>", "usage>", "demand>", "dominant", "running>", "operations>")
+	g := newGrid("pool", "weight>", "guarantee>", "fair share>", "usage>", "demand>", "dominant", "running>", "operations>")
 	for _, p := range ranked(pools) {
-		g.row(strings.Repeat("  ", len(p.last)-1)+p.GetName(), number(p.GetEffectiveWeight(), 3), share(p.FairShare), share(p.UsageShare),
+		g.row(strings.Repeat("  ", len(p.last)-1)+p.GetName(), number(p.GetEffectiveWeight(), 3), share(p.StrongGuaranteeShare), share(p.FairShare), share(p.UsageShare),
 			share(p.DemandShare), p.GetDominantResource(),
 			limited(p.GetRunningOperationCount(), p.GetEffectiveMaxRunningOperationCount()),
 			limited(p.GetOperationCount(), p.GetEffectiveMaxOperationCount()))
@@ -151,13 +151,13 @@ func poolText(answer *apipb.GetPoolResponse) string {
 		page.add("made for", p.GetEphemeralUser())
 		page.add("weight", defaulted(p, "weight", number(p.GetEffectiveWeight(), 3)))
 	}
-	page.add("guarantee", share(p.StrongGuaranteeShare))
+	page.add("guarantee", guaranteeText(p))
 	page.add("fair share", share(p.FairShare))
 	page.add("usage share", share(p.UsageShare))
 	page.add("claimed", when(p.GetClaimedShare() > 0, fmt.Sprintf("%s, waiting for others to stop: %s", share(p.ClaimedShare), amounts(p.GetClaimed()))))
 	page.add("demand share", share(p.DemandShare))
 	page.add("dominant resource", p.GetDominantResource())
-	page.add("status", poolStatus(p))
+	page.addState("status", poolStatus(p))
 	page.add("volume", volumeText(p))
 	page.add("usage", amounts(p.GetUsage()))
 	page.add("demand", amounts(p.GetDemand()))
@@ -167,6 +167,19 @@ func poolText(answer *apipb.GetPoolResponse) string {
 		fmt.Sprintf("%d of at most %d", p.GetOperationCount(), p.GetEffectiveMaxOperationCount())))
 	page.add("tree revision", fmt.Sprint(answer.GetRevision()))
 	return page.String() + optionsText(p.GetOptions())
+}
+
+// guaranteeText returns the share of the cluster that a pool is guaranteed, and the amounts that make it.
+func guaranteeText(p *apipb.Pool) string {
+	var of []string
+	given := p.GetOptions().GetFields()["strong_guarantee_resources"].GetStructValue().AsMap()
+	for _, v := range poolfile.Diff(nil, given) {
+		of = append(of, poolfile.Text(v.Path, v.New)+" "+v.Path)
+	}
+	if p.StrongGuaranteeShare == nil {
+		return strings.Join(of, ", ")
+	}
+	return share(p.StrongGuaranteeShare) + when(len(of) > 0, ": "+strings.Join(of, ", "))
 }
 
 // defaulted returns the value of a setting. For the root pool the value is marked as the tree's;
@@ -223,7 +236,7 @@ func poolTreeText(all *apipb.ListPoolsResponse) string {
 		}
 		name += p.GetName() + when(p.GetEphemeralUser() != "", " (ephemeral)")
 		g.row(name, number(p.GetEffectiveWeight(), 3), share(p.StrongGuaranteeShare), share(p.FairShare), share(p.UsageShare),
-			share(p.DemandShare), poolStatus(p.Pool), volumeText(p.Pool))
+			share(p.DemandShare), stateCell(poolStatus(p.Pool)), volumeText(p.Pool))
 	}
 	drawn := fmt.Sprintf("%s (revision %d)\n%s", all.GetTree(), all.GetRevision(), g)
 	for _, alert := range all.GetAlerts() {

@@ -103,7 +103,7 @@ func applyFile(ctx context.Context, s *session, file poolfile.File, tree string,
 		}
 		return err
 	}
-	if s.format == formatTable {
+	if s.format.forPeople() {
 		if err := s.write(planText(now, plan)); err != nil {
 			return err
 		}

@@ -16,8 +16,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/api/client"
+	"weir/cmd/weir/internal/figures"
 	"weir/cmd/weir/internal/top"
 	"weir/messages/apipb"
+	"weir/messages/explainpb"
 	"weir/messages/statepb"
 )
 
@@ -64,8 +66,10 @@ func newTopCommand(f *clientFlags) *cobra.Command {
 		ctx, cancel := f.limit(cmd.Context())
 		defer cancel()
 		err = show(ctx, top.NewCluster(c, top.Texts{
-			Event:   happened,
-			Explain: explanationsText,
+			Event: happened,
+			Explain: func(all []*explainpb.Explanation, now time.Time) string {
+				return explanationsText(all, figures.IDs{}, now)
+			},
 		}))
 		if errors.Is(err, context.DeadlineExceeded) {
 			// --timeout has ended it.
@@ -75,7 +79,7 @@ func newTopCommand(f *clientFlags) *cobra.Command {
 	}, usage)
 	checked(cmd, func([]string) error {
 		switch {
-		case f.format != formatTable:
+		case !f.format.forPeople():
 			return fmt.Errorf("--output %s: weir top is for people: use weir status, weir pool list, weir op list or weir node list", f.format)
 		case f.timeout < 0:
 			return fmt.Errorf("--timeout %v: must not be negative", f.timeout)

@@ -18,7 +18,9 @@ import (
 type operation struct {
 	*version
 	// sequence is the position in the order of acceptance.
-	sequence    uint64
+	sequence uint64
+	// ended is the position in the order of ends; 0 of an operation in progress.
+	ended       uint64
 	allocations map[scheduling.JobID]*statepb.Allocation
 	// weight is what the operation is counted with in the quotas, in bytes.
 	weight int64
@@ -213,6 +215,7 @@ func (c *change) end(o *operation) {
 		o.tasks[i].forget(t)
 	}
 	c.archive = append(c.archive, o.record.GetId())
+	o.ended = c.ends()
 	o.measure()
 	c.quotas.archive(o)
 	weigh(c.State, o)
@@ -259,6 +262,12 @@ func (s *State) insert(v *version) *operation {
 		s.mutations[mutationOf(o.record)] = o.id()
 	}
 	return o
+}
+
+// ends returns the position of an end in the order of ends: the next one.
+func (s *State) ends() uint64 {
+	s.ended++
+	return s.ended
 }
 
 func bySequence(o *operation, sequence uint64) int { return cmp.Compare(o.sequence, sequence) }

@@ -111,6 +111,28 @@ func OperationsBefore(s *State, number uint64, n int, inProgress bool) (some []*
 	return some, next
 }
 
+// EndedBefore is like OperationsBefore, for the operations that have ended, latest end first, and their numbers in
+// the order of ends.
+func EndedBefore(s *State, number uint64, n int) (some []*statepb.Operation, next uint64) {
+	end := len(s.archive)
+	if number > 0 {
+		end, _ = slices.BinarySearchFunc(s.archive, number, func(id string, number uint64) int {
+			return cmp.Compare(s.operations[scheduling.OperationID(id)].ended, number)
+		})
+	}
+	for _, id := range slices.Backward(s.archive[max(0, end-n):end]) {
+		o := s.operations[scheduling.OperationID(id)]
+		some, next = append(some, o.record), o.ended
+	}
+	return some, next
+}
+
+// EndOf returns the number of an operation for EndedBefore; ok is false if it is unknown or in progress.
+func EndOf(s *State, id scheduling.OperationID) (number uint64, ok bool) {
+	o, _ := operationIn(s.operations, id)
+	return o.ended, o.ended > 0
+}
+
 // NumberOf returns the number of an operation for OperationsBefore.
 func NumberOf(s *State, id scheduling.OperationID) (number uint64, ok bool) {
 	o, ok := operationIn(s.operations, id)

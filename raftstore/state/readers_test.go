@@ -79,6 +79,17 @@ func TestReaders(t *testing.T) {
 			}
 		}
 	}
+	if some, next := EndedBefore(s, 0, 3); len(some) != 1 || some[0].GetId() != "done" {
+		t.Errorf("ended: %v", some)
+	} else if at, known := EndOf(s, "done"); !known || at != next {
+		t.Errorf("done has number %d, %t, want %d", at, known, next)
+	}
+	if some, _ := EndedBefore(mustRestore(t, s.Freeze()), 0, 3); len(some) != 1 || some[0].GetId() != "done" {
+		t.Errorf("ended, after a restart: %v", some)
+	}
+	if _, known := EndOf(s, "ann"); known {
+		t.Error("an operation in progress has a place among those that have ended")
+	}
 	for range s.Operations() {
 		break
 	}

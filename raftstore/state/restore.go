@@ -106,6 +106,12 @@ func (r *Restorer) State() (*State, error) {
 	for _, o := range r.state.order {
 		weigh(r.state, o)
 	}
+	for _, id := range r.state.archive {
+		// One that is missing is found below.
+		if o := r.state.operations[scheduling.OperationID(id)]; o != nil {
+			o.ended = r.state.ends()
+		}
+	}
 	for _, n := range sorted(r.state.nodes) {
 		n.resize()
 		r.state.byName = append(r.state.byName, n)

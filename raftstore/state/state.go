@@ -53,6 +53,8 @@ type State struct {
 	// archive lists the operations that have ended, in the order of their end. It grows
 	// at the end and shrinks at the front, so a Frozen may share it.
 	archive []string
+	// ended is the number of ends so far.
+	ended uint64
 
 	groups map[string]*statepb.Group
 	// revocations are the certificates that are no longer accepted, by revocationKey.
