@@ -44,6 +44,7 @@ var methods = map[string]kind{
 	apipbconnect.JobServiceListProcedure:       reads,
 	apipbconnect.JobServiceGetProcedure:        reads,
 	apipbconnect.JobServiceOutputProcedure:     reads,
+	apipbconnect.JobServiceFileProcedure:       reads,
 	apipbconnect.JobServiceStatisticsProcedure: reads,
 	apipbconnect.JobServiceAbortProcedure:      changes,
 	apipbconnect.JobServiceInterruptProcedure:  changes,
@@ -100,6 +101,7 @@ var methods = map[string]kind{
 // longer says which calls replicas need more time for than for others: they ask a node, or each other.
 var longer = map[string]time.Duration{
 	apipbconnect.JobServiceOutputProcedure:     2 * time.Second,
+	apipbconnect.JobServiceFileProcedure:       2 * time.Second,
 	apipbconnect.ClusterServiceStatusProcedure: time.Second,
 }
 

@@ -28,7 +28,7 @@ var listers = map[string]lister{
 	"TREE": treeNames, "[TREE]": treeNames, "REPLICA": replicaNames, "GROUP": groupNames, "STORE": storeNames, "[REPLICA]": replicaNames, "[KEY]": profileKeys,
 	"operation": operationNames(false), "task": taskNames, "user": userNames, "node": nodeNames("", (*apipb.Node).GetState), "pool": poolNames, "parent": poolNamesOfTree,
 	"tree": treeNames, "forget": profileKeys, "allow": grantNames, "revoke": grantNames, "remove-pool": poolNames, "remove-operation": operationNames(true),
-	"addresses": nil, "reason": nil, "filter": nil, "after": nil, "since": nil, "set": nil, "add-pool": nil, "add-operation": nil, "nodes": nil,
+	"addresses": nil, "reason": nil, "filter": nil, "after": nil, "since": nil, "tail": nil, "set": nil, "add-pool": nil, "add-operation": nil, "nodes": nil,
 	"object": nil, "as": nil, "tags": nil, "max-memory": nil, "access-key": nil, "endpoint": nil, "prefix": nil, "region": nil, "group": nil,
 }
 

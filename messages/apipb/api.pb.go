@@ -5039,7 +5039,8 @@ type JobOutputRequest struct {
 	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
 	// stdout or stderr.
 	Stream string `protobuf:"bytes,2,opt,name=stream,proto3" json:"stream,omitempty"`
-	Offset int64  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	// Negative: so many bytes before the end of what is there now.
+	Offset int64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
 	// Not set: 128 KiB. At most 1 MiB; an answer has 128 KiB at most.
 	Limit         int64 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -5183,6 +5184,237 @@ func (x *JobOutputResponse) GetNote() string {
 	return ""
 }
 
+type JobFileRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// Relative to the workspace, or absolute as the job sees it; empty: the workspace. Links are
+	// followed within the workspace only.
+	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	// Bytes of a file, entries of a folder.
+	Offset        int64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobFileRequest) Reset() {
+	*x = JobFileRequest{}
+	mi := &file_apipb_api_proto_msgTypes[68]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobFileRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobFileRequest) ProtoMessage() {}
+
+func (x *JobFileRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[68]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobFileRequest.ProtoReflect.Descriptor instead.
+func (*JobFileRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{68}
+}
+
+func (x *JobFileRequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *JobFileRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *JobFileRequest) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+type JobFileResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 128 KiB of a file.
+	Data   []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	Folder bool   `protobuf:"varint,2,opt,name=folder,proto3" json:"folder,omitempty"`
+	// At most 500 of a folder, by name.
+	Entries []*JobFile `protobuf:"bytes,3,rep,name=entries,proto3" json:"entries,omitempty"`
+	// The folder has more entries than the 10,000 that can be listed.
+	More bool `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`
+	// Of a file in bytes; of a folder: how many entries can be listed.
+	Size int64 `protobuf:"varint,5,opt,name=size,proto3" json:"size,omitempty"`
+	// Where to read on; size or more: this was the last part.
+	NextOffset    int64 `protobuf:"varint,6,opt,name=next_offset,json=nextOffset,proto3" json:"next_offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobFileResponse) Reset() {
+	*x = JobFileResponse{}
+	mi := &file_apipb_api_proto_msgTypes[69]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobFileResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobFileResponse) ProtoMessage() {}
+
+func (x *JobFileResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[69]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobFileResponse.ProtoReflect.Descriptor instead.
+func (*JobFileResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{69}
+}
+
+func (x *JobFileResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *JobFileResponse) GetFolder() bool {
+	if x != nil {
+		return x.Folder
+	}
+	return false
+}
+
+func (x *JobFileResponse) GetEntries() []*JobFile {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *JobFileResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+func (x *JobFileResponse) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *JobFileResponse) GetNextOffset() int64 {
+	if x != nil {
+		return x.NextOffset
+	}
+	return 0
+}
+
+// JobFile is an entry of a folder.
+type JobFile struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Size     int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	Modified *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=modified,proto3" json:"modified,omitempty"`
+	// Such as -rw-r--r--.
+	Mode string `protobuf:"bytes,4,opt,name=mode,proto3" json:"mode,omitempty"`
+	// Where a symbolic link leads.
+	Link          string `protobuf:"bytes,5,opt,name=link,proto3" json:"link,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobFile) Reset() {
+	*x = JobFile{}
+	mi := &file_apipb_api_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobFile) ProtoMessage() {}
+
+func (x *JobFile) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobFile.ProtoReflect.Descriptor instead.
+func (*JobFile) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{70}
+}
+
+func (x *JobFile) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *JobFile) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *JobFile) GetModified() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Modified
+	}
+	return nil
+}
+
+func (x *JobFile) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *JobFile) GetLink() string {
+	if x != nil {
+		return x.Link
+	}
+	return ""
+}
+
 type AbortJobRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
@@ -5193,7 +5425,7 @@ type AbortJobRequest struct {
 
 func (x *AbortJobRequest) Reset() {
 	*x = AbortJobRequest{}
-	mi := &file_apipb_api_proto_msgTypes[68]
+	mi := &file_apipb_api_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5205,7 +5437,7 @@ func (x *AbortJobRequest) String() string {
 func (*AbortJobRequest) ProtoMessage() {}
 
 func (x *AbortJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[68]
+	mi := &file_apipb_api_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5218,7 +5450,7 @@ func (x *AbortJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortJobRequest.ProtoReflect.Descriptor instead.
 func (*AbortJobRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{68}
+	return file_apipb_api_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *AbortJobRequest) GetJobId() string {
@@ -5243,7 +5475,7 @@ type AbortJobResponse struct {
 
 func (x *AbortJobResponse) Reset() {
 	*x = AbortJobResponse{}
-	mi := &file_apipb_api_proto_msgTypes[69]
+	mi := &file_apipb_api_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5255,7 +5487,7 @@ func (x *AbortJobResponse) String() string {
 func (*AbortJobResponse) ProtoMessage() {}
 
 func (x *AbortJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[69]
+	mi := &file_apipb_api_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5268,7 +5500,7 @@ func (x *AbortJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortJobResponse.ProtoReflect.Descriptor instead.
 func (*AbortJobResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{69}
+	return file_apipb_api_proto_rawDescGZIP(), []int{72}
 }
 
 type InterruptJobRequest struct {
@@ -5283,7 +5515,7 @@ type InterruptJobRequest struct {
 
 func (x *InterruptJobRequest) Reset() {
 	*x = InterruptJobRequest{}
-	mi := &file_apipb_api_proto_msgTypes[70]
+	mi := &file_apipb_api_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5295,7 +5527,7 @@ func (x *InterruptJobRequest) String() string {
 func (*InterruptJobRequest) ProtoMessage() {}
 
 func (x *InterruptJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[70]
+	mi := &file_apipb_api_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5308,7 +5540,7 @@ func (x *InterruptJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptJobRequest.ProtoReflect.Descriptor instead.
 func (*InterruptJobRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{70}
+	return file_apipb_api_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *InterruptJobRequest) GetJobId() string {
@@ -5342,7 +5574,7 @@ type InterruptJobResponse struct {
 
 func (x *InterruptJobResponse) Reset() {
 	*x = InterruptJobResponse{}
-	mi := &file_apipb_api_proto_msgTypes[71]
+	mi := &file_apipb_api_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5354,7 +5586,7 @@ func (x *InterruptJobResponse) String() string {
 func (*InterruptJobResponse) ProtoMessage() {}
 
 func (x *InterruptJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[71]
+	mi := &file_apipb_api_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5367,7 +5599,7 @@ func (x *InterruptJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptJobResponse.ProtoReflect.Descriptor instead.
 func (*InterruptJobResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{71}
+	return file_apipb_api_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *InterruptJobResponse) GetDeadline() *timestamppb.Timestamp {
@@ -5389,7 +5621,7 @@ type MemoryProfilesRequest struct {
 
 func (x *MemoryProfilesRequest) Reset() {
 	*x = MemoryProfilesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[72]
+	mi := &file_apipb_api_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5401,7 +5633,7 @@ func (x *MemoryProfilesRequest) String() string {
 func (*MemoryProfilesRequest) ProtoMessage() {}
 
 func (x *MemoryProfilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[72]
+	mi := &file_apipb_api_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5414,7 +5646,7 @@ func (x *MemoryProfilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryProfilesRequest.ProtoReflect.Descriptor instead.
 func (*MemoryProfilesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{72}
+	return file_apipb_api_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *MemoryProfilesRequest) GetKey() string {
@@ -5444,7 +5676,7 @@ type MemoryProfilesResponse struct {
 
 func (x *MemoryProfilesResponse) Reset() {
 	*x = MemoryProfilesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[73]
+	mi := &file_apipb_api_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5456,7 +5688,7 @@ func (x *MemoryProfilesResponse) String() string {
 func (*MemoryProfilesResponse) ProtoMessage() {}
 
 func (x *MemoryProfilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[73]
+	mi := &file_apipb_api_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5469,7 +5701,7 @@ func (x *MemoryProfilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryProfilesResponse.ProtoReflect.Descriptor instead.
 func (*MemoryProfilesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{73}
+	return file_apipb_api_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *MemoryProfilesResponse) GetProfiles() []*MemoryProfile {
@@ -5517,7 +5749,7 @@ type MemoryProfile struct {
 
 func (x *MemoryProfile) Reset() {
 	*x = MemoryProfile{}
-	mi := &file_apipb_api_proto_msgTypes[74]
+	mi := &file_apipb_api_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5529,7 +5761,7 @@ func (x *MemoryProfile) String() string {
 func (*MemoryProfile) ProtoMessage() {}
 
 func (x *MemoryProfile) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[74]
+	mi := &file_apipb_api_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5542,7 +5774,7 @@ func (x *MemoryProfile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryProfile.ProtoReflect.Descriptor instead.
 func (*MemoryProfile) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{74}
+	return file_apipb_api_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *MemoryProfile) GetKey() string {
@@ -5633,7 +5865,7 @@ type ForgetMemoryProfilesRequest struct {
 
 func (x *ForgetMemoryProfilesRequest) Reset() {
 	*x = ForgetMemoryProfilesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[75]
+	mi := &file_apipb_api_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5645,7 +5877,7 @@ func (x *ForgetMemoryProfilesRequest) String() string {
 func (*ForgetMemoryProfilesRequest) ProtoMessage() {}
 
 func (x *ForgetMemoryProfilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[75]
+	mi := &file_apipb_api_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5658,7 +5890,7 @@ func (x *ForgetMemoryProfilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetMemoryProfilesRequest.ProtoReflect.Descriptor instead.
 func (*ForgetMemoryProfilesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{75}
+	return file_apipb_api_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ForgetMemoryProfilesRequest) GetKeys() []string {
@@ -5684,7 +5916,7 @@ type ForgetMemoryProfilesResponse struct {
 
 func (x *ForgetMemoryProfilesResponse) Reset() {
 	*x = ForgetMemoryProfilesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[76]
+	mi := &file_apipb_api_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5696,7 +5928,7 @@ func (x *ForgetMemoryProfilesResponse) String() string {
 func (*ForgetMemoryProfilesResponse) ProtoMessage() {}
 
 func (x *ForgetMemoryProfilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[76]
+	mi := &file_apipb_api_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5709,7 +5941,7 @@ func (x *ForgetMemoryProfilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetMemoryProfilesResponse.ProtoReflect.Descriptor instead.
 func (*ForgetMemoryProfilesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{76}
+	return file_apipb_api_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ForgetMemoryProfilesResponse) GetForgotten() int32 {
@@ -5730,7 +5962,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_apipb_api_proto_msgTypes[77]
+	mi := &file_apipb_api_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5742,7 +5974,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[77]
+	mi := &file_apipb_api_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5755,7 +5987,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{77}
+	return file_apipb_api_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *LedgerRequest) GetTree() string {
@@ -5783,7 +6015,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_apipb_api_proto_msgTypes[78]
+	mi := &file_apipb_api_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5795,7 +6027,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[78]
+	mi := &file_apipb_api_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5808,7 +6040,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{78}
+	return file_apipb_api_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *LedgerResponse) GetTree() string {
@@ -5848,7 +6080,7 @@ type Waste struct {
 
 func (x *Waste) Reset() {
 	*x = Waste{}
-	mi := &file_apipb_api_proto_msgTypes[79]
+	mi := &file_apipb_api_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5860,7 +6092,7 @@ func (x *Waste) String() string {
 func (*Waste) ProtoMessage() {}
 
 func (x *Waste) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[79]
+	mi := &file_apipb_api_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5873,7 +6105,7 @@ func (x *Waste) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waste.ProtoReflect.Descriptor instead.
 func (*Waste) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{79}
+	return file_apipb_api_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Waste) GetPool() string {
@@ -5956,7 +6188,7 @@ type PoolHistoryRequest struct {
 
 func (x *PoolHistoryRequest) Reset() {
 	*x = PoolHistoryRequest{}
-	mi := &file_apipb_api_proto_msgTypes[80]
+	mi := &file_apipb_api_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5968,7 +6200,7 @@ func (x *PoolHistoryRequest) String() string {
 func (*PoolHistoryRequest) ProtoMessage() {}
 
 func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[80]
+	mi := &file_apipb_api_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5981,7 +6213,7 @@ func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistoryRequest.ProtoReflect.Descriptor instead.
 func (*PoolHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{80}
+	return file_apipb_api_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *PoolHistoryRequest) GetTree() string {
@@ -6032,7 +6264,7 @@ type PoolHistoryResponse struct {
 
 func (x *PoolHistoryResponse) Reset() {
 	*x = PoolHistoryResponse{}
-	mi := &file_apipb_api_proto_msgTypes[81]
+	mi := &file_apipb_api_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6044,7 +6276,7 @@ func (x *PoolHistoryResponse) String() string {
 func (*PoolHistoryResponse) ProtoMessage() {}
 
 func (x *PoolHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[81]
+	mi := &file_apipb_api_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6057,7 +6289,7 @@ func (x *PoolHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistoryResponse.ProtoReflect.Descriptor instead.
 func (*PoolHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{81}
+	return file_apipb_api_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *PoolHistoryResponse) GetTree() string {
@@ -6103,7 +6335,7 @@ type PoolPoint struct {
 
 func (x *PoolPoint) Reset() {
 	*x = PoolPoint{}
-	mi := &file_apipb_api_proto_msgTypes[82]
+	mi := &file_apipb_api_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6115,7 +6347,7 @@ func (x *PoolPoint) String() string {
 func (*PoolPoint) ProtoMessage() {}
 
 func (x *PoolPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[82]
+	mi := &file_apipb_api_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6128,7 +6360,7 @@ func (x *PoolPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolPoint.ProtoReflect.Descriptor instead.
 func (*PoolPoint) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{82}
+	return file_apipb_api_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *PoolPoint) GetTime() *timestamppb.Timestamp {
@@ -6213,7 +6445,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_apipb_api_proto_msgTypes[83]
+	mi := &file_apipb_api_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6225,7 +6457,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[83]
+	mi := &file_apipb_api_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6238,7 +6470,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{83}
+	return file_apipb_api_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *Pool) GetName() string {
@@ -6420,7 +6652,7 @@ type ListPoolsRequest struct {
 
 func (x *ListPoolsRequest) Reset() {
 	*x = ListPoolsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[84]
+	mi := &file_apipb_api_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6432,7 +6664,7 @@ func (x *ListPoolsRequest) String() string {
 func (*ListPoolsRequest) ProtoMessage() {}
 
 func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[84]
+	mi := &file_apipb_api_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6445,7 +6677,7 @@ func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsRequest.ProtoReflect.Descriptor instead.
 func (*ListPoolsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{84}
+	return file_apipb_api_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ListPoolsRequest) GetTree() string {
@@ -6483,7 +6715,7 @@ type ListPoolsResponse struct {
 
 func (x *ListPoolsResponse) Reset() {
 	*x = ListPoolsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[85]
+	mi := &file_apipb_api_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6495,7 +6727,7 @@ func (x *ListPoolsResponse) String() string {
 func (*ListPoolsResponse) ProtoMessage() {}
 
 func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[85]
+	mi := &file_apipb_api_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6508,7 +6740,7 @@ func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsResponse.ProtoReflect.Descriptor instead.
 func (*ListPoolsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{85}
+	return file_apipb_api_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ListPoolsResponse) GetPools() []*Pool {
@@ -6570,7 +6802,7 @@ type GetPoolRequest struct {
 
 func (x *GetPoolRequest) Reset() {
 	*x = GetPoolRequest{}
-	mi := &file_apipb_api_proto_msgTypes[86]
+	mi := &file_apipb_api_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6582,7 +6814,7 @@ func (x *GetPoolRequest) String() string {
 func (*GetPoolRequest) ProtoMessage() {}
 
 func (x *GetPoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[86]
+	mi := &file_apipb_api_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6595,7 +6827,7 @@ func (x *GetPoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolRequest.ProtoReflect.Descriptor instead.
 func (*GetPoolRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{86}
+	return file_apipb_api_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *GetPoolRequest) GetName() string {
@@ -6622,7 +6854,7 @@ type GetPoolResponse struct {
 
 func (x *GetPoolResponse) Reset() {
 	*x = GetPoolResponse{}
-	mi := &file_apipb_api_proto_msgTypes[87]
+	mi := &file_apipb_api_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6634,7 +6866,7 @@ func (x *GetPoolResponse) String() string {
 func (*GetPoolResponse) ProtoMessage() {}
 
 func (x *GetPoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[87]
+	mi := &file_apipb_api_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6647,7 +6879,7 @@ func (x *GetPoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolResponse.ProtoReflect.Descriptor instead.
 func (*GetPoolResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{87}
+	return file_apipb_api_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *GetPoolResponse) GetPool() *Pool {
@@ -6676,7 +6908,7 @@ type EditTreeRequest struct {
 
 func (x *EditTreeRequest) Reset() {
 	*x = EditTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[88]
+	mi := &file_apipb_api_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6688,7 +6920,7 @@ func (x *EditTreeRequest) String() string {
 func (*EditTreeRequest) ProtoMessage() {}
 
 func (x *EditTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[88]
+	mi := &file_apipb_api_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6701,7 +6933,7 @@ func (x *EditTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTreeRequest.ProtoReflect.Descriptor instead.
 func (*EditTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{88}
+	return file_apipb_api_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *EditTreeRequest) GetTree() string {
@@ -6741,7 +6973,7 @@ type TreeEdit struct {
 
 func (x *TreeEdit) Reset() {
 	*x = TreeEdit{}
-	mi := &file_apipb_api_proto_msgTypes[89]
+	mi := &file_apipb_api_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6753,7 +6985,7 @@ func (x *TreeEdit) String() string {
 func (*TreeEdit) ProtoMessage() {}
 
 func (x *TreeEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[89]
+	mi := &file_apipb_api_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6766,7 +6998,7 @@ func (x *TreeEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeEdit.ProtoReflect.Descriptor instead.
 func (*TreeEdit) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{89}
+	return file_apipb_api_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *TreeEdit) GetEdit() isTreeEdit_Edit {
@@ -6873,7 +7105,7 @@ type PoolChange struct {
 
 func (x *PoolChange) Reset() {
 	*x = PoolChange{}
-	mi := &file_apipb_api_proto_msgTypes[90]
+	mi := &file_apipb_api_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6885,7 +7117,7 @@ func (x *PoolChange) String() string {
 func (*PoolChange) ProtoMessage() {}
 
 func (x *PoolChange) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[90]
+	mi := &file_apipb_api_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6898,7 +7130,7 @@ func (x *PoolChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolChange.ProtoReflect.Descriptor instead.
 func (*PoolChange) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{90}
+	return file_apipb_api_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *PoolChange) GetName() string {
@@ -6932,7 +7164,7 @@ type RenamePool struct {
 
 func (x *RenamePool) Reset() {
 	*x = RenamePool{}
-	mi := &file_apipb_api_proto_msgTypes[91]
+	mi := &file_apipb_api_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6944,7 +7176,7 @@ func (x *RenamePool) String() string {
 func (*RenamePool) ProtoMessage() {}
 
 func (x *RenamePool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[91]
+	mi := &file_apipb_api_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6957,7 +7189,7 @@ func (x *RenamePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenamePool.ProtoReflect.Descriptor instead.
 func (*RenamePool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{91}
+	return file_apipb_api_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *RenamePool) GetFrom() string {
@@ -6984,7 +7216,7 @@ type EditTreeResponse struct {
 
 func (x *EditTreeResponse) Reset() {
 	*x = EditTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[92]
+	mi := &file_apipb_api_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6996,7 +7228,7 @@ func (x *EditTreeResponse) String() string {
 func (*EditTreeResponse) ProtoMessage() {}
 
 func (x *EditTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[92]
+	mi := &file_apipb_api_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7009,7 +7241,7 @@ func (x *EditTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTreeResponse.ProtoReflect.Descriptor instead.
 func (*EditTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{92}
+	return file_apipb_api_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *EditTreeResponse) GetRevision() uint64 {
@@ -7050,7 +7282,7 @@ type Tree struct {
 
 func (x *Tree) Reset() {
 	*x = Tree{}
-	mi := &file_apipb_api_proto_msgTypes[93]
+	mi := &file_apipb_api_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7062,7 +7294,7 @@ func (x *Tree) String() string {
 func (*Tree) ProtoMessage() {}
 
 func (x *Tree) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[93]
+	mi := &file_apipb_api_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7075,7 +7307,7 @@ func (x *Tree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tree.ProtoReflect.Descriptor instead.
 func (*Tree) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{93}
+	return file_apipb_api_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *Tree) GetName() string {
@@ -7170,7 +7402,7 @@ type ListTreesRequest struct {
 
 func (x *ListTreesRequest) Reset() {
 	*x = ListTreesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[94]
+	mi := &file_apipb_api_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7182,7 +7414,7 @@ func (x *ListTreesRequest) String() string {
 func (*ListTreesRequest) ProtoMessage() {}
 
 func (x *ListTreesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[94]
+	mi := &file_apipb_api_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7195,7 +7427,7 @@ func (x *ListTreesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTreesRequest.ProtoReflect.Descriptor instead.
 func (*ListTreesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{94}
+	return file_apipb_api_proto_rawDescGZIP(), []int{97}
 }
 
 type ListTreesResponse struct {
@@ -7208,7 +7440,7 @@ type ListTreesResponse struct {
 
 func (x *ListTreesResponse) Reset() {
 	*x = ListTreesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[95]
+	mi := &file_apipb_api_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7220,7 +7452,7 @@ func (x *ListTreesResponse) String() string {
 func (*ListTreesResponse) ProtoMessage() {}
 
 func (x *ListTreesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[95]
+	mi := &file_apipb_api_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7233,7 +7465,7 @@ func (x *ListTreesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTreesResponse.ProtoReflect.Descriptor instead.
 func (*ListTreesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{95}
+	return file_apipb_api_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *ListTreesResponse) GetTrees() []*Tree {
@@ -7252,7 +7484,7 @@ type GetTreeRequest struct {
 
 func (x *GetTreeRequest) Reset() {
 	*x = GetTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[96]
+	mi := &file_apipb_api_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7264,7 +7496,7 @@ func (x *GetTreeRequest) String() string {
 func (*GetTreeRequest) ProtoMessage() {}
 
 func (x *GetTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[96]
+	mi := &file_apipb_api_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7277,7 +7509,7 @@ func (x *GetTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTreeRequest.ProtoReflect.Descriptor instead.
 func (*GetTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{96}
+	return file_apipb_api_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *GetTreeRequest) GetTree() string {
@@ -7296,7 +7528,7 @@ type GetTreeResponse struct {
 
 func (x *GetTreeResponse) Reset() {
 	*x = GetTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[97]
+	mi := &file_apipb_api_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7308,7 +7540,7 @@ func (x *GetTreeResponse) String() string {
 func (*GetTreeResponse) ProtoMessage() {}
 
 func (x *GetTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[97]
+	mi := &file_apipb_api_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7321,7 +7553,7 @@ func (x *GetTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTreeResponse.ProtoReflect.Descriptor instead.
 func (*GetTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{97}
+	return file_apipb_api_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *GetTreeResponse) GetTree() *Tree {
@@ -7341,7 +7573,7 @@ type CreateTreeRequest struct {
 
 func (x *CreateTreeRequest) Reset() {
 	*x = CreateTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[98]
+	mi := &file_apipb_api_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7353,7 +7585,7 @@ func (x *CreateTreeRequest) String() string {
 func (*CreateTreeRequest) ProtoMessage() {}
 
 func (x *CreateTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[98]
+	mi := &file_apipb_api_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7366,7 +7598,7 @@ func (x *CreateTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTreeRequest.ProtoReflect.Descriptor instead.
 func (*CreateTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{98}
+	return file_apipb_api_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *CreateTreeRequest) GetTree() string {
@@ -7392,7 +7624,7 @@ type CreateTreeResponse struct {
 
 func (x *CreateTreeResponse) Reset() {
 	*x = CreateTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[99]
+	mi := &file_apipb_api_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7404,7 +7636,7 @@ func (x *CreateTreeResponse) String() string {
 func (*CreateTreeResponse) ProtoMessage() {}
 
 func (x *CreateTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[99]
+	mi := &file_apipb_api_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7417,7 +7649,7 @@ func (x *CreateTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTreeResponse.ProtoReflect.Descriptor instead.
 func (*CreateTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{99}
+	return file_apipb_api_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *CreateTreeResponse) GetRevision() uint64 {
@@ -7439,7 +7671,7 @@ type SetTreeRequest struct {
 
 func (x *SetTreeRequest) Reset() {
 	*x = SetTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[100]
+	mi := &file_apipb_api_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7451,7 +7683,7 @@ func (x *SetTreeRequest) String() string {
 func (*SetTreeRequest) ProtoMessage() {}
 
 func (x *SetTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[100]
+	mi := &file_apipb_api_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7464,7 +7696,7 @@ func (x *SetTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTreeRequest.ProtoReflect.Descriptor instead.
 func (*SetTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{100}
+	return file_apipb_api_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *SetTreeRequest) GetTree() string {
@@ -7497,7 +7729,7 @@ type SetTreeResponse struct {
 
 func (x *SetTreeResponse) Reset() {
 	*x = SetTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[101]
+	mi := &file_apipb_api_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7509,7 +7741,7 @@ func (x *SetTreeResponse) String() string {
 func (*SetTreeResponse) ProtoMessage() {}
 
 func (x *SetTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[101]
+	mi := &file_apipb_api_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7522,7 +7754,7 @@ func (x *SetTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTreeResponse.ProtoReflect.Descriptor instead.
 func (*SetTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{101}
+	return file_apipb_api_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *SetTreeResponse) GetRevision() uint64 {
@@ -7541,7 +7773,7 @@ type RemoveTreeRequest struct {
 
 func (x *RemoveTreeRequest) Reset() {
 	*x = RemoveTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[102]
+	mi := &file_apipb_api_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7553,7 +7785,7 @@ func (x *RemoveTreeRequest) String() string {
 func (*RemoveTreeRequest) ProtoMessage() {}
 
 func (x *RemoveTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[102]
+	mi := &file_apipb_api_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7566,7 +7798,7 @@ func (x *RemoveTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTreeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{102}
+	return file_apipb_api_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *RemoveTreeRequest) GetTree() string {
@@ -7584,7 +7816,7 @@ type RemoveTreeResponse struct {
 
 func (x *RemoveTreeResponse) Reset() {
 	*x = RemoveTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[103]
+	mi := &file_apipb_api_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7596,7 +7828,7 @@ func (x *RemoveTreeResponse) String() string {
 func (*RemoveTreeResponse) ProtoMessage() {}
 
 func (x *RemoveTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[103]
+	mi := &file_apipb_api_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7609,7 +7841,7 @@ func (x *RemoveTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTreeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{103}
+	return file_apipb_api_proto_rawDescGZIP(), []int{106}
 }
 
 type SetDefaultTreeRequest struct {
@@ -7621,7 +7853,7 @@ type SetDefaultTreeRequest struct {
 
 func (x *SetDefaultTreeRequest) Reset() {
 	*x = SetDefaultTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[104]
+	mi := &file_apipb_api_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7633,7 +7865,7 @@ func (x *SetDefaultTreeRequest) String() string {
 func (*SetDefaultTreeRequest) ProtoMessage() {}
 
 func (x *SetDefaultTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[104]
+	mi := &file_apipb_api_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7646,7 +7878,7 @@ func (x *SetDefaultTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultTreeRequest.ProtoReflect.Descriptor instead.
 func (*SetDefaultTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{104}
+	return file_apipb_api_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *SetDefaultTreeRequest) GetTree() string {
@@ -7664,7 +7896,7 @@ type SetDefaultTreeResponse struct {
 
 func (x *SetDefaultTreeResponse) Reset() {
 	*x = SetDefaultTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[105]
+	mi := &file_apipb_api_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7676,7 +7908,7 @@ func (x *SetDefaultTreeResponse) String() string {
 func (*SetDefaultTreeResponse) ProtoMessage() {}
 
 func (x *SetDefaultTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[105]
+	mi := &file_apipb_api_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7689,7 +7921,7 @@ func (x *SetDefaultTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultTreeResponse.ProtoReflect.Descriptor instead.
 func (*SetDefaultTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{105}
+	return file_apipb_api_proto_rawDescGZIP(), []int{108}
 }
 
 type SnapshotRequest struct {
@@ -7701,7 +7933,7 @@ type SnapshotRequest struct {
 
 func (x *SnapshotRequest) Reset() {
 	*x = SnapshotRequest{}
-	mi := &file_apipb_api_proto_msgTypes[106]
+	mi := &file_apipb_api_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7713,7 +7945,7 @@ func (x *SnapshotRequest) String() string {
 func (*SnapshotRequest) ProtoMessage() {}
 
 func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[106]
+	mi := &file_apipb_api_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7726,7 +7958,7 @@ func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{106}
+	return file_apipb_api_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *SnapshotRequest) GetTree() string {
@@ -7753,7 +7985,7 @@ type SnapshotResponse struct {
 
 func (x *SnapshotResponse) Reset() {
 	*x = SnapshotResponse{}
-	mi := &file_apipb_api_proto_msgTypes[107]
+	mi := &file_apipb_api_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7765,7 +7997,7 @@ func (x *SnapshotResponse) String() string {
 func (*SnapshotResponse) ProtoMessage() {}
 
 func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[107]
+	mi := &file_apipb_api_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7778,7 +8010,7 @@ func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotResponse.ProtoReflect.Descriptor instead.
 func (*SnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{107}
+	return file_apipb_api_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *SnapshotResponse) GetTree() string {
@@ -7844,7 +8076,7 @@ type SnapshotPool struct {
 
 func (x *SnapshotPool) Reset() {
 	*x = SnapshotPool{}
-	mi := &file_apipb_api_proto_msgTypes[108]
+	mi := &file_apipb_api_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7856,7 +8088,7 @@ func (x *SnapshotPool) String() string {
 func (*SnapshotPool) ProtoMessage() {}
 
 func (x *SnapshotPool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[108]
+	mi := &file_apipb_api_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7869,7 +8101,7 @@ func (x *SnapshotPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotPool.ProtoReflect.Descriptor instead.
 func (*SnapshotPool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{108}
+	return file_apipb_api_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *SnapshotPool) GetName() string {
@@ -7924,7 +8156,7 @@ type Volume struct {
 
 func (x *Volume) Reset() {
 	*x = Volume{}
-	mi := &file_apipb_api_proto_msgTypes[109]
+	mi := &file_apipb_api_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7936,7 +8168,7 @@ func (x *Volume) String() string {
 func (*Volume) ProtoMessage() {}
 
 func (x *Volume) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[109]
+	mi := &file_apipb_api_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7949,7 +8181,7 @@ func (x *Volume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Volume.ProtoReflect.Descriptor instead.
 func (*Volume) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{109}
+	return file_apipb_api_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *Volume) GetUserSlots() float64 {
@@ -8015,7 +8247,7 @@ type SnapshotOperation struct {
 
 func (x *SnapshotOperation) Reset() {
 	*x = SnapshotOperation{}
-	mi := &file_apipb_api_proto_msgTypes[110]
+	mi := &file_apipb_api_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8027,7 +8259,7 @@ func (x *SnapshotOperation) String() string {
 func (*SnapshotOperation) ProtoMessage() {}
 
 func (x *SnapshotOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[110]
+	mi := &file_apipb_api_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8040,7 +8272,7 @@ func (x *SnapshotOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotOperation.ProtoReflect.Descriptor instead.
 func (*SnapshotOperation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{110}
+	return file_apipb_api_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *SnapshotOperation) GetId() string {
@@ -8118,7 +8350,7 @@ type SnapshotTask struct {
 
 func (x *SnapshotTask) Reset() {
 	*x = SnapshotTask{}
-	mi := &file_apipb_api_proto_msgTypes[111]
+	mi := &file_apipb_api_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8130,7 +8362,7 @@ func (x *SnapshotTask) String() string {
 func (*SnapshotTask) ProtoMessage() {}
 
 func (x *SnapshotTask) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[111]
+	mi := &file_apipb_api_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8143,7 +8375,7 @@ func (x *SnapshotTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotTask.ProtoReflect.Descriptor instead.
 func (*SnapshotTask) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{111}
+	return file_apipb_api_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *SnapshotTask) GetName() string {
@@ -8178,7 +8410,7 @@ type SnapshotNode struct {
 
 func (x *SnapshotNode) Reset() {
 	*x = SnapshotNode{}
-	mi := &file_apipb_api_proto_msgTypes[112]
+	mi := &file_apipb_api_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8190,7 +8422,7 @@ func (x *SnapshotNode) String() string {
 func (*SnapshotNode) ProtoMessage() {}
 
 func (x *SnapshotNode) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[112]
+	mi := &file_apipb_api_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8203,7 +8435,7 @@ func (x *SnapshotNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotNode.ProtoReflect.Descriptor instead.
 func (*SnapshotNode) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{112}
+	return file_apipb_api_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *SnapshotNode) GetId() string {
@@ -8243,7 +8475,7 @@ type WhatIfRequest struct {
 
 func (x *WhatIfRequest) Reset() {
 	*x = WhatIfRequest{}
-	mi := &file_apipb_api_proto_msgTypes[113]
+	mi := &file_apipb_api_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8255,7 +8487,7 @@ func (x *WhatIfRequest) String() string {
 func (*WhatIfRequest) ProtoMessage() {}
 
 func (x *WhatIfRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[113]
+	mi := &file_apipb_api_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8268,7 +8500,7 @@ func (x *WhatIfRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfRequest.ProtoReflect.Descriptor instead.
 func (*WhatIfRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{113}
+	return file_apipb_api_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *WhatIfRequest) GetTree() string {
@@ -8314,7 +8546,7 @@ type WhatIfResponse struct {
 
 func (x *WhatIfResponse) Reset() {
 	*x = WhatIfResponse{}
-	mi := &file_apipb_api_proto_msgTypes[114]
+	mi := &file_apipb_api_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8326,7 +8558,7 @@ func (x *WhatIfResponse) String() string {
 func (*WhatIfResponse) ProtoMessage() {}
 
 func (x *WhatIfResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[114]
+	mi := &file_apipb_api_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8339,7 +8571,7 @@ func (x *WhatIfResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfResponse.ProtoReflect.Descriptor instead.
 func (*WhatIfResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{114}
+	return file_apipb_api_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *WhatIfResponse) GetTree() string {
@@ -8393,7 +8625,7 @@ type WhatIfShares struct {
 
 func (x *WhatIfShares) Reset() {
 	*x = WhatIfShares{}
-	mi := &file_apipb_api_proto_msgTypes[115]
+	mi := &file_apipb_api_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8405,7 +8637,7 @@ func (x *WhatIfShares) String() string {
 func (*WhatIfShares) ProtoMessage() {}
 
 func (x *WhatIfShares) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[115]
+	mi := &file_apipb_api_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8418,7 +8650,7 @@ func (x *WhatIfShares) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfShares.ProtoReflect.Descriptor instead.
 func (*WhatIfShares) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{115}
+	return file_apipb_api_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *WhatIfShares) GetResources() *Resources {
@@ -8474,7 +8706,7 @@ type WhatIfShare struct {
 
 func (x *WhatIfShare) Reset() {
 	*x = WhatIfShare{}
-	mi := &file_apipb_api_proto_msgTypes[116]
+	mi := &file_apipb_api_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8486,7 +8718,7 @@ func (x *WhatIfShare) String() string {
 func (*WhatIfShare) ProtoMessage() {}
 
 func (x *WhatIfShare) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[116]
+	mi := &file_apipb_api_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8499,7 +8731,7 @@ func (x *WhatIfShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfShare.ProtoReflect.Descriptor instead.
 func (*WhatIfShare) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{116}
+	return file_apipb_api_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *WhatIfShare) GetPool() bool {
@@ -8592,7 +8824,7 @@ type ShareVector struct {
 
 func (x *ShareVector) Reset() {
 	*x = ShareVector{}
-	mi := &file_apipb_api_proto_msgTypes[117]
+	mi := &file_apipb_api_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8604,7 +8836,7 @@ func (x *ShareVector) String() string {
 func (*ShareVector) ProtoMessage() {}
 
 func (x *ShareVector) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[117]
+	mi := &file_apipb_api_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8617,7 +8849,7 @@ func (x *ShareVector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareVector.ProtoReflect.Descriptor instead.
 func (*ShareVector) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{117}
+	return file_apipb_api_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *ShareVector) GetUserSlots() float64 {
@@ -8671,7 +8903,7 @@ type Overcommit struct {
 
 func (x *Overcommit) Reset() {
 	*x = Overcommit{}
-	mi := &file_apipb_api_proto_msgTypes[118]
+	mi := &file_apipb_api_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8683,7 +8915,7 @@ func (x *Overcommit) String() string {
 func (*Overcommit) ProtoMessage() {}
 
 func (x *Overcommit) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[118]
+	mi := &file_apipb_api_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8696,7 +8928,7 @@ func (x *Overcommit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Overcommit.ProtoReflect.Descriptor instead.
 func (*Overcommit) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{118}
+	return file_apipb_api_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *Overcommit) GetResource() string {
@@ -8743,7 +8975,7 @@ type GetAttributeRequest struct {
 
 func (x *GetAttributeRequest) Reset() {
 	*x = GetAttributeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[119]
+	mi := &file_apipb_api_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8755,7 +8987,7 @@ func (x *GetAttributeRequest) String() string {
 func (*GetAttributeRequest) ProtoMessage() {}
 
 func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[119]
+	mi := &file_apipb_api_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8768,7 +9000,7 @@ func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeRequest.ProtoReflect.Descriptor instead.
 func (*GetAttributeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{119}
+	return file_apipb_api_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *GetAttributeRequest) GetPath() string {
@@ -8787,7 +9019,7 @@ type GetAttributeResponse struct {
 
 func (x *GetAttributeResponse) Reset() {
 	*x = GetAttributeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[120]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8799,7 +9031,7 @@ func (x *GetAttributeResponse) String() string {
 func (*GetAttributeResponse) ProtoMessage() {}
 
 func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[120]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8812,7 +9044,7 @@ func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeResponse.ProtoReflect.Descriptor instead.
 func (*GetAttributeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{120}
+	return file_apipb_api_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *GetAttributeResponse) GetValue() *structpb.Value {
@@ -8830,7 +9062,7 @@ type NodeGrantsRequest struct {
 
 func (x *NodeGrantsRequest) Reset() {
 	*x = NodeGrantsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[121]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8842,7 +9074,7 @@ func (x *NodeGrantsRequest) String() string {
 func (*NodeGrantsRequest) ProtoMessage() {}
 
 func (x *NodeGrantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[121]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8855,7 +9087,7 @@ func (x *NodeGrantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrantsRequest.ProtoReflect.Descriptor instead.
 func (*NodeGrantsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{121}
+	return file_apipb_api_proto_rawDescGZIP(), []int{124}
 }
 
 type NodeGrantsResponse struct {
@@ -8868,7 +9100,7 @@ type NodeGrantsResponse struct {
 
 func (x *NodeGrantsResponse) Reset() {
 	*x = NodeGrantsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8880,7 +9112,7 @@ func (x *NodeGrantsResponse) String() string {
 func (*NodeGrantsResponse) ProtoMessage() {}
 
 func (x *NodeGrantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8893,7 +9125,7 @@ func (x *NodeGrantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrantsResponse.ProtoReflect.Descriptor instead.
 func (*NodeGrantsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{122}
+	return file_apipb_api_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *NodeGrantsResponse) GetGrants() []*NodeGrant {
@@ -8919,7 +9151,7 @@ type NodeGrant struct {
 
 func (x *NodeGrant) Reset() {
 	*x = NodeGrant{}
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8931,7 +9163,7 @@ func (x *NodeGrant) String() string {
 func (*NodeGrant) ProtoMessage() {}
 
 func (x *NodeGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8944,7 +9176,7 @@ func (x *NodeGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrant.ProtoReflect.Descriptor instead.
 func (*NodeGrant) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{123}
+	return file_apipb_api_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *NodeGrant) GetPattern() string {
@@ -8989,7 +9221,7 @@ type EditNodeGrantRequest struct {
 
 func (x *EditNodeGrantRequest) Reset() {
 	*x = EditNodeGrantRequest{}
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9001,7 +9233,7 @@ func (x *EditNodeGrantRequest) String() string {
 func (*EditNodeGrantRequest) ProtoMessage() {}
 
 func (x *EditNodeGrantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9014,7 +9246,7 @@ func (x *EditNodeGrantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditNodeGrantRequest.ProtoReflect.Descriptor instead.
 func (*EditNodeGrantRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{124}
+	return file_apipb_api_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *EditNodeGrantRequest) GetGrant() *NodeGrant {
@@ -9046,7 +9278,7 @@ type EditNodeGrantResponse struct {
 
 func (x *EditNodeGrantResponse) Reset() {
 	*x = EditNodeGrantResponse{}
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9058,7 +9290,7 @@ func (x *EditNodeGrantResponse) String() string {
 func (*EditNodeGrantResponse) ProtoMessage() {}
 
 func (x *EditNodeGrantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9071,7 +9303,7 @@ func (x *EditNodeGrantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditNodeGrantResponse.ProtoReflect.Descriptor instead.
 func (*EditNodeGrantResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{125}
+	return file_apipb_api_proto_rawDescGZIP(), []int{128}
 }
 
 // Drain says who keeps jobs away from a node, since when and why.
@@ -9086,7 +9318,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9098,7 +9330,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9111,7 +9343,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{126}
+	return file_apipb_api_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *Drain) GetUser() string {
@@ -9164,7 +9396,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9176,7 +9408,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9189,7 +9421,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{127}
+	return file_apipb_api_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *Node) GetId() string {
@@ -9317,7 +9549,7 @@ type FileCache struct {
 
 func (x *FileCache) Reset() {
 	*x = FileCache{}
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9329,7 +9561,7 @@ func (x *FileCache) String() string {
 func (*FileCache) ProtoMessage() {}
 
 func (x *FileCache) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9342,7 +9574,7 @@ func (x *FileCache) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileCache.ProtoReflect.Descriptor instead.
 func (*FileCache) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{128}
+	return file_apipb_api_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *FileCache) GetFiles() int64 {
@@ -9378,7 +9610,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9390,7 +9622,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9403,7 +9635,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{129}
+	return file_apipb_api_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *ListNodesRequest) GetState() string {
@@ -9437,7 +9669,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9449,7 +9681,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9462,7 +9694,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{130}
+	return file_apipb_api_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -9512,7 +9744,7 @@ type RefusedAgent struct {
 
 func (x *RefusedAgent) Reset() {
 	*x = RefusedAgent{}
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9524,7 +9756,7 @@ func (x *RefusedAgent) String() string {
 func (*RefusedAgent) ProtoMessage() {}
 
 func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9537,7 +9769,7 @@ func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedAgent.ProtoReflect.Descriptor instead.
 func (*RefusedAgent) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{131}
+	return file_apipb_api_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *RefusedAgent) GetNode() string {
@@ -9598,7 +9830,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9610,7 +9842,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9623,7 +9855,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{132}
+	return file_apipb_api_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *GetNodeRequest) GetNode() string {
@@ -9646,7 +9878,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9658,7 +9890,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9671,7 +9903,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{133}
+	return file_apipb_api_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -9708,7 +9940,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9720,7 +9952,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9733,7 +9965,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{134}
+	return file_apipb_api_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -9765,7 +9997,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9777,7 +10009,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9790,7 +10022,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{135}
+	return file_apipb_api_proto_rawDescGZIP(), []int{138}
 }
 
 type UndrainNodeRequest struct {
@@ -9802,7 +10034,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9814,7 +10046,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9827,7 +10059,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{136}
+	return file_apipb_api_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *UndrainNodeRequest) GetNode() string {
@@ -9845,7 +10077,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9857,7 +10089,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9870,7 +10102,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{137}
+	return file_apipb_api_proto_rawDescGZIP(), []int{140}
 }
 
 type RemoveNodeRequest struct {
@@ -9883,7 +10115,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9895,7 +10127,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9908,7 +10140,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{138}
+	return file_apipb_api_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *RemoveNodeRequest) GetNode() string {
@@ -9933,7 +10165,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9945,7 +10177,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9958,7 +10190,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{139}
+	return file_apipb_api_proto_rawDescGZIP(), []int{142}
 }
 
 type Member struct {
@@ -9978,7 +10210,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9990,7 +10222,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10003,7 +10235,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{140}
+	return file_apipb_api_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *Member) GetId() string {
@@ -10070,7 +10302,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10082,7 +10314,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10095,7 +10327,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{141}
+	return file_apipb_api_proto_rawDescGZIP(), []int{144}
 }
 
 type MembersResponse struct {
@@ -10107,7 +10339,7 @@ type MembersResponse struct {
 
 func (x *MembersResponse) Reset() {
 	*x = MembersResponse{}
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10119,7 +10351,7 @@ func (x *MembersResponse) String() string {
 func (*MembersResponse) ProtoMessage() {}
 
 func (x *MembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10132,7 +10364,7 @@ func (x *MembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersResponse.ProtoReflect.Descriptor instead.
 func (*MembersResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{142}
+	return file_apipb_api_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *MembersResponse) GetMembers() []*Member {
@@ -10150,7 +10382,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10162,7 +10394,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10175,7 +10407,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{143}
+	return file_apipb_api_proto_rawDescGZIP(), []int{146}
 }
 
 type StatusResponse struct {
@@ -10218,7 +10450,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10230,7 +10462,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10243,7 +10475,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{144}
+	return file_apipb_api_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *StatusResponse) GetClusterId() string {
@@ -10431,7 +10663,7 @@ type LogHealth struct {
 
 func (x *LogHealth) Reset() {
 	*x = LogHealth{}
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10443,7 +10675,7 @@ func (x *LogHealth) String() string {
 func (*LogHealth) ProtoMessage() {}
 
 func (x *LogHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10456,7 +10688,7 @@ func (x *LogHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogHealth.ProtoReflect.Descriptor instead.
 func (*LogHealth) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{145}
+	return file_apipb_api_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *LogHealth) GetCommitIndex() uint64 {
@@ -10509,7 +10741,7 @@ type HeldCredentials struct {
 
 func (x *HeldCredentials) Reset() {
 	*x = HeldCredentials{}
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10521,7 +10753,7 @@ func (x *HeldCredentials) String() string {
 func (*HeldCredentials) ProtoMessage() {}
 
 func (x *HeldCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10534,7 +10766,7 @@ func (x *HeldCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldCredentials.ProtoReflect.Descriptor instead.
 func (*HeldCredentials) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{146}
+	return file_apipb_api_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *HeldCredentials) GetRole() string {
@@ -10589,7 +10821,7 @@ type TransferRequest struct {
 
 func (x *TransferRequest) Reset() {
 	*x = TransferRequest{}
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10601,7 +10833,7 @@ func (x *TransferRequest) String() string {
 func (*TransferRequest) ProtoMessage() {}
 
 func (x *TransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10614,7 +10846,7 @@ func (x *TransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
 func (*TransferRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{147}
+	return file_apipb_api_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *TransferRequest) GetTo() string {
@@ -10633,7 +10865,7 @@ type TransferResponse struct {
 
 func (x *TransferResponse) Reset() {
 	*x = TransferResponse{}
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10645,7 +10877,7 @@ func (x *TransferResponse) String() string {
 func (*TransferResponse) ProtoMessage() {}
 
 func (x *TransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10658,7 +10890,7 @@ func (x *TransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
 func (*TransferResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{148}
+	return file_apipb_api_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *TransferResponse) GetLeader() string {
@@ -10679,7 +10911,7 @@ type AddReplicaRequest struct {
 
 func (x *AddReplicaRequest) Reset() {
 	*x = AddReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10691,7 +10923,7 @@ func (x *AddReplicaRequest) String() string {
 func (*AddReplicaRequest) ProtoMessage() {}
 
 func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10704,7 +10936,7 @@ func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaRequest.ProtoReflect.Descriptor instead.
 func (*AddReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{149}
+	return file_apipb_api_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *AddReplicaRequest) GetId() string {
@@ -10729,7 +10961,7 @@ type AddReplicaResponse struct {
 
 func (x *AddReplicaResponse) Reset() {
 	*x = AddReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10741,7 +10973,7 @@ func (x *AddReplicaResponse) String() string {
 func (*AddReplicaResponse) ProtoMessage() {}
 
 func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10754,7 +10986,7 @@ func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaResponse.ProtoReflect.Descriptor instead.
 func (*AddReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{150}
+	return file_apipb_api_proto_rawDescGZIP(), []int{153}
 }
 
 type RemoveReplicaRequest struct {
@@ -10768,7 +11000,7 @@ type RemoveReplicaRequest struct {
 
 func (x *RemoveReplicaRequest) Reset() {
 	*x = RemoveReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10780,7 +11012,7 @@ func (x *RemoveReplicaRequest) String() string {
 func (*RemoveReplicaRequest) ProtoMessage() {}
 
 func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10793,7 +11025,7 @@ func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{151}
+	return file_apipb_api_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *RemoveReplicaRequest) GetId() string {
@@ -10818,7 +11050,7 @@ type RemoveReplicaResponse struct {
 
 func (x *RemoveReplicaResponse) Reset() {
 	*x = RemoveReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10830,7 +11062,7 @@ func (x *RemoveReplicaResponse) String() string {
 func (*RemoveReplicaResponse) ProtoMessage() {}
 
 func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10843,7 +11075,7 @@ func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{152}
+	return file_apipb_api_proto_rawDescGZIP(), []int{155}
 }
 
 type PromoteReplicaRequest struct {
@@ -10855,7 +11087,7 @@ type PromoteReplicaRequest struct {
 
 func (x *PromoteReplicaRequest) Reset() {
 	*x = PromoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10867,7 +11099,7 @@ func (x *PromoteReplicaRequest) String() string {
 func (*PromoteReplicaRequest) ProtoMessage() {}
 
 func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10880,7 +11112,7 @@ func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{153}
+	return file_apipb_api_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *PromoteReplicaRequest) GetId() string {
@@ -10898,7 +11130,7 @@ type PromoteReplicaResponse struct {
 
 func (x *PromoteReplicaResponse) Reset() {
 	*x = PromoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10910,7 +11142,7 @@ func (x *PromoteReplicaResponse) String() string {
 func (*PromoteReplicaResponse) ProtoMessage() {}
 
 func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10923,7 +11155,7 @@ func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{154}
+	return file_apipb_api_proto_rawDescGZIP(), []int{157}
 }
 
 type DemoteReplicaRequest struct {
@@ -10937,7 +11169,7 @@ type DemoteReplicaRequest struct {
 
 func (x *DemoteReplicaRequest) Reset() {
 	*x = DemoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10949,7 +11181,7 @@ func (x *DemoteReplicaRequest) String() string {
 func (*DemoteReplicaRequest) ProtoMessage() {}
 
 func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10962,7 +11194,7 @@ func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{155}
+	return file_apipb_api_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *DemoteReplicaRequest) GetId() string {
@@ -10987,7 +11219,7 @@ type DemoteReplicaResponse struct {
 
 func (x *DemoteReplicaResponse) Reset() {
 	*x = DemoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10999,7 +11231,7 @@ func (x *DemoteReplicaResponse) String() string {
 func (*DemoteReplicaResponse) ProtoMessage() {}
 
 func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11012,7 +11244,7 @@ func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{156}
+	return file_apipb_api_proto_rawDescGZIP(), []int{159}
 }
 
 type BackupRequest struct {
@@ -11023,7 +11255,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11035,7 +11267,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11048,7 +11280,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{157}
+	return file_apipb_api_proto_rawDescGZIP(), []int{160}
 }
 
 // BackupPart is the next bytes of a backup: records with their lengths, and a
@@ -11062,7 +11294,7 @@ type BackupPart struct {
 
 func (x *BackupPart) Reset() {
 	*x = BackupPart{}
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11074,7 +11306,7 @@ func (x *BackupPart) String() string {
 func (*BackupPart) ProtoMessage() {}
 
 func (x *BackupPart) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11087,7 +11319,7 @@ func (x *BackupPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart.ProtoReflect.Descriptor instead.
 func (*BackupPart) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{158}
+	return file_apipb_api_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *BackupPart) GetData() []byte {
@@ -11111,7 +11343,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11123,7 +11355,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11136,7 +11368,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{159}
+	return file_apipb_api_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *JoinRequest) GetId() string {
@@ -11180,7 +11412,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11192,7 +11424,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11205,7 +11437,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{160}
+	return file_apipb_api_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *JoinResponse) GetSuffrage() string {
@@ -11237,7 +11469,7 @@ type StoresRequest struct {
 
 func (x *StoresRequest) Reset() {
 	*x = StoresRequest{}
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11249,7 +11481,7 @@ func (x *StoresRequest) String() string {
 func (*StoresRequest) ProtoMessage() {}
 
 func (x *StoresRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11262,7 +11494,7 @@ func (x *StoresRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoresRequest.ProtoReflect.Descriptor instead.
 func (*StoresRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{161}
+	return file_apipb_api_proto_rawDescGZIP(), []int{164}
 }
 
 type StoresResponse struct {
@@ -11274,7 +11506,7 @@ type StoresResponse struct {
 
 func (x *StoresResponse) Reset() {
 	*x = StoresResponse{}
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11286,7 +11518,7 @@ func (x *StoresResponse) String() string {
 func (*StoresResponse) ProtoMessage() {}
 
 func (x *StoresResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11299,7 +11531,7 @@ func (x *StoresResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoresResponse.ProtoReflect.Descriptor instead.
 func (*StoresResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{162}
+	return file_apipb_api_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *StoresResponse) GetStores() []*NamedStore {
@@ -11331,7 +11563,7 @@ type NamedStore struct {
 
 func (x *NamedStore) Reset() {
 	*x = NamedStore{}
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11343,7 +11575,7 @@ func (x *NamedStore) String() string {
 func (*NamedStore) ProtoMessage() {}
 
 func (x *NamedStore) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11356,7 +11588,7 @@ func (x *NamedStore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedStore.ProtoReflect.Descriptor instead.
 func (*NamedStore) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{163}
+	return file_apipb_api_proto_rawDescGZIP(), []int{166}
 }
 
 func (x *NamedStore) GetName() string {
@@ -11430,7 +11662,7 @@ type EditStoreRequest struct {
 
 func (x *EditStoreRequest) Reset() {
 	*x = EditStoreRequest{}
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11442,7 +11674,7 @@ func (x *EditStoreRequest) String() string {
 func (*EditStoreRequest) ProtoMessage() {}
 
 func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11455,7 +11687,7 @@ func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditStoreRequest.ProtoReflect.Descriptor instead.
 func (*EditStoreRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{164}
+	return file_apipb_api_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *EditStoreRequest) GetStore() *NamedStore {
@@ -11494,7 +11726,7 @@ type EditStoreResponse struct {
 
 func (x *EditStoreResponse) Reset() {
 	*x = EditStoreResponse{}
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11506,7 +11738,7 @@ func (x *EditStoreResponse) String() string {
 func (*EditStoreResponse) ProtoMessage() {}
 
 func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11519,7 +11751,7 @@ func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditStoreResponse.ProtoReflect.Descriptor instead.
 func (*EditStoreResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{165}
+	return file_apipb_api_proto_rawDescGZIP(), []int{168}
 }
 
 type WhoAmIRequest struct {
@@ -11530,7 +11762,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11542,7 +11774,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11555,7 +11787,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{166}
+	return file_apipb_api_proto_rawDescGZIP(), []int{169}
 }
 
 type WhoAmIResponse struct {
@@ -11579,7 +11811,7 @@ type WhoAmIResponse struct {
 
 func (x *WhoAmIResponse) Reset() {
 	*x = WhoAmIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11591,7 +11823,7 @@ func (x *WhoAmIResponse) String() string {
 func (*WhoAmIResponse) ProtoMessage() {}
 
 func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11604,7 +11836,7 @@ func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
 func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{167}
+	return file_apipb_api_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *WhoAmIResponse) GetUser() string {
@@ -11661,7 +11893,7 @@ type PoolRights struct {
 
 func (x *PoolRights) Reset() {
 	*x = PoolRights{}
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11673,7 +11905,7 @@ func (x *PoolRights) String() string {
 func (*PoolRights) ProtoMessage() {}
 
 func (x *PoolRights) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11686,7 +11918,7 @@ func (x *PoolRights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolRights.ProtoReflect.Descriptor instead.
 func (*PoolRights) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{168}
+	return file_apipb_api_proto_rawDescGZIP(), []int{171}
 }
 
 func (x *PoolRights) GetTree() string {
@@ -11729,7 +11961,7 @@ type MayIRequest struct {
 
 func (x *MayIRequest) Reset() {
 	*x = MayIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11741,7 +11973,7 @@ func (x *MayIRequest) String() string {
 func (*MayIRequest) ProtoMessage() {}
 
 func (x *MayIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11754,7 +11986,7 @@ func (x *MayIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIRequest.ProtoReflect.Descriptor instead.
 func (*MayIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{169}
+	return file_apipb_api_proto_rawDescGZIP(), []int{172}
 }
 
 func (x *MayIRequest) GetRight() string {
@@ -11816,7 +12048,7 @@ type MayIResponse struct {
 
 func (x *MayIResponse) Reset() {
 	*x = MayIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11828,7 +12060,7 @@ func (x *MayIResponse) String() string {
 func (*MayIResponse) ProtoMessage() {}
 
 func (x *MayIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11841,7 +12073,7 @@ func (x *MayIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIResponse.ProtoReflect.Descriptor instead.
 func (*MayIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{170}
+	return file_apipb_api_proto_rawDescGZIP(), []int{173}
 }
 
 func (x *MayIResponse) GetAllowed() bool {
@@ -11882,7 +12114,7 @@ type PoolACL struct {
 
 func (x *PoolACL) Reset() {
 	*x = PoolACL{}
-	mi := &file_apipb_api_proto_msgTypes[171]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11894,7 +12126,7 @@ func (x *PoolACL) String() string {
 func (*PoolACL) ProtoMessage() {}
 
 func (x *PoolACL) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[171]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11907,7 +12139,7 @@ func (x *PoolACL) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolACL.ProtoReflect.Descriptor instead.
 func (*PoolACL) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{171}
+	return file_apipb_api_proto_rawDescGZIP(), []int{174}
 }
 
 func (x *PoolACL) GetRights() []*SubjectRight {
@@ -11930,7 +12162,7 @@ type SubjectRight struct {
 
 func (x *SubjectRight) Reset() {
 	*x = SubjectRight{}
-	mi := &file_apipb_api_proto_msgTypes[172]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11942,7 +12174,7 @@ func (x *SubjectRight) String() string {
 func (*SubjectRight) ProtoMessage() {}
 
 func (x *SubjectRight) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[172]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11955,7 +12187,7 @@ func (x *SubjectRight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubjectRight.ProtoReflect.Descriptor instead.
 func (*SubjectRight) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{172}
+	return file_apipb_api_proto_rawDescGZIP(), []int{175}
 }
 
 func (x *SubjectRight) GetSubject() string {
@@ -11989,7 +12221,7 @@ type GroupsRequest struct {
 
 func (x *GroupsRequest) Reset() {
 	*x = GroupsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[173]
+	mi := &file_apipb_api_proto_msgTypes[176]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12001,7 +12233,7 @@ func (x *GroupsRequest) String() string {
 func (*GroupsRequest) ProtoMessage() {}
 
 func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[173]
+	mi := &file_apipb_api_proto_msgTypes[176]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12014,7 +12246,7 @@ func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsRequest.ProtoReflect.Descriptor instead.
 func (*GroupsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{173}
+	return file_apipb_api_proto_rawDescGZIP(), []int{176}
 }
 
 func (x *GroupsRequest) GetName() string {
@@ -12033,7 +12265,7 @@ type GroupsResponse struct {
 
 func (x *GroupsResponse) Reset() {
 	*x = GroupsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[174]
+	mi := &file_apipb_api_proto_msgTypes[177]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12045,7 +12277,7 @@ func (x *GroupsResponse) String() string {
 func (*GroupsResponse) ProtoMessage() {}
 
 func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[174]
+	mi := &file_apipb_api_proto_msgTypes[177]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12058,7 +12290,7 @@ func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsResponse.ProtoReflect.Descriptor instead.
 func (*GroupsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{174}
+	return file_apipb_api_proto_rawDescGZIP(), []int{177}
 }
 
 func (x *GroupsResponse) GetGroups() []*Group {
@@ -12080,7 +12312,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_apipb_api_proto_msgTypes[175]
+	mi := &file_apipb_api_proto_msgTypes[178]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12092,7 +12324,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[175]
+	mi := &file_apipb_api_proto_msgTypes[178]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12105,7 +12337,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{175}
+	return file_apipb_api_proto_rawDescGZIP(), []int{178}
 }
 
 func (x *Group) GetName() string {
@@ -12145,7 +12377,7 @@ type EditGroupRequest struct {
 
 func (x *EditGroupRequest) Reset() {
 	*x = EditGroupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[176]
+	mi := &file_apipb_api_proto_msgTypes[179]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12157,7 +12389,7 @@ func (x *EditGroupRequest) String() string {
 func (*EditGroupRequest) ProtoMessage() {}
 
 func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[176]
+	mi := &file_apipb_api_proto_msgTypes[179]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12170,7 +12402,7 @@ func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupRequest.ProtoReflect.Descriptor instead.
 func (*EditGroupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{176}
+	return file_apipb_api_proto_rawDescGZIP(), []int{179}
 }
 
 func (x *EditGroupRequest) GetGroup() string {
@@ -12216,7 +12448,7 @@ type EditGroupResponse struct {
 
 func (x *EditGroupResponse) Reset() {
 	*x = EditGroupResponse{}
-	mi := &file_apipb_api_proto_msgTypes[177]
+	mi := &file_apipb_api_proto_msgTypes[180]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12228,7 +12460,7 @@ func (x *EditGroupResponse) String() string {
 func (*EditGroupResponse) ProtoMessage() {}
 
 func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[177]
+	mi := &file_apipb_api_proto_msgTypes[180]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12241,7 +12473,7 @@ func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupResponse.ProtoReflect.Descriptor instead.
 func (*EditGroupResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{177}
+	return file_apipb_api_proto_rawDescGZIP(), []int{180}
 }
 
 type AccountsRequest struct {
@@ -12252,7 +12484,7 @@ type AccountsRequest struct {
 
 func (x *AccountsRequest) Reset() {
 	*x = AccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[178]
+	mi := &file_apipb_api_proto_msgTypes[181]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12264,7 +12496,7 @@ func (x *AccountsRequest) String() string {
 func (*AccountsRequest) ProtoMessage() {}
 
 func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[178]
+	mi := &file_apipb_api_proto_msgTypes[181]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12277,7 +12509,7 @@ func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsRequest.ProtoReflect.Descriptor instead.
 func (*AccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{178}
+	return file_apipb_api_proto_rawDescGZIP(), []int{181}
 }
 
 type AccountsResponse struct {
@@ -12290,7 +12522,7 @@ type AccountsResponse struct {
 
 func (x *AccountsResponse) Reset() {
 	*x = AccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[179]
+	mi := &file_apipb_api_proto_msgTypes[182]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12302,7 +12534,7 @@ func (x *AccountsResponse) String() string {
 func (*AccountsResponse) ProtoMessage() {}
 
 func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[179]
+	mi := &file_apipb_api_proto_msgTypes[182]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12315,7 +12547,7 @@ func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsResponse.ProtoReflect.Descriptor instead.
 func (*AccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{179}
+	return file_apipb_api_proto_rawDescGZIP(), []int{182}
 }
 
 func (x *AccountsResponse) GetAccounts() []*Accounts {
@@ -12342,7 +12574,7 @@ type Accounts struct {
 
 func (x *Accounts) Reset() {
 	*x = Accounts{}
-	mi := &file_apipb_api_proto_msgTypes[180]
+	mi := &file_apipb_api_proto_msgTypes[183]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12354,7 +12586,7 @@ func (x *Accounts) String() string {
 func (*Accounts) ProtoMessage() {}
 
 func (x *Accounts) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[180]
+	mi := &file_apipb_api_proto_msgTypes[183]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12367,7 +12599,7 @@ func (x *Accounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accounts.ProtoReflect.Descriptor instead.
 func (*Accounts) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{180}
+	return file_apipb_api_proto_rawDescGZIP(), []int{183}
 }
 
 func (x *Accounts) GetSubject() string {
@@ -12421,7 +12653,7 @@ type EditAccountsRequest struct {
 
 func (x *EditAccountsRequest) Reset() {
 	*x = EditAccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[181]
+	mi := &file_apipb_api_proto_msgTypes[184]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12433,7 +12665,7 @@ func (x *EditAccountsRequest) String() string {
 func (*EditAccountsRequest) ProtoMessage() {}
 
 func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[181]
+	mi := &file_apipb_api_proto_msgTypes[184]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12446,7 +12678,7 @@ func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsRequest.ProtoReflect.Descriptor instead.
 func (*EditAccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{181}
+	return file_apipb_api_proto_rawDescGZIP(), []int{184}
 }
 
 func (x *EditAccountsRequest) GetSubject() string {
@@ -12492,7 +12724,7 @@ type EditAccountsResponse struct {
 
 func (x *EditAccountsResponse) Reset() {
 	*x = EditAccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[182]
+	mi := &file_apipb_api_proto_msgTypes[185]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12504,7 +12736,7 @@ func (x *EditAccountsResponse) String() string {
 func (*EditAccountsResponse) ProtoMessage() {}
 
 func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[182]
+	mi := &file_apipb_api_proto_msgTypes[185]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12517,7 +12749,7 @@ func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsResponse.ProtoReflect.Descriptor instead.
 func (*EditAccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{182}
+	return file_apipb_api_proto_rawDescGZIP(), []int{185}
 }
 
 type RevocationsRequest struct {
@@ -12528,7 +12760,7 @@ type RevocationsRequest struct {
 
 func (x *RevocationsRequest) Reset() {
 	*x = RevocationsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[183]
+	mi := &file_apipb_api_proto_msgTypes[186]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12540,7 +12772,7 @@ func (x *RevocationsRequest) String() string {
 func (*RevocationsRequest) ProtoMessage() {}
 
 func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[183]
+	mi := &file_apipb_api_proto_msgTypes[186]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12553,7 +12785,7 @@ func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsRequest.ProtoReflect.Descriptor instead.
 func (*RevocationsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{183}
+	return file_apipb_api_proto_rawDescGZIP(), []int{186}
 }
 
 type RevocationsResponse struct {
@@ -12565,7 +12797,7 @@ type RevocationsResponse struct {
 
 func (x *RevocationsResponse) Reset() {
 	*x = RevocationsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[184]
+	mi := &file_apipb_api_proto_msgTypes[187]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12577,7 +12809,7 @@ func (x *RevocationsResponse) String() string {
 func (*RevocationsResponse) ProtoMessage() {}
 
 func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[184]
+	mi := &file_apipb_api_proto_msgTypes[187]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12590,7 +12822,7 @@ func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsResponse.ProtoReflect.Descriptor instead.
 func (*RevocationsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{184}
+	return file_apipb_api_proto_rawDescGZIP(), []int{187}
 }
 
 func (x *RevocationsResponse) GetRevocations() []*Revocation {
@@ -12619,7 +12851,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_apipb_api_proto_msgTypes[185]
+	mi := &file_apipb_api_proto_msgTypes[188]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12631,7 +12863,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[185]
+	mi := &file_apipb_api_proto_msgTypes[188]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12644,7 +12876,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{185}
+	return file_apipb_api_proto_rawDescGZIP(), []int{188}
 }
 
 func (x *Revocation) GetSerial() string {
@@ -12711,7 +12943,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[186]
+	mi := &file_apipb_api_proto_msgTypes[189]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12723,7 +12955,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[186]
+	mi := &file_apipb_api_proto_msgTypes[189]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12736,7 +12968,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{186}
+	return file_apipb_api_proto_rawDescGZIP(), []int{189}
 }
 
 func (x *RevokeRequest) GetSerial() string {
@@ -12783,7 +13015,7 @@ type RevokeResponse struct {
 
 func (x *RevokeResponse) Reset() {
 	*x = RevokeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[187]
+	mi := &file_apipb_api_proto_msgTypes[190]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12795,7 +13027,7 @@ func (x *RevokeResponse) String() string {
 func (*RevokeResponse) ProtoMessage() {}
 
 func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[187]
+	mi := &file_apipb_api_proto_msgTypes[190]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12808,7 +13040,7 @@ func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeResponse.ProtoReflect.Descriptor instead.
 func (*RevokeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{187}
+	return file_apipb_api_proto_rawDescGZIP(), []int{190}
 }
 
 func (x *RevokeResponse) GetRevocation() *Revocation {
@@ -13292,7 +13524,25 @@ const file_apipb_api_proto_rawDesc = "" +
 	"nextOffset\x12\x10\n" +
 	"\x03end\x18\x03 \x01(\bR\x03end\x12\x12\n" +
 	"\x04text\x18\x04 \x01(\tR\x04text\x12\x12\n" +
-	"\x04note\x18\x05 \x01(\tR\x04note\"@\n" +
+	"\x04note\x18\x05 \x01(\tR\x04note\"S\n" +
+	"\x0eJobFileRequest\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12\x16\n" +
+	"\x06offset\x18\x03 \x01(\x03R\x06offset\"\xb6\x01\n" +
+	"\x0fJobFileResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x16\n" +
+	"\x06folder\x18\x02 \x01(\bR\x06folder\x12.\n" +
+	"\aentries\x18\x03 \x03(\v2\x14.weir.api.v1.JobFileR\aentries\x12\x12\n" +
+	"\x04more\x18\x04 \x01(\bR\x04more\x12\x12\n" +
+	"\x04size\x18\x05 \x01(\x03R\x04size\x12\x1f\n" +
+	"\vnext_offset\x18\x06 \x01(\x03R\n" +
+	"nextOffset\"\x91\x01\n" +
+	"\aJobFile\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\x126\n" +
+	"\bmodified\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\bmodified\x12\x12\n" +
+	"\x04mode\x18\x04 \x01(\tR\x04mode\x12\x12\n" +
+	"\x04link\x18\x05 \x01(\tR\x04link\"@\n" +
 	"\x0fAbortJobRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x12\n" +
@@ -13874,12 +14124,13 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x0eWatchInstances\x12\".weir.api.v1.WatchInstancesRequest\x1a#.weir.api.v1.WatchInstancesResponse0\x01\x12G\n" +
 	"\bServices\x12\x1c.weir.api.v1.ServicesRequest\x1a\x1d.weir.api.v1.ServicesResponse\x12_\n" +
 	"\n" +
-	"Statistics\x12'.weir.api.v1.OperationStatisticsRequest\x1a(.weir.api.v1.OperationStatisticsResponse2\xc7\x03\n" +
+	"Statistics\x12'.weir.api.v1.OperationStatisticsRequest\x1a(.weir.api.v1.OperationStatisticsResponse2\x8a\x04\n" +
 	"\n" +
 	"JobService\x12C\n" +
 	"\x04List\x12\x1c.weir.api.v1.ListJobsRequest\x1a\x1d.weir.api.v1.ListJobsResponse\x12>\n" +
 	"\x03Get\x12\x1a.weir.api.v1.GetJobRequest\x1a\x1b.weir.api.v1.GetJobResponse\x12G\n" +
-	"\x06Output\x12\x1d.weir.api.v1.JobOutputRequest\x1a\x1e.weir.api.v1.JobOutputResponse\x12D\n" +
+	"\x06Output\x12\x1d.weir.api.v1.JobOutputRequest\x1a\x1e.weir.api.v1.JobOutputResponse\x12A\n" +
+	"\x04File\x12\x1b.weir.api.v1.JobFileRequest\x1a\x1c.weir.api.v1.JobFileResponse\x12D\n" +
 	"\x05Abort\x12\x1c.weir.api.v1.AbortJobRequest\x1a\x1d.weir.api.v1.AbortJobResponse\x12P\n" +
 	"\tInterrupt\x12 .weir.api.v1.InterruptJobRequest\x1a!.weir.api.v1.InterruptJobResponse\x12S\n" +
 	"\n" +
@@ -13947,7 +14198,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 196)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 199)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                    // 0: weir.api.v1.Resources
 	(*Error)(nil),                        // 1: weir.api.v1.Error
@@ -14017,162 +14268,165 @@ var file_apipb_api_proto_goTypes = []any{
 	(*GetJobResponse)(nil),               // 65: weir.api.v1.GetJobResponse
 	(*JobOutputRequest)(nil),             // 66: weir.api.v1.JobOutputRequest
 	(*JobOutputResponse)(nil),            // 67: weir.api.v1.JobOutputResponse
-	(*AbortJobRequest)(nil),              // 68: weir.api.v1.AbortJobRequest
-	(*AbortJobResponse)(nil),             // 69: weir.api.v1.AbortJobResponse
-	(*InterruptJobRequest)(nil),          // 70: weir.api.v1.InterruptJobRequest
-	(*InterruptJobResponse)(nil),         // 71: weir.api.v1.InterruptJobResponse
-	(*MemoryProfilesRequest)(nil),        // 72: weir.api.v1.MemoryProfilesRequest
-	(*MemoryProfilesResponse)(nil),       // 73: weir.api.v1.MemoryProfilesResponse
-	(*MemoryProfile)(nil),                // 74: weir.api.v1.MemoryProfile
-	(*ForgetMemoryProfilesRequest)(nil),  // 75: weir.api.v1.ForgetMemoryProfilesRequest
-	(*ForgetMemoryProfilesResponse)(nil), // 76: weir.api.v1.ForgetMemoryProfilesResponse
-	(*LedgerRequest)(nil),                // 77: weir.api.v1.LedgerRequest
-	(*LedgerResponse)(nil),               // 78: weir.api.v1.LedgerResponse
-	(*Waste)(nil),                        // 79: weir.api.v1.Waste
-	(*PoolHistoryRequest)(nil),           // 80: weir.api.v1.PoolHistoryRequest
-	(*PoolHistoryResponse)(nil),          // 81: weir.api.v1.PoolHistoryResponse
-	(*PoolPoint)(nil),                    // 82: weir.api.v1.PoolPoint
-	(*Pool)(nil),                         // 83: weir.api.v1.Pool
-	(*ListPoolsRequest)(nil),             // 84: weir.api.v1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),            // 85: weir.api.v1.ListPoolsResponse
-	(*GetPoolRequest)(nil),               // 86: weir.api.v1.GetPoolRequest
-	(*GetPoolResponse)(nil),              // 87: weir.api.v1.GetPoolResponse
-	(*EditTreeRequest)(nil),              // 88: weir.api.v1.EditTreeRequest
-	(*TreeEdit)(nil),                     // 89: weir.api.v1.TreeEdit
-	(*PoolChange)(nil),                   // 90: weir.api.v1.PoolChange
-	(*RenamePool)(nil),                   // 91: weir.api.v1.RenamePool
-	(*EditTreeResponse)(nil),             // 92: weir.api.v1.EditTreeResponse
-	(*Tree)(nil),                         // 93: weir.api.v1.Tree
-	(*ListTreesRequest)(nil),             // 94: weir.api.v1.ListTreesRequest
-	(*ListTreesResponse)(nil),            // 95: weir.api.v1.ListTreesResponse
-	(*GetTreeRequest)(nil),               // 96: weir.api.v1.GetTreeRequest
-	(*GetTreeResponse)(nil),              // 97: weir.api.v1.GetTreeResponse
-	(*CreateTreeRequest)(nil),            // 98: weir.api.v1.CreateTreeRequest
-	(*CreateTreeResponse)(nil),           // 99: weir.api.v1.CreateTreeResponse
-	(*SetTreeRequest)(nil),               // 100: weir.api.v1.SetTreeRequest
-	(*SetTreeResponse)(nil),              // 101: weir.api.v1.SetTreeResponse
-	(*RemoveTreeRequest)(nil),            // 102: weir.api.v1.RemoveTreeRequest
-	(*RemoveTreeResponse)(nil),           // 103: weir.api.v1.RemoveTreeResponse
-	(*SetDefaultTreeRequest)(nil),        // 104: weir.api.v1.SetDefaultTreeRequest
-	(*SetDefaultTreeResponse)(nil),       // 105: weir.api.v1.SetDefaultTreeResponse
-	(*SnapshotRequest)(nil),              // 106: weir.api.v1.SnapshotRequest
-	(*SnapshotResponse)(nil),             // 107: weir.api.v1.SnapshotResponse
-	(*SnapshotPool)(nil),                 // 108: weir.api.v1.SnapshotPool
-	(*Volume)(nil),                       // 109: weir.api.v1.Volume
-	(*SnapshotOperation)(nil),            // 110: weir.api.v1.SnapshotOperation
-	(*SnapshotTask)(nil),                 // 111: weir.api.v1.SnapshotTask
-	(*SnapshotNode)(nil),                 // 112: weir.api.v1.SnapshotNode
-	(*WhatIfRequest)(nil),                // 113: weir.api.v1.WhatIfRequest
-	(*WhatIfResponse)(nil),               // 114: weir.api.v1.WhatIfResponse
-	(*WhatIfShares)(nil),                 // 115: weir.api.v1.WhatIfShares
-	(*WhatIfShare)(nil),                  // 116: weir.api.v1.WhatIfShare
-	(*ShareVector)(nil),                  // 117: weir.api.v1.ShareVector
-	(*Overcommit)(nil),                   // 118: weir.api.v1.Overcommit
-	(*GetAttributeRequest)(nil),          // 119: weir.api.v1.GetAttributeRequest
-	(*GetAttributeResponse)(nil),         // 120: weir.api.v1.GetAttributeResponse
-	(*NodeGrantsRequest)(nil),            // 121: weir.api.v1.NodeGrantsRequest
-	(*NodeGrantsResponse)(nil),           // 122: weir.api.v1.NodeGrantsResponse
-	(*NodeGrant)(nil),                    // 123: weir.api.v1.NodeGrant
-	(*EditNodeGrantRequest)(nil),         // 124: weir.api.v1.EditNodeGrantRequest
-	(*EditNodeGrantResponse)(nil),        // 125: weir.api.v1.EditNodeGrantResponse
-	(*Drain)(nil),                        // 126: weir.api.v1.Drain
-	(*Node)(nil),                         // 127: weir.api.v1.Node
-	(*FileCache)(nil),                    // 128: weir.api.v1.FileCache
-	(*ListNodesRequest)(nil),             // 129: weir.api.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),            // 130: weir.api.v1.ListNodesResponse
-	(*RefusedAgent)(nil),                 // 131: weir.api.v1.RefusedAgent
-	(*GetNodeRequest)(nil),               // 132: weir.api.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),              // 133: weir.api.v1.GetNodeResponse
-	(*DrainNodeRequest)(nil),             // 134: weir.api.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),            // 135: weir.api.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),           // 136: weir.api.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),          // 137: weir.api.v1.UndrainNodeResponse
-	(*RemoveNodeRequest)(nil),            // 138: weir.api.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),           // 139: weir.api.v1.RemoveNodeResponse
-	(*Member)(nil),                       // 140: weir.api.v1.Member
-	(*MembersRequest)(nil),               // 141: weir.api.v1.MembersRequest
-	(*MembersResponse)(nil),              // 142: weir.api.v1.MembersResponse
-	(*StatusRequest)(nil),                // 143: weir.api.v1.StatusRequest
-	(*StatusResponse)(nil),               // 144: weir.api.v1.StatusResponse
-	(*LogHealth)(nil),                    // 145: weir.api.v1.LogHealth
-	(*HeldCredentials)(nil),              // 146: weir.api.v1.HeldCredentials
-	(*TransferRequest)(nil),              // 147: weir.api.v1.TransferRequest
-	(*TransferResponse)(nil),             // 148: weir.api.v1.TransferResponse
-	(*AddReplicaRequest)(nil),            // 149: weir.api.v1.AddReplicaRequest
-	(*AddReplicaResponse)(nil),           // 150: weir.api.v1.AddReplicaResponse
-	(*RemoveReplicaRequest)(nil),         // 151: weir.api.v1.RemoveReplicaRequest
-	(*RemoveReplicaResponse)(nil),        // 152: weir.api.v1.RemoveReplicaResponse
-	(*PromoteReplicaRequest)(nil),        // 153: weir.api.v1.PromoteReplicaRequest
-	(*PromoteReplicaResponse)(nil),       // 154: weir.api.v1.PromoteReplicaResponse
-	(*DemoteReplicaRequest)(nil),         // 155: weir.api.v1.DemoteReplicaRequest
-	(*DemoteReplicaResponse)(nil),        // 156: weir.api.v1.DemoteReplicaResponse
-	(*BackupRequest)(nil),                // 157: weir.api.v1.BackupRequest
-	(*BackupPart)(nil),                   // 158: weir.api.v1.BackupPart
-	(*JoinRequest)(nil),                  // 159: weir.api.v1.JoinRequest
-	(*JoinResponse)(nil),                 // 160: weir.api.v1.JoinResponse
-	(*StoresRequest)(nil),                // 161: weir.api.v1.StoresRequest
-	(*StoresResponse)(nil),               // 162: weir.api.v1.StoresResponse
-	(*NamedStore)(nil),                   // 163: weir.api.v1.NamedStore
-	(*EditStoreRequest)(nil),             // 164: weir.api.v1.EditStoreRequest
-	(*EditStoreResponse)(nil),            // 165: weir.api.v1.EditStoreResponse
-	(*WhoAmIRequest)(nil),                // 166: weir.api.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),               // 167: weir.api.v1.WhoAmIResponse
-	(*PoolRights)(nil),                   // 168: weir.api.v1.PoolRights
-	(*MayIRequest)(nil),                  // 169: weir.api.v1.MayIRequest
-	(*MayIResponse)(nil),                 // 170: weir.api.v1.MayIResponse
-	(*PoolACL)(nil),                      // 171: weir.api.v1.PoolACL
-	(*SubjectRight)(nil),                 // 172: weir.api.v1.SubjectRight
-	(*GroupsRequest)(nil),                // 173: weir.api.v1.GroupsRequest
-	(*GroupsResponse)(nil),               // 174: weir.api.v1.GroupsResponse
-	(*Group)(nil),                        // 175: weir.api.v1.Group
-	(*EditGroupRequest)(nil),             // 176: weir.api.v1.EditGroupRequest
-	(*EditGroupResponse)(nil),            // 177: weir.api.v1.EditGroupResponse
-	(*AccountsRequest)(nil),              // 178: weir.api.v1.AccountsRequest
-	(*AccountsResponse)(nil),             // 179: weir.api.v1.AccountsResponse
-	(*Accounts)(nil),                     // 180: weir.api.v1.Accounts
-	(*EditAccountsRequest)(nil),          // 181: weir.api.v1.EditAccountsRequest
-	(*EditAccountsResponse)(nil),         // 182: weir.api.v1.EditAccountsResponse
-	(*RevocationsRequest)(nil),           // 183: weir.api.v1.RevocationsRequest
-	(*RevocationsResponse)(nil),          // 184: weir.api.v1.RevocationsResponse
-	(*Revocation)(nil),                   // 185: weir.api.v1.Revocation
-	(*RevokeRequest)(nil),                // 186: weir.api.v1.RevokeRequest
-	(*RevokeResponse)(nil),               // 187: weir.api.v1.RevokeResponse
-	nil,                                  // 188: weir.api.v1.Error.AttributesEntry
-	nil,                                  // 189: weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	nil,                                  // 190: weir.api.v1.Operation.PreemptedOthersEntry
-	nil,                                  // 191: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                                  // 192: weir.api.v1.OperationEvent.AttributesEntry
-	nil,                                  // 193: weir.api.v1.JobStatistics.ValuesEntry
-	nil,                                  // 194: weir.api.v1.NodeGrant.MaxEntry
-	nil,                                  // 195: weir.api.v1.MayIResponse.RefusedEntry
-	(*structpb.Struct)(nil),              // 196: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),        // 197: google.protobuf.Timestamp
-	(*structpb.Value)(nil),               // 198: google.protobuf.Value
+	(*JobFileRequest)(nil),               // 68: weir.api.v1.JobFileRequest
+	(*JobFileResponse)(nil),              // 69: weir.api.v1.JobFileResponse
+	(*JobFile)(nil),                      // 70: weir.api.v1.JobFile
+	(*AbortJobRequest)(nil),              // 71: weir.api.v1.AbortJobRequest
+	(*AbortJobResponse)(nil),             // 72: weir.api.v1.AbortJobResponse
+	(*InterruptJobRequest)(nil),          // 73: weir.api.v1.InterruptJobRequest
+	(*InterruptJobResponse)(nil),         // 74: weir.api.v1.InterruptJobResponse
+	(*MemoryProfilesRequest)(nil),        // 75: weir.api.v1.MemoryProfilesRequest
+	(*MemoryProfilesResponse)(nil),       // 76: weir.api.v1.MemoryProfilesResponse
+	(*MemoryProfile)(nil),                // 77: weir.api.v1.MemoryProfile
+	(*ForgetMemoryProfilesRequest)(nil),  // 78: weir.api.v1.ForgetMemoryProfilesRequest
+	(*ForgetMemoryProfilesResponse)(nil), // 79: weir.api.v1.ForgetMemoryProfilesResponse
+	(*LedgerRequest)(nil),                // 80: weir.api.v1.LedgerRequest
+	(*LedgerResponse)(nil),               // 81: weir.api.v1.LedgerResponse
+	(*Waste)(nil),                        // 82: weir.api.v1.Waste
+	(*PoolHistoryRequest)(nil),           // 83: weir.api.v1.PoolHistoryRequest
+	(*PoolHistoryResponse)(nil),          // 84: weir.api.v1.PoolHistoryResponse
+	(*PoolPoint)(nil),                    // 85: weir.api.v1.PoolPoint
+	(*Pool)(nil),                         // 86: weir.api.v1.Pool
+	(*ListPoolsRequest)(nil),             // 87: weir.api.v1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),            // 88: weir.api.v1.ListPoolsResponse
+	(*GetPoolRequest)(nil),               // 89: weir.api.v1.GetPoolRequest
+	(*GetPoolResponse)(nil),              // 90: weir.api.v1.GetPoolResponse
+	(*EditTreeRequest)(nil),              // 91: weir.api.v1.EditTreeRequest
+	(*TreeEdit)(nil),                     // 92: weir.api.v1.TreeEdit
+	(*PoolChange)(nil),                   // 93: weir.api.v1.PoolChange
+	(*RenamePool)(nil),                   // 94: weir.api.v1.RenamePool
+	(*EditTreeResponse)(nil),             // 95: weir.api.v1.EditTreeResponse
+	(*Tree)(nil),                         // 96: weir.api.v1.Tree
+	(*ListTreesRequest)(nil),             // 97: weir.api.v1.ListTreesRequest
+	(*ListTreesResponse)(nil),            // 98: weir.api.v1.ListTreesResponse
+	(*GetTreeRequest)(nil),               // 99: weir.api.v1.GetTreeRequest
+	(*GetTreeResponse)(nil),              // 100: weir.api.v1.GetTreeResponse
+	(*CreateTreeRequest)(nil),            // 101: weir.api.v1.CreateTreeRequest
+	(*CreateTreeResponse)(nil),           // 102: weir.api.v1.CreateTreeResponse
+	(*SetTreeRequest)(nil),               // 103: weir.api.v1.SetTreeRequest
+	(*SetTreeResponse)(nil),              // 104: weir.api.v1.SetTreeResponse
+	(*RemoveTreeRequest)(nil),            // 105: weir.api.v1.RemoveTreeRequest
+	(*RemoveTreeResponse)(nil),           // 106: weir.api.v1.RemoveTreeResponse
+	(*SetDefaultTreeRequest)(nil),        // 107: weir.api.v1.SetDefaultTreeRequest
+	(*SetDefaultTreeResponse)(nil),       // 108: weir.api.v1.SetDefaultTreeResponse
+	(*SnapshotRequest)(nil),              // 109: weir.api.v1.SnapshotRequest
+	(*SnapshotResponse)(nil),             // 110: weir.api.v1.SnapshotResponse
+	(*SnapshotPool)(nil),                 // 111: weir.api.v1.SnapshotPool
+	(*Volume)(nil),                       // 112: weir.api.v1.Volume
+	(*SnapshotOperation)(nil),            // 113: weir.api.v1.SnapshotOperation
+	(*SnapshotTask)(nil),                 // 114: weir.api.v1.SnapshotTask
+	(*SnapshotNode)(nil),                 // 115: weir.api.v1.SnapshotNode
+	(*WhatIfRequest)(nil),                // 116: weir.api.v1.WhatIfRequest
+	(*WhatIfResponse)(nil),               // 117: weir.api.v1.WhatIfResponse
+	(*WhatIfShares)(nil),                 // 118: weir.api.v1.WhatIfShares
+	(*WhatIfShare)(nil),                  // 119: weir.api.v1.WhatIfShare
+	(*ShareVector)(nil),                  // 120: weir.api.v1.ShareVector
+	(*Overcommit)(nil),                   // 121: weir.api.v1.Overcommit
+	(*GetAttributeRequest)(nil),          // 122: weir.api.v1.GetAttributeRequest
+	(*GetAttributeResponse)(nil),         // 123: weir.api.v1.GetAttributeResponse
+	(*NodeGrantsRequest)(nil),            // 124: weir.api.v1.NodeGrantsRequest
+	(*NodeGrantsResponse)(nil),           // 125: weir.api.v1.NodeGrantsResponse
+	(*NodeGrant)(nil),                    // 126: weir.api.v1.NodeGrant
+	(*EditNodeGrantRequest)(nil),         // 127: weir.api.v1.EditNodeGrantRequest
+	(*EditNodeGrantResponse)(nil),        // 128: weir.api.v1.EditNodeGrantResponse
+	(*Drain)(nil),                        // 129: weir.api.v1.Drain
+	(*Node)(nil),                         // 130: weir.api.v1.Node
+	(*FileCache)(nil),                    // 131: weir.api.v1.FileCache
+	(*ListNodesRequest)(nil),             // 132: weir.api.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),            // 133: weir.api.v1.ListNodesResponse
+	(*RefusedAgent)(nil),                 // 134: weir.api.v1.RefusedAgent
+	(*GetNodeRequest)(nil),               // 135: weir.api.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),              // 136: weir.api.v1.GetNodeResponse
+	(*DrainNodeRequest)(nil),             // 137: weir.api.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),            // 138: weir.api.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),           // 139: weir.api.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),          // 140: weir.api.v1.UndrainNodeResponse
+	(*RemoveNodeRequest)(nil),            // 141: weir.api.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),           // 142: weir.api.v1.RemoveNodeResponse
+	(*Member)(nil),                       // 143: weir.api.v1.Member
+	(*MembersRequest)(nil),               // 144: weir.api.v1.MembersRequest
+	(*MembersResponse)(nil),              // 145: weir.api.v1.MembersResponse
+	(*StatusRequest)(nil),                // 146: weir.api.v1.StatusRequest
+	(*StatusResponse)(nil),               // 147: weir.api.v1.StatusResponse
+	(*LogHealth)(nil),                    // 148: weir.api.v1.LogHealth
+	(*HeldCredentials)(nil),              // 149: weir.api.v1.HeldCredentials
+	(*TransferRequest)(nil),              // 150: weir.api.v1.TransferRequest
+	(*TransferResponse)(nil),             // 151: weir.api.v1.TransferResponse
+	(*AddReplicaRequest)(nil),            // 152: weir.api.v1.AddReplicaRequest
+	(*AddReplicaResponse)(nil),           // 153: weir.api.v1.AddReplicaResponse
+	(*RemoveReplicaRequest)(nil),         // 154: weir.api.v1.RemoveReplicaRequest
+	(*RemoveReplicaResponse)(nil),        // 155: weir.api.v1.RemoveReplicaResponse
+	(*PromoteReplicaRequest)(nil),        // 156: weir.api.v1.PromoteReplicaRequest
+	(*PromoteReplicaResponse)(nil),       // 157: weir.api.v1.PromoteReplicaResponse
+	(*DemoteReplicaRequest)(nil),         // 158: weir.api.v1.DemoteReplicaRequest
+	(*DemoteReplicaResponse)(nil),        // 159: weir.api.v1.DemoteReplicaResponse
+	(*BackupRequest)(nil),                // 160: weir.api.v1.BackupRequest
+	(*BackupPart)(nil),                   // 161: weir.api.v1.BackupPart
+	(*JoinRequest)(nil),                  // 162: weir.api.v1.JoinRequest
+	(*JoinResponse)(nil),                 // 163: weir.api.v1.JoinResponse
+	(*StoresRequest)(nil),                // 164: weir.api.v1.StoresRequest
+	(*StoresResponse)(nil),               // 165: weir.api.v1.StoresResponse
+	(*NamedStore)(nil),                   // 166: weir.api.v1.NamedStore
+	(*EditStoreRequest)(nil),             // 167: weir.api.v1.EditStoreRequest
+	(*EditStoreResponse)(nil),            // 168: weir.api.v1.EditStoreResponse
+	(*WhoAmIRequest)(nil),                // 169: weir.api.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),               // 170: weir.api.v1.WhoAmIResponse
+	(*PoolRights)(nil),                   // 171: weir.api.v1.PoolRights
+	(*MayIRequest)(nil),                  // 172: weir.api.v1.MayIRequest
+	(*MayIResponse)(nil),                 // 173: weir.api.v1.MayIResponse
+	(*PoolACL)(nil),                      // 174: weir.api.v1.PoolACL
+	(*SubjectRight)(nil),                 // 175: weir.api.v1.SubjectRight
+	(*GroupsRequest)(nil),                // 176: weir.api.v1.GroupsRequest
+	(*GroupsResponse)(nil),               // 177: weir.api.v1.GroupsResponse
+	(*Group)(nil),                        // 178: weir.api.v1.Group
+	(*EditGroupRequest)(nil),             // 179: weir.api.v1.EditGroupRequest
+	(*EditGroupResponse)(nil),            // 180: weir.api.v1.EditGroupResponse
+	(*AccountsRequest)(nil),              // 181: weir.api.v1.AccountsRequest
+	(*AccountsResponse)(nil),             // 182: weir.api.v1.AccountsResponse
+	(*Accounts)(nil),                     // 183: weir.api.v1.Accounts
+	(*EditAccountsRequest)(nil),          // 184: weir.api.v1.EditAccountsRequest
+	(*EditAccountsResponse)(nil),         // 185: weir.api.v1.EditAccountsResponse
+	(*RevocationsRequest)(nil),           // 186: weir.api.v1.RevocationsRequest
+	(*RevocationsResponse)(nil),          // 187: weir.api.v1.RevocationsResponse
+	(*Revocation)(nil),                   // 188: weir.api.v1.Revocation
+	(*RevokeRequest)(nil),                // 189: weir.api.v1.RevokeRequest
+	(*RevokeResponse)(nil),               // 190: weir.api.v1.RevokeResponse
+	nil,                                  // 191: weir.api.v1.Error.AttributesEntry
+	nil,                                  // 192: weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	nil,                                  // 193: weir.api.v1.Operation.PreemptedOthersEntry
+	nil,                                  // 194: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                                  // 195: weir.api.v1.OperationEvent.AttributesEntry
+	nil,                                  // 196: weir.api.v1.JobStatistics.ValuesEntry
+	nil,                                  // 197: weir.api.v1.NodeGrant.MaxEntry
+	nil,                                  // 198: weir.api.v1.MayIResponse.RefusedEntry
+	(*structpb.Struct)(nil),              // 199: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),        // 200: google.protobuf.Timestamp
+	(*structpb.Value)(nil),               // 201: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	188, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	191, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
 	4,   // 2: weir.api.v1.OperationStatisticsResponse.statistics:type_name -> weir.api.v1.Statistic
 	5,   // 3: weir.api.v1.OperationStatisticsResponse.advice:type_name -> weir.api.v1.MemoryAdvice
-	196, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	189, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	197, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	197, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	199, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	192, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	200, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	200, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	16,  // 8: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	16,  // 9: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 10: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	196, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	196, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	199, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	199, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
 	15,  // 13: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
 	14,  // 14: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
-	79,  // 15: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
-	190, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
+	82,  // 15: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
+	193, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
 	11,  // 17: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
 	12,  // 18: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
 	13,  // 19: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
-	197, // 20: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
-	196, // 21: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	191, // 22: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	200, // 20: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
+	199, // 21: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	194, // 22: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
 	0,   // 23: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
 	18,  // 24: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
 	20,  // 25: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
@@ -14186,20 +14440,20 @@ var file_apipb_api_proto_depIdxs = []int32{
 	10,  // 33: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
 	37,  // 34: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
 	37,  // 35: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	197, // 36: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	197, // 37: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	200, // 36: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	200, // 37: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
 	40,  // 38: weir.api.v1.ServicesResponse.services:type_name -> weir.api.v1.Service
 	10,  // 39: weir.api.v1.Service.operation:type_name -> weir.api.v1.Operation
 	37,  // 40: weir.api.v1.Service.leaving:type_name -> weir.api.v1.Instance
 	48,  // 41: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	196, // 42: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	197, // 43: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	192, // 44: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	199, // 42: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	200, // 43: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	195, // 44: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
 	51,  // 45: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
 	55,  // 46: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
 	1,   // 47: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	197, // 48: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	197, // 49: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	200, // 48: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	200, // 49: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
 	0,   // 50: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
 	61,  // 51: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
 	60,  // 52: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
@@ -14207,244 +14461,248 @@ var file_apipb_api_proto_depIdxs = []int32{
 	57,  // 54: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
 	59,  // 55: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
 	58,  // 56: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
-	197, // 57: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	197, // 58: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	197, // 59: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
-	193, // 60: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
+	200, // 57: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	200, // 58: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	200, // 59: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
+	196, // 60: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
 	56,  // 61: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
 	56,  // 62: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	197, // 63: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
-	74,  // 64: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
-	197, // 65: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
-	79,  // 66: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	197, // 67: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	197, // 68: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
-	82,  // 69: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	197, // 70: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
-	0,   // 71: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
-	0,   // 72: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	196, // 73: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	196, // 74: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
-	0,   // 75: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
-	83,  // 76: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	196, // 77: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
-	83,  // 78: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
-	89,  // 79: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	196, // 80: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
-	83,  // 81: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
-	90,  // 82: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
-	91,  // 83: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	196, // 84: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	196, // 85: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	196, // 86: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
-	0,   // 87: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	197, // 88: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
-	93,  // 89: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
-	93,  // 90: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	196, // 91: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	196, // 92: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	197, // 93: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	196, // 94: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
-	108, // 95: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
-	110, // 96: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
-	112, // 97: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	196, // 98: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
-	109, // 99: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	196, // 100: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
-	0,   // 101: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
-	111, // 102: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	197, // 103: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
-	0,   // 104: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
-	0,   // 105: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	89,  // 106: weir.api.v1.WhatIfRequest.edits:type_name -> weir.api.v1.TreeEdit
-	115, // 107: weir.api.v1.WhatIfResponse.before:type_name -> weir.api.v1.WhatIfShares
-	115, // 108: weir.api.v1.WhatIfResponse.after:type_name -> weir.api.v1.WhatIfShares
-	0,   // 109: weir.api.v1.WhatIfShares.resources:type_name -> weir.api.v1.Resources
-	116, // 110: weir.api.v1.WhatIfShares.shares:type_name -> weir.api.v1.WhatIfShare
-	118, // 111: weir.api.v1.WhatIfShares.overcommitted:type_name -> weir.api.v1.Overcommit
-	117, // 112: weir.api.v1.WhatIfShare.fair:type_name -> weir.api.v1.ShareVector
-	117, // 113: weir.api.v1.WhatIfShare.guarantee:type_name -> weir.api.v1.ShareVector
-	117, // 114: weir.api.v1.WhatIfShare.usage:type_name -> weir.api.v1.ShareVector
-	117, // 115: weir.api.v1.WhatIfShare.demand:type_name -> weir.api.v1.ShareVector
-	196, // 116: weir.api.v1.WhatIfShare.options:type_name -> google.protobuf.Struct
-	198, // 117: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	123, // 118: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
-	194, // 119: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
-	197, // 120: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
-	123, // 121: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
-	197, // 122: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	0,   // 123: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
-	0,   // 124: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	197, // 125: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	197, // 126: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
-	126, // 127: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
-	128, // 128: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
-	127, // 129: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	131, // 130: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
-	0,   // 131: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
-	197, // 132: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
-	123, // 133: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
-	127, // 134: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	56,  // 135: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	140, // 136: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	140, // 137: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 138: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 139: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	127, // 140: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	146, // 141: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
-	131, // 142: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
-	145, // 143: weir.api.v1.StatusResponse.log:type_name -> weir.api.v1.LogHealth
-	197, // 144: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
-	140, // 145: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	163, // 146: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
-	197, // 147: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
-	163, // 148: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
-	168, // 149: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
-	180, // 150: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
-	88,  // 151: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
-	195, // 152: weir.api.v1.MayIResponse.refused:type_name -> weir.api.v1.MayIResponse.RefusedEntry
-	172, // 153: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
-	175, // 154: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	197, // 155: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	180, // 156: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
-	197, // 157: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
-	185, // 158: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
-	197, // 159: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	197, // 160: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	185, // 161: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
-	6,   // 162: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 163: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 164: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	25,  // 165: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	27,  // 166: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	29,  // 167: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	31,  // 168: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	41,  // 169: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	43,  // 170: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	45,  // 171: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	50,  // 172: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	47,  // 173: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	33,  // 174: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	35,  // 175: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	38,  // 176: weir.api.v1.OperationService.Services:input_type -> weir.api.v1.ServicesRequest
-	2,   // 177: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	62,  // 178: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	64,  // 179: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	66,  // 180: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	68,  // 181: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	70,  // 182: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	53,  // 183: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	72,  // 184: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	75,  // 185: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	84,  // 186: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	86,  // 187: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	88,  // 188: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	80,  // 189: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	77,  // 190: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	94,  // 191: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	96,  // 192: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	98,  // 193: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	100, // 194: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	102, // 195: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	104, // 196: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	106, // 197: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	113, // 198: weir.api.v1.TreeService.WhatIf:input_type -> weir.api.v1.WhatIfRequest
-	119, // 199: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	129, // 200: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	132, // 201: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	134, // 202: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	136, // 203: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	138, // 204: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	121, // 205: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
-	124, // 206: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
-	141, // 207: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	143, // 208: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	147, // 209: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	149, // 210: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	151, // 211: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	153, // 212: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	155, // 213: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	157, // 214: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	159, // 215: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	166, // 216: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	169, // 217: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	173, // 218: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	176, // 219: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	178, // 220: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
-	181, // 221: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
-	183, // 222: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
-	186, // 223: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
-	161, // 224: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
-	164, // 225: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
-	7,   // 226: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 227: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 228: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	26,  // 229: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	28,  // 230: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	30,  // 231: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	32,  // 232: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	42,  // 233: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	44,  // 234: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	46,  // 235: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	52,  // 236: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	49,  // 237: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	34,  // 238: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	36,  // 239: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	39,  // 240: weir.api.v1.OperationService.Services:output_type -> weir.api.v1.ServicesResponse
-	3,   // 241: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	63,  // 242: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	65,  // 243: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	67,  // 244: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	69,  // 245: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	71,  // 246: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	54,  // 247: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	73,  // 248: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	76,  // 249: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	85,  // 250: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	87,  // 251: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	92,  // 252: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	81,  // 253: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	78,  // 254: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	95,  // 255: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	97,  // 256: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	99,  // 257: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	101, // 258: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	103, // 259: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	105, // 260: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	107, // 261: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	114, // 262: weir.api.v1.TreeService.WhatIf:output_type -> weir.api.v1.WhatIfResponse
-	120, // 263: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	130, // 264: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	133, // 265: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	135, // 266: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	137, // 267: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	139, // 268: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	122, // 269: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
-	125, // 270: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
-	142, // 271: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	144, // 272: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	148, // 273: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	150, // 274: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	152, // 275: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	154, // 276: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	156, // 277: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	158, // 278: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	160, // 279: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	167, // 280: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	170, // 281: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	174, // 282: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	177, // 283: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	179, // 284: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
-	182, // 285: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
-	184, // 286: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
-	187, // 287: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
-	162, // 288: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
-	165, // 289: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
-	226, // [226:290] is the sub-list for method output_type
-	162, // [162:226] is the sub-list for method input_type
-	162, // [162:162] is the sub-list for extension type_name
-	162, // [162:162] is the sub-list for extension extendee
-	0,   // [0:162] is the sub-list for field type_name
+	70,  // 63: weir.api.v1.JobFileResponse.entries:type_name -> weir.api.v1.JobFile
+	200, // 64: weir.api.v1.JobFile.modified:type_name -> google.protobuf.Timestamp
+	200, // 65: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	77,  // 66: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
+	200, // 67: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	82,  // 68: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
+	200, // 69: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	200, // 70: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	85,  // 71: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
+	200, // 72: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	0,   // 73: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
+	0,   // 74: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
+	199, // 75: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	199, // 76: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	0,   // 77: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
+	86,  // 78: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
+	199, // 79: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	86,  // 80: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
+	92,  // 81: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
+	199, // 82: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	86,  // 83: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
+	93,  // 84: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
+	94,  // 85: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
+	199, // 86: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	199, // 87: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	199, // 88: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	0,   // 89: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
+	200, // 90: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	96,  // 91: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
+	96,  // 92: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
+	199, // 93: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	199, // 94: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	200, // 95: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	199, // 96: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	111, // 97: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
+	113, // 98: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
+	115, // 99: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
+	199, // 100: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	112, // 101: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
+	199, // 102: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	0,   // 103: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
+	114, // 104: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
+	200, // 105: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	0,   // 106: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
+	0,   // 107: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
+	92,  // 108: weir.api.v1.WhatIfRequest.edits:type_name -> weir.api.v1.TreeEdit
+	118, // 109: weir.api.v1.WhatIfResponse.before:type_name -> weir.api.v1.WhatIfShares
+	118, // 110: weir.api.v1.WhatIfResponse.after:type_name -> weir.api.v1.WhatIfShares
+	0,   // 111: weir.api.v1.WhatIfShares.resources:type_name -> weir.api.v1.Resources
+	119, // 112: weir.api.v1.WhatIfShares.shares:type_name -> weir.api.v1.WhatIfShare
+	121, // 113: weir.api.v1.WhatIfShares.overcommitted:type_name -> weir.api.v1.Overcommit
+	120, // 114: weir.api.v1.WhatIfShare.fair:type_name -> weir.api.v1.ShareVector
+	120, // 115: weir.api.v1.WhatIfShare.guarantee:type_name -> weir.api.v1.ShareVector
+	120, // 116: weir.api.v1.WhatIfShare.usage:type_name -> weir.api.v1.ShareVector
+	120, // 117: weir.api.v1.WhatIfShare.demand:type_name -> weir.api.v1.ShareVector
+	199, // 118: weir.api.v1.WhatIfShare.options:type_name -> google.protobuf.Struct
+	201, // 119: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	126, // 120: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
+	197, // 121: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
+	200, // 122: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
+	126, // 123: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
+	200, // 124: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	0,   // 125: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
+	0,   // 126: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
+	200, // 127: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	200, // 128: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	129, // 129: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
+	131, // 130: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
+	130, // 131: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
+	134, // 132: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	0,   // 133: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
+	200, // 134: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
+	126, // 135: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
+	130, // 136: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	56,  // 137: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	143, // 138: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	143, // 139: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 140: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 141: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	130, // 142: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	149, // 143: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
+	134, // 144: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	148, // 145: weir.api.v1.StatusResponse.log:type_name -> weir.api.v1.LogHealth
+	200, // 146: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
+	143, // 147: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	166, // 148: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
+	200, // 149: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
+	166, // 150: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
+	171, // 151: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
+	183, // 152: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
+	91,  // 153: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
+	198, // 154: weir.api.v1.MayIResponse.refused:type_name -> weir.api.v1.MayIResponse.RefusedEntry
+	175, // 155: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
+	178, // 156: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
+	200, // 157: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	183, // 158: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
+	200, // 159: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	188, // 160: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	200, // 161: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	200, // 162: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	188, // 163: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 164: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 165: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 166: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	25,  // 167: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	27,  // 168: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	29,  // 169: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	31,  // 170: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	41,  // 171: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	43,  // 172: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	45,  // 173: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	50,  // 174: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	47,  // 175: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	33,  // 176: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	35,  // 177: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	38,  // 178: weir.api.v1.OperationService.Services:input_type -> weir.api.v1.ServicesRequest
+	2,   // 179: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	62,  // 180: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	64,  // 181: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	66,  // 182: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	68,  // 183: weir.api.v1.JobService.File:input_type -> weir.api.v1.JobFileRequest
+	71,  // 184: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	73,  // 185: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	53,  // 186: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	75,  // 187: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	78,  // 188: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	87,  // 189: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	89,  // 190: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	91,  // 191: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	83,  // 192: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	80,  // 193: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	97,  // 194: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	99,  // 195: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	101, // 196: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	103, // 197: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	105, // 198: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	107, // 199: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	109, // 200: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	116, // 201: weir.api.v1.TreeService.WhatIf:input_type -> weir.api.v1.WhatIfRequest
+	122, // 202: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	132, // 203: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	135, // 204: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	137, // 205: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	139, // 206: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	141, // 207: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	124, // 208: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
+	127, // 209: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
+	144, // 210: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	146, // 211: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	150, // 212: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	152, // 213: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	154, // 214: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	156, // 215: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	158, // 216: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	160, // 217: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	162, // 218: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	169, // 219: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	172, // 220: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	176, // 221: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	179, // 222: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	181, // 223: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
+	184, // 224: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
+	186, // 225: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	189, // 226: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	164, // 227: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
+	167, // 228: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
+	7,   // 229: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 230: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 231: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	26,  // 232: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	28,  // 233: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	30,  // 234: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	32,  // 235: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	42,  // 236: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	44,  // 237: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	46,  // 238: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	52,  // 239: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	49,  // 240: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	34,  // 241: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	36,  // 242: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	39,  // 243: weir.api.v1.OperationService.Services:output_type -> weir.api.v1.ServicesResponse
+	3,   // 244: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	63,  // 245: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	65,  // 246: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	67,  // 247: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	69,  // 248: weir.api.v1.JobService.File:output_type -> weir.api.v1.JobFileResponse
+	72,  // 249: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	74,  // 250: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	54,  // 251: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	76,  // 252: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	79,  // 253: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	88,  // 254: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	90,  // 255: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	95,  // 256: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	84,  // 257: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	81,  // 258: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	98,  // 259: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	100, // 260: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	102, // 261: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	104, // 262: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	106, // 263: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	108, // 264: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	110, // 265: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	117, // 266: weir.api.v1.TreeService.WhatIf:output_type -> weir.api.v1.WhatIfResponse
+	123, // 267: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	133, // 268: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	136, // 269: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	138, // 270: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	140, // 271: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	142, // 272: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	125, // 273: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
+	128, // 274: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
+	145, // 275: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	147, // 276: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	151, // 277: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	153, // 278: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	155, // 279: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	157, // 280: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	159, // 281: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	161, // 282: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	163, // 283: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	170, // 284: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	173, // 285: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	177, // 286: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	180, // 287: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	182, // 288: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
+	185, // 289: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
+	187, // 290: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	190, // 291: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	165, // 292: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
+	168, // 293: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
+	229, // [229:294] is the sub-list for method output_type
+	164, // [164:229] is the sub-list for method input_type
+	164, // [164:164] is the sub-list for extension type_name
+	164, // [164:164] is the sub-list for extension extendee
+	0,   // [0:164] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -14457,22 +14715,22 @@ func file_apipb_api_proto_init() {
 	file_apipb_api_proto_msgTypes[15].OneofWrappers = []any{}
 	file_apipb_api_proto_msgTypes[48].OneofWrappers = []any{}
 	file_apipb_api_proto_msgTypes[56].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[83].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[89].OneofWrappers = []any{
+	file_apipb_api_proto_msgTypes[86].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[92].OneofWrappers = []any{
 		(*TreeEdit_TreeOptions)(nil),
 		(*TreeEdit_Create)(nil),
 		(*TreeEdit_Change)(nil),
 		(*TreeEdit_Rename)(nil),
 		(*TreeEdit_Remove)(nil),
 	}
-	file_apipb_api_proto_msgTypes[90].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[93].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   196,
+			NumMessages:   199,
 			NumExtensions: 0,
 			NumServices:   9,
 		},

@@ -96,6 +96,8 @@ const (
 	JobServiceGetProcedure = "/weir.api.v1.JobService/Get"
 	// JobServiceOutputProcedure is the fully-qualified name of the JobService's Output RPC.
 	JobServiceOutputProcedure = "/weir.api.v1.JobService/Output"
+	// JobServiceFileProcedure is the fully-qualified name of the JobService's File RPC.
+	JobServiceFileProcedure = "/weir.api.v1.JobService/File"
 	// JobServiceAbortProcedure is the fully-qualified name of the JobService's Abort RPC.
 	JobServiceAbortProcedure = "/weir.api.v1.JobService/Abort"
 	// JobServiceInterruptProcedure is the fully-qualified name of the JobService's Interrupt RPC.
@@ -694,6 +696,9 @@ type JobServiceClient interface {
 	Get(context.Context, *connect.Request[apipb.GetJobRequest]) (*connect.Response[apipb.GetJobResponse], error)
 	// Output answers a part of a job's stdout or stderr.
 	Output(context.Context, *connect.Request[apipb.JobOutputRequest]) (*connect.Response[apipb.JobOutputResponse], error)
+	// File answers a part of a file in the workspace of a running job, or lists a folder. It is read as
+	// the job's user.
+	File(context.Context, *connect.Request[apipb.JobFileRequest]) (*connect.Response[apipb.JobFileResponse], error)
 	Abort(context.Context, *connect.Request[apipb.AbortJobRequest]) (*connect.Response[apipb.AbortJobResponse], error)
 	// Interrupt asks a job to end well, by the interruption signal of its task. A job
 	// that is there when its time is over is killed. Of several interruptions the one
@@ -733,6 +738,12 @@ func NewJobServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithSchema(jobServiceMethods.ByName("Output")),
 			connect.WithClientOptions(opts...),
 		),
+		file: connect.NewClient[apipb.JobFileRequest, apipb.JobFileResponse](
+			httpClient,
+			baseURL+JobServiceFileProcedure,
+			connect.WithSchema(jobServiceMethods.ByName("File")),
+			connect.WithClientOptions(opts...),
+		),
 		abort: connect.NewClient[apipb.AbortJobRequest, apipb.AbortJobResponse](
 			httpClient,
 			baseURL+JobServiceAbortProcedure,
@@ -759,6 +770,7 @@ type jobServiceClient struct {
 	list       *connect.Client[apipb.ListJobsRequest, apipb.ListJobsResponse]
 	get        *connect.Client[apipb.GetJobRequest, apipb.GetJobResponse]
 	output     *connect.Client[apipb.JobOutputRequest, apipb.JobOutputResponse]
+	file       *connect.Client[apipb.JobFileRequest, apipb.JobFileResponse]
 	abort      *connect.Client[apipb.AbortJobRequest, apipb.AbortJobResponse]
 	interrupt  *connect.Client[apipb.InterruptJobRequest, apipb.InterruptJobResponse]
 	statistics *connect.Client[apipb.JobStatisticsRequest, apipb.JobStatisticsResponse]
@@ -777,6 +789,11 @@ func (c *jobServiceClient) Get(ctx context.Context, req *connect.Request[apipb.G
 // Output calls weir.api.v1.JobService.Output.
 func (c *jobServiceClient) Output(ctx context.Context, req *connect.Request[apipb.JobOutputRequest]) (*connect.Response[apipb.JobOutputResponse], error) {
 	return c.output.CallUnary(ctx, req)
+}
+
+// File calls weir.api.v1.JobService.File.
+func (c *jobServiceClient) File(ctx context.Context, req *connect.Request[apipb.JobFileRequest]) (*connect.Response[apipb.JobFileResponse], error) {
+	return c.file.CallUnary(ctx, req)
 }
 
 // Abort calls weir.api.v1.JobService.Abort.
@@ -800,6 +817,9 @@ type JobServiceHandler interface {
 	Get(context.Context, *connect.Request[apipb.GetJobRequest]) (*connect.Response[apipb.GetJobResponse], error)
 	// Output answers a part of a job's stdout or stderr.
 	Output(context.Context, *connect.Request[apipb.JobOutputRequest]) (*connect.Response[apipb.JobOutputResponse], error)
+	// File answers a part of a file in the workspace of a running job, or lists a folder. It is read as
+	// the job's user.
+	File(context.Context, *connect.Request[apipb.JobFileRequest]) (*connect.Response[apipb.JobFileResponse], error)
 	Abort(context.Context, *connect.Request[apipb.AbortJobRequest]) (*connect.Response[apipb.AbortJobResponse], error)
 	// Interrupt asks a job to end well, by the interruption signal of its task. A job
 	// that is there when its time is over is killed. Of several interruptions the one
@@ -835,6 +855,12 @@ func NewJobServiceHandler(svc JobServiceHandler, opts ...connect.HandlerOption) 
 		connect.WithSchema(jobServiceMethods.ByName("Output")),
 		connect.WithHandlerOptions(opts...),
 	)
+	jobServiceFileHandler := connect.NewUnaryHandler(
+		JobServiceFileProcedure,
+		svc.File,
+		connect.WithSchema(jobServiceMethods.ByName("File")),
+		connect.WithHandlerOptions(opts...),
+	)
 	jobServiceAbortHandler := connect.NewUnaryHandler(
 		JobServiceAbortProcedure,
 		svc.Abort,
@@ -861,6 +887,8 @@ func NewJobServiceHandler(svc JobServiceHandler, opts ...connect.HandlerOption) 
 			jobServiceGetHandler.ServeHTTP(w, r)
 		case JobServiceOutputProcedure:
 			jobServiceOutputHandler.ServeHTTP(w, r)
+		case JobServiceFileProcedure:
+			jobServiceFileHandler.ServeHTTP(w, r)
 		case JobServiceAbortProcedure:
 			jobServiceAbortHandler.ServeHTTP(w, r)
 		case JobServiceInterruptProcedure:
@@ -886,6 +914,10 @@ func (UnimplementedJobServiceHandler) Get(context.Context, *connect.Request[apip
 
 func (UnimplementedJobServiceHandler) Output(context.Context, *connect.Request[apipb.JobOutputRequest]) (*connect.Response[apipb.JobOutputResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.JobService.Output is not implemented"))
+}
+
+func (UnimplementedJobServiceHandler) File(context.Context, *connect.Request[apipb.JobFileRequest]) (*connect.Response[apipb.JobFileResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.JobService.File is not implemented"))
 }
 
 func (UnimplementedJobServiceHandler) Abort(context.Context, *connect.Request[apipb.AbortJobRequest]) (*connect.Response[apipb.AbortJobResponse], error) {
