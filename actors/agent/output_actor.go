@@ -57,12 +57,19 @@ func (a *agentActor) part(m *actorpb.ReadOutput) proto.Message {
 	}
 }
 
-// file returns a part of a file of a running job.
+// file returns a part of a file of a running job, or of one that was kept.
 func (a *agentActor) file(m *actorpb.ReadFile) proto.Message {
 	if m.GetOffset() < 0 || m.GetLimit() <= 0 || m.GetLimit() > maxPart {
 		return &actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: fmt.Sprintf("read file: offset %d, limit %d", m.GetOffset(), m.GetLimit())}
 	}
-	part, err := a.processes.ReadFile(m.GetJobId(), m.GetPath(), m.GetOffset(), m.GetLimit())
+	read := func() (runner.FilePart, error) {
+		if m.GetKept() != "" {
+			user, group := a.cfg.runsAs(m.GetUser(), m.GetGroup())
+			return a.processes.ReadKept(m.GetKept(), user, group, m.GetPath(), m.GetOffset(), m.GetLimit())
+		}
+		return a.processes.ReadFile(m.GetJobId(), m.GetPath(), m.GetOffset(), m.GetLimit())
+	}
+	part, err := read()
 	switch {
 	case errors.Is(err, runner.ErrNoFile):
 		return &actorpb.Refused{Code: actorpb.CodeNotFound, Reason: err.Error()}

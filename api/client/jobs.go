@@ -47,17 +47,16 @@ func (c outputCalls) JobOutput(ctx context.Context, req *apipb.JobOutputRequest)
 	return call(ctx, t, apipbconnect.JobServiceClient.Output, req)
 }
 
-// JobFile returns a part of a file in the workspace of a running job, or of the list of a folder.
+// JobFile returns a part of a file of a running job, or of one that was kept, or of the list of a folder.
 func (c outputCalls) JobFile(ctx context.Context, req *apipb.JobFileRequest) (*apipb.JobFileResponse, error) {
 	t := c.task("job file")
 	t.longer = outputPatience
 	return call(ctx, t, apipbconnect.JobServiceClient.File, req)
 }
 
-// ReadFile reads a file in the workspace of a running job to its end, and writes it to w; of a folder it
-// returns all entries that can be listed instead.
-func (c outputCalls) ReadFile(ctx context.Context, w io.Writer, job, path string) (folder *apipb.JobFileResponse, err error) {
-	req := &apipb.JobFileRequest{JobId: job, Path: path}
+// ReadFile reads a file of a running job, or one that was kept, to its end, and writes it to w; of a folder it
+// returns all entries that can be listed instead. It changes the offset of the request.
+func (c outputCalls) ReadFile(ctx context.Context, w io.Writer, req *apipb.JobFileRequest) (folder *apipb.JobFileResponse, err error) {
 	for {
 		part, err := c.JobFile(ctx, req)
 		if err != nil {
@@ -69,7 +68,7 @@ func (c outputCalls) ReadFile(ctx context.Context, w io.Writer, job, path string
 			}
 			folder = part
 		} else if _, err := w.Write(part.GetData()); err != nil {
-			return nil, fmt.Errorf("write file %q of job %s: %w", path, job, err)
+			return nil, fmt.Errorf("write file %q of job %s: %w", req.GetPath(), req.GetJobId(), err)
 		}
 		if part.GetNextOffset() <= req.GetOffset() || part.GetNextOffset() >= part.GetSize() {
 			return folder, nil

@@ -2659,7 +2659,8 @@ func (x *OutputPart) GetTotal() int64 {
 	return 0
 }
 
-// ReadFile asks for a part of a file in the workspace of a running job, or of the list of a folder.
+// ReadFile asks for a part of a file in the workspace of a running job, or of the list of a folder; or
+// of one that was kept of a job that has completed.
 type ReadFile struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
@@ -2667,8 +2668,13 @@ type ReadFile struct {
 	// Relative to the workspace, or absolute as the job sees it; empty: the workspace.
 	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
 	// Bytes of a file, entries of a folder.
-	Offset        int64 `protobuf:"varint,4,opt,name=offset,proto3" json:"offset,omitempty"`
-	Limit         int64 `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`
+	Offset int64 `protobuf:"varint,4,opt,name=offset,proto3" json:"offset,omitempty"`
+	Limit  int64 `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Set: the file or folder that was kept, by which path is below; as whom it is read, by the
+	// user and group of its task.
+	Kept          string `protobuf:"bytes,6,opt,name=kept,proto3" json:"kept,omitempty"`
+	User          string `protobuf:"bytes,7,opt,name=user,proto3" json:"user,omitempty"`
+	Group         string `protobuf:"bytes,8,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2736,6 +2742,27 @@ func (x *ReadFile) GetLimit() int64 {
 		return x.Limit
 	}
 	return 0
+}
+
+func (x *ReadFile) GetKept() string {
+	if x != nil {
+		return x.Kept
+	}
+	return ""
+}
+
+func (x *ReadFile) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *ReadFile) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
 }
 
 type FilePart struct {
@@ -4869,13 +4896,16 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\vnext_offset\x18\x02 \x01(\x03R\n" +
 	"nextOffset\x12\x10\n" +
 	"\x03end\x18\x03 \x01(\bR\x03end\x12\x14\n" +
-	"\x05total\x18\x04 \x01(\x03R\x05total\"w\n" +
+	"\x05total\x18\x04 \x01(\x03R\x05total\"\xb5\x01\n" +
 	"\bReadFile\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
 	"\x04path\x18\x03 \x01(\tR\x04path\x12\x16\n" +
 	"\x06offset\x18\x04 \x01(\x03R\x06offset\x12\x14\n" +
-	"\x05limit\x18\x05 \x01(\x03R\x05limit\"\xb3\x01\n" +
+	"\x05limit\x18\x05 \x01(\x03R\x05limit\x12\x12\n" +
+	"\x04kept\x18\x06 \x01(\tR\x04kept\x12\x12\n" +
+	"\x04user\x18\a \x01(\tR\x04user\x12\x14\n" +
+	"\x05group\x18\b \x01(\tR\x05group\"\xb3\x01\n" +
 	"\bFilePart\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x16\n" +
 	"\x06folder\x18\x02 \x01(\bR\x06folder\x122\n" +

@@ -5191,7 +5191,10 @@ type JobFileRequest struct {
 	// followed within the workspace only.
 	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
 	// Bytes of a file, entries of a folder.
-	Offset        int64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	Offset int64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	// What was kept: path is one of the output_paths of the task, or below one; empty: it lists them,
+	// each as a link to its destination.
+	Kept          bool `protobuf:"varint,4,opt,name=kept,proto3" json:"kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5245,6 +5248,13 @@ func (x *JobFileRequest) GetOffset() int64 {
 		return x.Offset
 	}
 	return 0
+}
+
+func (x *JobFileRequest) GetKept() bool {
+	if x != nil {
+		return x.Kept
+	}
+	return false
 }
 
 type JobFileResponse struct {
@@ -13524,11 +13534,12 @@ const file_apipb_api_proto_rawDesc = "" +
 	"nextOffset\x12\x10\n" +
 	"\x03end\x18\x03 \x01(\bR\x03end\x12\x12\n" +
 	"\x04text\x18\x04 \x01(\tR\x04text\x12\x12\n" +
-	"\x04note\x18\x05 \x01(\tR\x04note\"S\n" +
+	"\x04note\x18\x05 \x01(\tR\x04note\"g\n" +
 	"\x0eJobFileRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x16\n" +
-	"\x06offset\x18\x03 \x01(\x03R\x06offset\"\xb6\x01\n" +
+	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x12\n" +
+	"\x04kept\x18\x04 \x01(\bR\x04kept\"\xb6\x01\n" +
 	"\x0fJobFileResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x16\n" +
 	"\x06folder\x18\x02 \x01(\bR\x06folder\x12.\n" +

@@ -74,7 +74,7 @@ func (r *Runner) ReadFile(job, path string, offset, limit int64) (FilePart, erro
 	defer workspace.Close()
 	var part FilePart
 	read := func() (err error) {
-		part, err = readInside(workspace, inside, offset, limit)
+		part, err = readWithin(int(workspace.Fd()), inside, within, offset, limit)
 		return err
 	}
 	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
@@ -85,6 +85,87 @@ func (r *Runner) ReadFile(job, path string, offset, limit int64) (FilePart, erro
 		return fail(err)
 	}
 	return part, nil
+}
+
+// ReadKept reads like ReadFile: a file or folder that was kept of a job, or one below it. It is read as the named
+// user of the job or, if it had none, with the rights that everybody has. What was kept of a job that was root is not
+// read, for others may have put links in its place.
+func (r *Runner) ReadKept(kept, user, group, path string, offset, limit int64) (FilePart, error) {
+	fail := func(err error) (FilePart, error) {
+		return FilePart{}, fmt.Errorf("read kept file %.200q: %w", filepath.Join(kept, path), err)
+	}
+	switch {
+	case !filepath.IsAbs(kept) || strings.ContainsRune(kept+path, 0):
+		return fail(errors.New("must be an absolute path without zero bytes"))
+	case path != "" && !filepath.IsLocal(path):
+		return fail(errOutsideKept)
+	}
+	uid, gid, err := r.readerOf(user, group)
+	if err != nil {
+		return fail(err)
+	}
+	var part FilePart
+	err = rights.As(uid, gid, func() (err error) {
+		if path == "" {
+			part, err = readWithin(unix.AT_FDCWD, kept, unix.RESOLVE_NO_MAGICLINKS, offset, limit)
+			return err
+		}
+		folder, err := openIn(unix.AT_FDCWD, kept, unix.O_DIRECTORY|unix.O_RDONLY, unix.RESOLVE_NO_MAGICLINKS)
+		if err != nil {
+			return err
+		}
+		defer folder.Close()
+		part, err = readWithin(int(folder.Fd()), path, within, offset, limit)
+		return err
+	})
+	if errors.Is(err, errOutside) {
+		err = errOutsideKept
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return part, nil
+}
+
+// errOutsideKept is the error of a path that leads out of what was kept.
+var errOutsideKept = errors.New("leads out of what was kept")
+
+// readerOf returns as whom files are read that were kept of a job with a named user, or of one without.
+func (r *Runner) readerOf(user, group string) (uid, gid uint32, err error) {
+	found, err := r.config.Users.Find(user, group)
+	switch {
+	case err != nil:
+		return 0, 0, err
+	case found != nil && found.Own:
+		uid, err := r.everybody()
+		if group != "" {
+			return uid, found.GID, err
+		}
+		return uid, uid, err
+	case found != nil && found.UID != 0:
+		return found.UID, found.GID, nil
+	case os.Geteuid() != 0:
+		return uint32(os.Geteuid()), uint32(os.Getegid()), nil
+	}
+	return 0, 0, errors.New("its job was root: read it at its destination")
+}
+
+// everybody returns an id that no job has, and so nothing but the rights that everybody has.
+func (r *Runner) everybody() (uid uint32, err error) {
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	if r.reader == nil {
+		r.mu.Lock()
+		closed := r.closed
+		r.mu.Unlock()
+		if closed {
+			return 0, ErrClosed
+		}
+		if r.readerUID, r.reader, err = r.claims().take(r.hasUser); err != nil {
+			return 0, err
+		}
+	}
+	return r.readerUID, nil
 }
 
 // relativeTo returns a path relative to the workspace.
@@ -144,12 +225,13 @@ func openIn(folder int, path string, flags, resolve uint64) (*os.File, error) {
 	}
 }
 
-// readInside reads a file or a folder of the workspace with the rights of the calling thread.
-func readInside(workspace *os.File, path string, offset, limit int64) (FilePart, error) {
-	const within = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS
-	folder := int(workspace.Fd())
+// within lets no name and no link lead out of a folder.
+const within = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS
+
+// readWithin reads a file or a folder with the rights of the calling thread.
+func readWithin(folder int, path string, resolve uint64, offset, limit int64) (FilePart, error) {
 	// Look first: to open a pipe or a device has effects.
-	looked, err := openIn(folder, path, unix.O_PATH, within)
+	looked, err := openIn(folder, path, unix.O_PATH, resolve)
 	if err != nil {
 		return FilePart{}, err
 	}
@@ -157,7 +239,7 @@ func readInside(workspace *os.File, path string, offset, limit int64) (FilePart,
 	if err := readable(looked); err != nil {
 		return FilePart{}, err
 	}
-	file, err := openIn(folder, path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, within)
+	file, err := openIn(folder, path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, resolve)
 	if err != nil {
 		return FilePart{}, err
 	}
@@ -184,10 +266,21 @@ func readInside(workspace *os.File, path string, offset, limit int64) (FilePart,
 // readable returns an error for what is neither a file nor a folder.
 func readable(file *os.File) error {
 	info, err := file.Stat()
-	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		err = fmt.Errorf("is neither a file nor a folder (%s)", info.Mode().Type())
+	if err != nil {
+		return err
 	}
-	return err
+	if !info.Mode().IsRegular() && !info.IsDir() {
+		return fmt.Errorf("is neither a file nor a folder (%s)", info.Mode().Type())
+	}
+	// What /proc shows of the agent is not for others, even if they may read it of their own processes.
+	var on unix.Statfs_t
+	if err := unix.Fstatfs(int(file.Fd()), &on); err != nil {
+		return err
+	}
+	if on.Type == unix.PROC_SUPER_MAGIC {
+		return errOutside
+	}
+	return nil
 }
 
 // readFolder lists a folder.

@@ -3,11 +3,13 @@ package runner_test
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"weir/actors/agent/disktest"
 	"weir/actors/agent/runner"
 	"weir/actors/agent/runner/proxyproto"
 )
@@ -121,5 +123,51 @@ func checkFolders(t *testing.T, f *fixture, job *runner.Job) {
 	}
 	if len(names) != 600 || !slices.IsSorted(names) || len(slices.Compact(names)) != 600 {
 		t.Errorf("%d names, want 600 in order", len(names))
+	}
+}
+
+// TestKeptFiles (T2) reads what was kept of jobs: as their named user or with the rights that everybody has, never with those of the agent,
+// which links put in its place would abuse.
+func TestKeptFiles(t *testing.T) {
+	needsRoot(t)
+	f := newFixture(t, backends["as a process tree"], own)
+	folder, err := os.MkdirTemp(disktest.Reachable(t), "weir-kept-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	kept := filepath.Join(folder, "kept")
+	prepare := exec.Command("sh", "-c", `mkdir kept kept/sub; echo text > kept/note; echo below > kept/sub/file; ln -s /etc/shadow kept/shadow; ln -s note kept/alias
+echo private > kept/private; chmod 0600 kept/private; echo theirs > kept/theirs; chown 4242:4242 kept/theirs; chmod 0600 kept/theirs; mkfifo kept/pipe
+ln -s /etc/shadow shadow; ln -s /proc/self maps; chmod 0755 . kept kept/sub`)
+	prepare.Dir = folder
+	if text, err := prepare.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	for name, test := range map[string]struct{ kept, user, path, want, wantErr string }{
+		"a file":                     {kept: kept + "/note", want: "text\n"},
+		"below a folder":             {kept: kept, path: "sub/file", want: "below\n"},
+		"a link within":              {kept: kept, path: "alias", want: "text\n"},
+		"none":                       {kept: kept, path: "nothing", wantErr: "no such file"},
+		"above":                      {kept: kept + "/sub", path: "../note", wantErr: "leads out of what was kept"},
+		"a link out":                 {kept: kept, path: "shadow", wantErr: "leads out of what was kept"},
+		"a link in its place":        {kept: folder + "/shadow", wantErr: "permission denied"},
+		"the agent's process":        {kept: folder + "/maps", path: "maps", wantErr: "leads out of what was kept"},
+		"the agent's process, whole": {kept: folder + "/maps/maps", wantErr: "leads out of what was kept"},
+		"not for everybody":          {kept: kept, path: "private", wantErr: "permission denied"},
+		"another user's":             {kept: kept, path: "theirs", wantErr: "permission denied"},
+		"the user's":                 {kept: kept, user: "4242", path: "theirs", want: "theirs\n"},
+		"the agent's, as the user":   {kept: kept, user: "4242", path: "private", wantErr: "permission denied"},
+		"root's":                     {kept: kept, user: "root", path: "private", wantErr: "root"},
+		"a pipe":                     {kept: kept + "/pipe", wantErr: "neither a file nor a folder"},
+		"a relative path":            {kept: "kept/note", wantErr: "absolute path"},
+	} {
+		part, err := f.ReadKept(test.kept, test.user, "", test.path, 0, 64)
+		if (err == nil) != (test.wantErr == "") || err != nil && !strings.Contains(err.Error(), test.wantErr) || string(part.Data) != test.want {
+			t.Errorf("%s: %q, %v, want %q %s", name, part.Data, err, test.want, test.wantErr)
+		}
+	}
+	if part, err := f.ReadKept(kept, "", "", "", 0, 64); err != nil || len(part.Entries) != 7 {
+		t.Errorf("the list of what was kept: %+v, %v", part, err)
 	}
 }

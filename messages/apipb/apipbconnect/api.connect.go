@@ -696,8 +696,8 @@ type JobServiceClient interface {
 	Get(context.Context, *connect.Request[apipb.GetJobRequest]) (*connect.Response[apipb.GetJobResponse], error)
 	// Output answers a part of a job's stdout or stderr.
 	Output(context.Context, *connect.Request[apipb.JobOutputRequest]) (*connect.Response[apipb.JobOutputResponse], error)
-	// File answers a part of a file in the workspace of a running job, or lists a folder. It is read as
-	// the job's user.
+	// File answers a part of a file in the workspace of a running job, or lists a folder; or of what was
+	// kept of a job that has completed. It is read as the job's user.
 	File(context.Context, *connect.Request[apipb.JobFileRequest]) (*connect.Response[apipb.JobFileResponse], error)
 	Abort(context.Context, *connect.Request[apipb.AbortJobRequest]) (*connect.Response[apipb.AbortJobResponse], error)
 	// Interrupt asks a job to end well, by the interruption signal of its task. A job
@@ -817,8 +817,8 @@ type JobServiceHandler interface {
 	Get(context.Context, *connect.Request[apipb.GetJobRequest]) (*connect.Response[apipb.GetJobResponse], error)
 	// Output answers a part of a job's stdout or stderr.
 	Output(context.Context, *connect.Request[apipb.JobOutputRequest]) (*connect.Response[apipb.JobOutputResponse], error)
-	// File answers a part of a file in the workspace of a running job, or lists a folder. It is read as
-	// the job's user.
+	// File answers a part of a file in the workspace of a running job, or lists a folder; or of what was
+	// kept of a job that has completed. It is read as the job's user.
 	File(context.Context, *connect.Request[apipb.JobFileRequest]) (*connect.Response[apipb.JobFileResponse], error)
 	Abort(context.Context, *connect.Request[apipb.AbortJobRequest]) (*connect.Response[apipb.AbortJobResponse], error)
 	// Interrupt asks a job to end well, by the interruption signal of its task. A job

@@ -9,7 +9,8 @@ import (
 	"weir/messages/apipb"
 )
 
-// TestFilesOfARunningJob (T2) lists and reads the files of a job that runs, through a replica, and copies one; a job that has ended has none.
+// TestFilesOfARunningJob (T2) lists and reads the files of a job that runs, through a replica, and copies one; of a job that has
+// ended it reads what was kept.
 func TestFilesOfARunningJob(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, here, "n1")
@@ -17,7 +18,8 @@ func TestFilesOfARunningJob(t *testing.T) {
 	c.ready(t, 1)
 	dir := c.folder(t)
 	release := filepath.Join(dir, "release")
-	operation := c.start(t, one(shell(1, `seq 200000 > long; mkdir sub; echo secret > sub/note; ln -s /etc/passwd out; : > empty; touch `+dir+`/made; until test -e `+release+`; do sleep 0.1; done`)))
+	operation := c.start(t, one(shell(1, `seq 200000 > long; mkdir sub; echo secret > sub/note; ln -s /etc/passwd out; : > empty; touch `+dir+`/made; until test -e `+release+`; do sleep 0.1; done`).
+		with("output_paths", []object{{"path": "sub", "destination": dir + "/kept-{job_id}"}, {"path": "long", "destination": dir + "/{cookie}.txt"}})))
 	until(t, "the job has made its files", func() string {
 		if _, err := os.Stat(filepath.Join(dir, "made")); err != nil {
 			return err.Error()
@@ -55,6 +57,22 @@ func TestFilesOfARunningJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.ends(t, operation, "completed")
+	listed := c.cli(t, "job", "output", job)
+	for _, want := range []string{"sub -> " + dir + "/kept-" + job, "long -> " + dir + "/0.txt"} {
+		if !strings.Contains(listed, want) {
+			t.Errorf("no %q in the list of what was kept:\n%s", want, listed)
+		}
+	}
+	if printed := c.cli(t, "job", "output", job, "sub/note"); printed != "secret\n" {
+		t.Errorf("the kept note is %q", printed)
+	}
+	c.cli(t, "job", "output", job, "long", "--to", to)
+	if data, err := os.ReadFile(to); err != nil || strings.Count(string(data), "\n") != 200_000 {
+		t.Errorf("the copy of what was kept has %d bytes, %v", len(data), err)
+	}
+	if printed, code := c.verb(t, "job", "output", job, "sub/../../x"); code == 0 || !strings.Contains(printed, "none of the output_paths") {
+		t.Errorf("a path out of what was kept: exit code %d\n%s", code, printed)
+	}
 	if printed, code := c.verb(t, "job", "files", job); code == 0 || !strings.Contains(printed, apipb.CodeJobEnded) {
 		t.Errorf("files of a job that has ended: exit code %d\n%s", code, printed)
 	}
