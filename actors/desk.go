@@ -73,7 +73,9 @@ func (r *Replica) answer(ctx context.Context, m proto.Message) (proto.Message, e
 	case *actorpb.JobLiveRequest:
 		return desk{r}.jobLive(m), nil
 	case *actorpb.ReadOutput:
-		return desk{r}.readOutput(ctx, m), nil
+		return desk{r}.atNode(ctx, m.GetNode(), m), nil
+	case *actorpb.ReadFile:
+		return desk{r}.atNode(ctx, m.GetNode(), m), nil
 	default:
 		return nil, fmt.Errorf("leader: unexpected message %T", m)
 	}
@@ -147,14 +149,14 @@ func (d desk) jobLive(m *actorpb.JobLiveRequest) *actorpb.JobLive {
 	return live
 }
 
-// readOutput asks the agent of the node, which has a stream to the leader.
-func (d desk) readOutput(ctx context.Context, m *actorpb.ReadOutput) proto.Message {
-	answer, err := d.remote.Request(ctx, peerOfAgent(m.GetNode()), actorpb.AgentName, m)
+// atNode asks the agent of a node, which has a stream to the leader, for output or files of a job.
+func (d desk) atNode(ctx context.Context, node string, m proto.Message) proto.Message {
+	answer, err := d.remote.Request(ctx, peerOfAgent(node), actorpb.AgentName, m)
 	switch {
 	case errors.Is(err, remote.ErrNotConnected) || errors.Is(err, remote.ErrPeerGone):
-		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: fmt.Sprintf("node %q is not connected: output of its jobs can be read once it is back", m.GetNode())}
+		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: fmt.Sprintf("node %q is not connected: output of its jobs can be read once it is back", node)}
 	case err != nil:
-		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: fmt.Sprintf("node %q: %v", m.GetNode(), err)}
+		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: fmt.Sprintf("node %q: %v", node, err)}
 	default:
 		return answer
 	}
@@ -248,9 +250,17 @@ func (r *Replica) JobLive(ctx context.Context, jobs []string) (*actorpb.JobLive,
 	return askLeader[*actorpb.JobLive](ctx, r, &actorpb.JobLiveRequest{JobIds: jobs})
 }
 
-// ReadOutput reads a part of a job's output from its node.
-func (r *Replica) ReadOutput(ctx context.Context, m *actorpb.ReadOutput) (*actorpb.OutputPart, error) {
-	return askLeader[*actorpb.OutputPart](ctx, r, m)
+// nodeReads read what jobs have written, from their nodes.
+type nodeReads struct{ replica *Replica }
+
+// ReadOutput reads a part of a job's output.
+func (n nodeReads) ReadOutput(ctx context.Context, m *actorpb.ReadOutput) (*actorpb.OutputPart, error) {
+	return askLeader[*actorpb.OutputPart](ctx, n.replica, m)
+}
+
+// ReadFile reads a part of a file of a running job.
+func (n nodeReads) ReadFile(ctx context.Context, m *actorpb.ReadFile) (*actorpb.FilePart, error) {
+	return askLeader[*actorpb.FilePart](ctx, n.replica, m)
 }
 
 // askLeader sends a request to the leader, in this process or to the gateway of another replica,

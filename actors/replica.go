@@ -47,6 +47,7 @@ const maxNodeWords = 16000
 
 // Replica holds the actors of a replica.
 type Replica struct {
+	nodeReads
 	cfg      Config
 	store    *raftstore.Store
 	system   *actor.ActorSystem
@@ -102,6 +103,7 @@ func Start(cfg Config) (*Replica, error) {
 		nodes:   signal.NewNodes(cfg.Timing.SignalKeep+2*cfg.Timing.Node.Lease, maxNodeWords, cfg.Clock.Now),
 		system:  actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return cfg.Logger })),
 	}
+	r.nodeReads = nodeReads{r}
 	r.words = signal.NewWords(cfg.Timing.SignalKeep, maxWords, cfg.Clock.Now, func(job string) bool { return r.records.Allocation(job) != nil })
 	r.liveness = newLiveness(cfg.ID, func(id string) bool { return r.remote.Connected(peerOf(id)) })
 	r.ctx, r.cancel = context.WithCancel(context.Background())

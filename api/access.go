@@ -28,7 +28,7 @@ const (
 	// readers: the owner of the operation that the call names, and those with the right read on it.
 	readers
 	// subjects: those who have the right to the command that the call proposes. Package state knows
-	// it.
+	// it. Files of a job, which take no command, need the right to manage its operation.
 	subjects
 	// operators only: the call affects all users, or its answer holds the data of all users.
 	operatorsOnly
@@ -60,6 +60,7 @@ var needs = map[string]need{
 	apipbconnect.JobServiceGetProcedure:        readers,
 	apipbconnect.JobServiceOutputProcedure:     readers,
 	apipbconnect.JobServiceStatisticsProcedure: readers,
+	apipbconnect.JobServiceFileProcedure:       subjects,
 	apipbconnect.JobServiceAbortProcedure:      subjects,
 	apipbconnect.JobServiceInterruptProcedure:  subjects,
 

@@ -55,6 +55,7 @@ type Leader interface {
 	PoolHistory(ctx context.Context, m *actorpb.PoolHistoryRequest) (*actorpb.PoolHistory, error)
 	JobLive(ctx context.Context, jobs []string) (*actorpb.JobLive, error)
 	ReadOutput(ctx context.Context, m *actorpb.ReadOutput) (*actorpb.OutputPart, error)
+	ReadFile(ctx context.Context, m *actorpb.ReadFile) (*actorpb.FilePart, error)
 }
 
 // Signals knows which jobs are stopping, and at which addresses jobs are reached.

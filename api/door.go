@@ -70,7 +70,7 @@ func (d *door) entrance(who identity.Identity, procedure string) *entrance {
 	switch {
 	case who.Role == identity.Replica:
 		return d.join
-	case procedure == apipbconnect.JobServiceOutputProcedure:
+	case procedure == apipbconnect.JobServiceOutputProcedure, procedure == apipbconnect.JobServiceFileProcedure:
 		return d.outputs
 	case waits[procedure]:
 		return d.watches

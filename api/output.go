@@ -31,8 +31,8 @@ func (s jobs) Output(ctx context.Context, req *connect.Request[apipb.JobOutputRe
 	switch {
 	case m.GetStream() != "stdout" && m.GetStream() != "stderr":
 		return nil, invalid("job output: stream %q: must be stdout or stderr", m.GetStream())
-	case m.GetOffset() < 0 || limit < 0 || limit > maxOutputBytes:
-		return nil, invalid("job output: offset %d, limit %d: offset must not be negative, limit 1 to %d", m.GetOffset(), limit, maxOutputBytes)
+	case limit < 0 || limit > maxOutputBytes:
+		return nil, invalid("job output: limit %d: must be 1 to %d", limit, maxOutputBytes)
 	}
 	job, err := s.locate(ctx, "job output", m.GetJobId())
 	if err != nil {
@@ -45,7 +45,7 @@ func (s jobs) Output(ctx context.Context, req *connect.Request[apipb.JobOutputRe
 	switch {
 	case errors.As(err, &absent) && absent.GetCode() == actorpb.CodeNotFound && job.GetFinishTime() == nil:
 		// The job has not started, or its node has just reported its end.
-		part = &actorpb.OutputPart{NextOffset: m.GetOffset()}
+		part = &actorpb.OutputPart{NextOffset: max(m.GetOffset(), 0)}
 	case errors.As(err, &absent) && absent.GetCode() == actorpb.CodeNotFound:
 		return nil, gone(job)
 	case err != nil:

@@ -63,6 +63,8 @@ type replicaFake struct {
 	// history, when set, is what the leader has recorded of pools.
 	history atomic.Pointer[func(*actorpb.PoolHistoryRequest) *actorpb.PoolHistory]
 	output  func(*actorpb.ReadOutput) (*actorpb.OutputPart, error)
+	// file, when set, is what nodes say of files.
+	file func(*actorpb.ReadFile) (*actorpb.FilePart, error)
 	// refusedAgents are those that the leader has refused.
 	refusedAgents []*actorpb.RefusedAgent
 	// backup is the state as it is backed up.
@@ -266,6 +268,14 @@ func (r *replicaFake) JobLive(context.Context, []string) (*actorpb.JobLive, erro
 func (r *replicaFake) ReadOutput(_ context.Context, m *actorpb.ReadOutput) (*actorpb.OutputPart, error) {
 	r.waits("ReadOutput")
 	return r.output(m)
+}
+
+func (r *replicaFake) ReadFile(_ context.Context, m *actorpb.ReadFile) (*actorpb.FilePart, error) {
+	r.waits("ReadFile")
+	if r.file == nil {
+		return &actorpb.FilePart{}, nil
+	}
+	return r.file(m)
 }
 
 // Instances implements Signals: those that the test has set, once they are of another

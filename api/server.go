@@ -161,6 +161,11 @@ func (l sharedLeader) ReadOutput(ctx context.Context, m *actorpb.ReadOutput) (*a
 	})
 }
 
+// ReadFile implements Leader.
+func (l sharedLeader) ReadFile(ctx context.Context, m *actorpb.ReadFile) (*actorpb.FilePart, error) {
+	return away(ctx, l.door, l.door.parts, func() (*actorpb.FilePart, error) { return l.to.ReadFile(ctx, m) })
+}
+
 // recovered turns a panic into an error of that call, so that other calls go on.
 func (s *server) recovered(_ context.Context, spec connect.Spec, _ http.Header, cause any) error {
 	s.cfg.Logger.Error("call panicked", "call", spec.Procedure, "panic", cause, "stack", string(debug.Stack()))

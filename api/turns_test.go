@@ -47,6 +47,7 @@ func TestNoTurnAfterAWait(t *testing.T) {
 		"the statistics of a job":          {"JobService/Statistics", `{"job_id": "j1"}`, "JobLive"},
 		"an output":                        {"JobService/Output", `{"job_id": "j1", "stream": "stdout"}`, "ReadOutput"},
 		"an output, for what the job does": {"JobService/Output", `{"job_id": "j1", "stream": "stdout"}`, "JobLive"},
+		"a file":                           {"JobService/File", `{"job_id": "j1"}`, "ReadFile"},
 		"nodes":                            {"NodeService/List", `{}`, "SchedulerView"},
 		"a node":                           {"NodeService/Get", `{"node": "n1"}`, "SchedulerView"},
 		"a node, for its jobs":             {"NodeService/Get", `{"node": "n1"}`, "JobLive"},

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -211,6 +212,15 @@ func (c *Config) Validate() error {
 func (c *Config) jobUser() (user, group string) {
 	user, group, _ = strings.Cut(c.JobUser, ":")
 	return user, group
+}
+
+// runsAs returns the user and group of jobs whose task names these.
+func (c *Config) runsAs(user, group string) (string, string) {
+	if user != "" {
+		return user, group
+	}
+	user, ofUser := c.jobUser()
+	return user, cmp.Or(group, ofUser)
 }
 
 // users says as whom jobs may run.

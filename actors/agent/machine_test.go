@@ -105,6 +105,16 @@ func (m *machine) RenewAll(until time.Duration) {
 	}
 }
 
+// ReadFile implements Processes: no job has files.
+func (m *machine) ReadFile(string, string, int64, int64) (runner.FilePart, error) {
+	return runner.FilePart{}, runner.ErrNoFile
+}
+
+// ReadKept implements Processes: nothing is kept.
+func (m *machine) ReadKept(string, string, string, string, int64, int64) (runner.FilePart, error) {
+	return runner.FilePart{}, runner.ErrNoFile
+}
+
 // ReadOutput implements Processes.
 func (m *machine) ReadOutput(job, stream string, offset, limit int64) (runner.OutputPart, error) {
 	switch {

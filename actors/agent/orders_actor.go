@@ -28,7 +28,9 @@ func (a *agentActor) inbound(ctx actor.Context, m *remote.Inbound) {
 			a.take(ctx, m.From.Name, plan)
 		}
 	case *actorpb.ReadOutput:
-		a.read(ctx, msg)
+		a.read(ctx, msg.GetNode(), func() proto.Message { return a.part(msg) })
+	case *actorpb.ReadFile:
+		a.read(ctx, msg.GetNode(), func() proto.Message { return a.file(msg) })
 	default:
 		a.cfg.Logger.Warn("unexpected message", "from", m.From.Name, "type", fmt.Sprintf("%T", m.Message))
 		respond(ctx, &actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: fmt.Sprintf("agents do not accept %T", m.Message)})

@@ -3,35 +3,37 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/actors/agent/runner"
 	"weir/messages/actorpb"
 )
 
 const (
-	// maxReads bounds the concurrent reads of output. maxPart bounds the bytes of one read.
+	// maxReads bounds the concurrent reads of output and files. maxPart bounds the bytes of one read.
 	// Together they allow 16 MiB.
 	maxReads = 16
 	maxPart  = 1 << 20
 )
 
-// read answers with a part of a job's output.
-func (a *agentActor) read(ctx actor.Context, m *actorpb.ReadOutput) {
+// read answers with a part of what a job of a node has written. The function `part` may block.
+func (a *agentActor) read(ctx actor.Context, node string, part func() proto.Message) {
 	switch {
-	case m.GetNode() != a.cfg.Node:
-		respond(ctx, &actorpb.Refused{Code: actorpb.CodeNotFound, Reason: fmt.Sprintf("this is node %q, not %q", a.cfg.Node, m.GetNode())})
+	case node != a.cfg.Node:
+		respond(ctx, &actorpb.Refused{Code: actorpb.CodeNotFound, Reason: fmt.Sprintf("this is node %q, not %q", a.cfg.Node, node)})
 		return
 	case a.reads >= maxReads:
-		respond(ctx, &actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: fmt.Sprintf("%d output reads already in progress", a.reads), RetryMillis: 100})
+		respond(ctx, &actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: fmt.Sprintf("%d reads of output or files already in progress", a.reads), RetryMillis: 100})
 		return
 	}
 	a.reads++
 	sender, root := ctx.Sender(), ctx.ActorSystem().Root
 	aside(ctx, func() work {
-		answer := a.part(m)
+		answer := part()
 		if sender != nil {
 			root.Send(sender, answer)
 		}
@@ -53,6 +55,34 @@ func (a *agentActor) part(m *actorpb.ReadOutput) proto.Message {
 	default:
 		return &actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: err.Error()}
 	}
+}
+
+// file returns a part of a file of a running job, or of one that was kept.
+func (a *agentActor) file(m *actorpb.ReadFile) proto.Message {
+	if m.GetOffset() < 0 || m.GetLimit() <= 0 || m.GetLimit() > maxPart {
+		return &actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: fmt.Sprintf("read file: offset %d, limit %d", m.GetOffset(), m.GetLimit())}
+	}
+	read := func() (runner.FilePart, error) {
+		if m.GetKept() != "" {
+			user, group := a.cfg.runsAs(m.GetUser(), m.GetGroup())
+			return a.processes.ReadKept(m.GetKept(), user, group, m.GetPath(), m.GetOffset(), m.GetLimit())
+		}
+		return a.processes.ReadFile(m.GetJobId(), m.GetPath(), m.GetOffset(), m.GetLimit())
+	}
+	part, err := read()
+	switch {
+	case errors.Is(err, runner.ErrNoFile):
+		return &actorpb.Refused{Code: actorpb.CodeNotFound, Reason: err.Error()}
+	case err != nil:
+		return &actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: err.Error()}
+	}
+	answer := &actorpb.FilePart{Data: part.Data, Folder: part.Folder, More: part.More, Size: part.Size, NextOffset: part.Next}
+	for _, e := range part.Entries {
+		answer.Entries = append(answer.Entries, &actorpb.FileEntry{
+			Name: strings.ToValidUTF8(e.Name, "\uFFFD"), Size: e.Size, Modified: timestamppb.New(e.Modified), Mode: e.Mode.String(), Link: strings.ToValidUTF8(e.Link, "\uFFFD"),
+		})
+	}
+	return answer
 }
 
 // readTail returns the end of stderr, which takes several reads if it is stored in parts.

@@ -33,6 +33,10 @@ type Processes interface {
 	RenewAll(until time.Duration)
 	// ReadOutput returns a part of "stdout" or "stderr" of a job.
 	ReadOutput(job, stream string, offset, limit int64) (runner.OutputPart, error)
+	// ReadFile returns a part of a file in a running job's workspace, or some entries of a folder.
+	ReadFile(job, path string, offset, limit int64) (runner.FilePart, error)
+	// ReadKept does so with a file or folder that was kept of a job of a user, or below one.
+	ReadKept(kept, user, group, path string, offset, limit int64) (runner.FilePart, error)
 }
 
 // Run is a job with processes.

@@ -23,14 +23,7 @@ func (j *Job) Files(cfg *Config) (files []filecache.File, user, group string) {
 
 // user returns the user and group of the job's processes: the task's, or else the node's.
 func (j *Job) user(cfg *Config) (user, group string) {
-	user, group = cfg.jobUser()
-	switch {
-	case j.spec.GetUser() != "":
-		return j.spec.GetUser(), j.spec.GetGroup()
-	case j.spec.GetGroup() != "":
-		return user, j.spec.GetGroup()
-	}
-	return user, group
+	return cfg.runsAs(j.spec.GetUser(), j.spec.GetGroup())
 }
 
 // starting returns the journal record of the job's start, in a boot of the machine.

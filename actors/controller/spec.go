@@ -98,9 +98,7 @@ func jobFiles(task *statepb.TaskSpec, allocation *statepb.Allocation) (files []*
 
 // namesOf replaces the placeholders in the paths of a job's files.
 func namesOf(task *statepb.TaskSpec, allocation *statepb.Allocation) *strings.Replacer {
-	return strings.NewReplacer(
-		"{operation_id}", allocation.GetOperationId(), "{task}", task.GetName(),
-		"{cookie}", strconv.Itoa(int(allocation.GetCookie())), "{job_id}", allocation.GetJobId())
+	return task.Places(allocation.GetOperationId(), allocation.GetCookie(), allocation.GetJobId())
 }
 
 // keptFiles returns the files of a job's workspace that are kept, each with its own destination.

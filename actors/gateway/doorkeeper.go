@@ -133,7 +133,7 @@ func permit(from identity.Identity, msg proto.Message) *actorpb.Refused {
 		sender, node = identity.Agent, m.(interface{ GetNode() string }).GetNode()
 	case *actorpb.FindController, *actorpb.InstancesRequest:
 		sender = identity.Agent
-	case *actorpb.Propose, *actorpb.ReadIndexRequest, *actorpb.SchedulerViewRequest, *actorpb.PoolHistoryRequest, *actorpb.JobLiveRequest, *actorpb.ReadOutput:
+	case *actorpb.Propose, *actorpb.ReadIndexRequest, *actorpb.SchedulerViewRequest, *actorpb.PoolHistoryRequest, *actorpb.JobLiveRequest, *actorpb.ReadOutput, *actorpb.ReadFile:
 		sender = identity.Replica
 	}
 	var reason string

@@ -15,6 +15,7 @@ type Client struct {
 	*caller
 	clusterCalls
 	memoryCalls
+	outputCalls
 }
 
 // clusterCalls are calls about replicas and nodes.
@@ -22,6 +23,9 @@ type clusterCalls struct{ *caller }
 
 // memoryCalls are calls about statistics of jobs, and about the memory profiles learned from them.
 type memoryCalls struct{ *caller }
+
+// outputCalls are calls about what jobs have written: to their stdout and stderr, and to files.
+type outputCalls struct{ *caller }
 
 // caller tries replicas until one answers.
 type caller struct {
@@ -42,7 +46,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &caller{cfg: cfg, book: newBook(cfg.Addresses), replicas: make(map[string]replica)}
-	return &Client{caller: c, clusterCalls: clusterCalls{c}, memoryCalls: memoryCalls{c}}, nil
+	return &Client{caller: c, clusterCalls: clusterCalls{c}, memoryCalls: memoryCalls{c}, outputCalls: outputCalls{c}}, nil
 }
 
 // Close closes idle connections.

@@ -39,6 +39,7 @@ type fakeReplica struct {
 	// instances streams those of an operation.
 	instances func(*connect.ServerStream[apipb.WatchInstancesResponse]) error
 	output    func(*apipb.JobOutputRequest) (*apipb.JobOutputResponse, error)
+	listJobs  func(*apipb.ListJobsRequest) (*apipb.ListJobsResponse, error)
 	status    func() (*apipb.StatusResponse, error)
 	pools     func() error
 	listPools func(*apipb.ListPoolsRequest) (*apipb.ListPoolsResponse, error)
@@ -128,6 +129,10 @@ type fakeJobs struct {
 
 func (r fakeJobs) Output(_ context.Context, req *connect.Request[apipb.JobOutputRequest]) (*connect.Response[apipb.JobOutputResponse], error) {
 	return reply(r.fakeReplica, r.output, req.Msg)
+}
+
+func (r fakeJobs) List(_ context.Context, req *connect.Request[apipb.ListJobsRequest]) (*connect.Response[apipb.ListJobsResponse], error) {
+	return reply(r.fakeReplica, r.listJobs, req.Msg)
 }
 
 type fakeNodes struct {

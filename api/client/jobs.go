@@ -40,11 +40,41 @@ func (c *Client) InterruptJob(ctx context.Context, job, reason string, timeout t
 }
 
 // JobOutput returns a part of a job's output.
-func (c *Client) JobOutput(ctx context.Context, req *apipb.JobOutputRequest) (*apipb.JobOutputResponse, error) {
+func (c outputCalls) JobOutput(ctx context.Context, req *apipb.JobOutputRequest) (*apipb.JobOutputResponse, error) {
 	t := c.task("job output")
 	// The answer comes from the job's node, by way of the leader.
 	t.longer = outputPatience
 	return call(ctx, t, apipbconnect.JobServiceClient.Output, req)
+}
+
+// JobFile returns a part of a file of a running job, or of one that was kept, or of the list of a folder.
+func (c outputCalls) JobFile(ctx context.Context, req *apipb.JobFileRequest) (*apipb.JobFileResponse, error) {
+	t := c.task("job file")
+	t.longer = outputPatience
+	return call(ctx, t, apipbconnect.JobServiceClient.File, req)
+}
+
+// ReadFile reads a file of a running job, or one that was kept, to its end, and writes it to w; of a folder it
+// returns all entries that can be listed instead. It changes the offset of the request.
+func (c outputCalls) ReadFile(ctx context.Context, w io.Writer, req *apipb.JobFileRequest) (folder *apipb.JobFileResponse, err error) {
+	for {
+		part, err := c.JobFile(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		if part.GetFolder() {
+			if folder != nil {
+				part.Entries = append(folder.GetEntries(), part.GetEntries()...)
+			}
+			folder = part
+		} else if _, err := w.Write(part.GetData()); err != nil {
+			return nil, fmt.Errorf("write file %q of job %s: %w", req.GetPath(), req.GetJobId(), err)
+		}
+		if part.GetNextOffset() <= req.GetOffset() || part.GetNextOffset() >= part.GetSize() {
+			return folder, nil
+		}
+		req.Offset = part.GetNextOffset()
+	}
 }
 
 // outputPatience is added to the time of a try to read output, for the request to the node.
@@ -72,7 +102,7 @@ type Output struct {
 
 // CopyOutput writes the output of a job to w. It returns the offset at which a later call
 // can continue.
-func (c *Client) CopyOutput(ctx context.Context, w io.Writer, o Output) (next int64, err error) {
+func (c outputCalls) CopyOutput(ctx context.Context, w io.Writer, o Output) (next int64, err error) {
 	next = o.Offset
 	poll, noted := firstPoll, ""
 	for {

@@ -45,6 +45,7 @@ var methods = map[string]kind{
 	apipbconnect.JobServiceListProcedure:       reads,
 	apipbconnect.JobServiceGetProcedure:        reads,
 	apipbconnect.JobServiceOutputProcedure:     reads,
+	apipbconnect.JobServiceFileProcedure:       reads,
 	apipbconnect.JobServiceStatisticsProcedure: reads,
 	apipbconnect.JobServiceAbortProcedure:      changes,
 	apipbconnect.JobServiceInterruptProcedure:  changes,
@@ -101,6 +102,7 @@ var methods = map[string]kind{
 // longer says which calls replicas need more time for than for others: they ask a node, or each other.
 var longer = map[string]time.Duration{
 	apipbconnect.JobServiceOutputProcedure:     2 * time.Second,
+	apipbconnect.JobServiceFileProcedure:       2 * time.Second,
 	apipbconnect.ClusterServiceStatusProcedure: time.Second,
 }
 

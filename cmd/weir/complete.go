@@ -32,7 +32,7 @@ var listers = map[string]lister{
 	"operation": operationNames(false), "task": taskNames, "user": userNames, "node": nodeNames("", (*apipb.Node).GetState), "pool": poolNames, "parent": poolNamesOfTree,
 	"tree": treeNames, "forget": profileKeys, "allow": grantNames, "revoke": grantNames, "remove-pool": poolNames, "remove-operation": operationNames(true),
 	"label": labelNames, "title": nil, "started-before": nil, "finished-since": nil, "finished-before": nil,
-	"addresses": nil, "reason": nil, "filter": nil, "after": nil, "since": nil, "set": nil, "add-pool": nil, "add-operation": nil, "nodes": nil,
+	"addresses": nil, "reason": nil, "filter": nil, "after": nil, "since": nil, "tail": nil, "set": nil, "add-pool": nil, "add-operation": nil, "nodes": nil,
 	"object": nil, "as": nil, "tags": nil, "max-memory": nil, "access-key": nil, "endpoint": nil, "prefix": nil, "region": nil, "group": nil,
 }
 

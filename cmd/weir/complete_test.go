@@ -21,7 +21,7 @@ import (
 
 // said are flags and arguments that only the user, or the shell, knows: files, and what a
 // replica that is not there yet is to be called.
-var said = []string{"file", "secure-vault", "secret-key-file", "data", "address", "id", "-f FILE", "REPLICA --address HOST:PORT", "-f FILE --data DIR --id REPLICA --address HOST:PORT"}
+var said = []string{"file", "secure-vault", "secret-key-file", "to", "data", "address", "id", "-f FILE", "REPLICA --address HOST:PORT", "-f FILE --data DIR --id REPLICA --address HOST:PORT"}
 
 // TestWhatNamesThingsIsCompleted wants a completion of each flag of a verb that uses a
 // cluster and takes text, and of each argument, unless only the user knows what it can be.

@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -20,7 +22,7 @@ func newJobCommand(f *clientFlags) *cobra.Command {
 		Use:     "job",
 		Short:   "Show jobs and their output, and stop them",
 		Example: "  weir job list OPERATION\n  weir job stderr JOB --follow",
-	}, newJobListCommand(f), newJobOutputCommand(f, "stdout"), newJobOutputCommand(f, "stderr"), newJobInterruptCommand(f), newJobAbortCommand(f), &cobra.Command{
+	}, newJobListCommand(f), newJobOutputCommand(f, "stdout"), newJobOutputCommand(f, "stderr"), newJobFilesCommand(f), newJobKeptCommand(f), newJobInterruptCommand(f), newJobAbortCommand(f), &cobra.Command{
 		Use:     "get JOB",
 		Short:   "Show one job",
 		Example: "  weir job get 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b",
@@ -87,6 +89,99 @@ and the end of long output. If there is none, stderr says why.`, stream),
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow until the job has ended")
 	return cmd
+}
+
+func newJobFilesCommand(f *clientFlags) *cobra.Command {
+	return f.readsFiles(false, &cobra.Command{
+		Use:   "files JOB [PATH]",
+		Short: "List and read the files of a running job",
+		Long: `List and read the files of a running job: of its workspace and of the tmpfs volumes in
+it. A folder is listed; a file is printed unchanged, or written to a new file with --to.
+
+PATH is relative to the workspace. Files are read as the job's user; links are followed
+only within the workspace. It needs the right to manage the operation. When a job has
+ended its workspace is gone: weir job output has what was kept.`,
+		Example: `  weir job files 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b
+  weir job files 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b logs/today.log
+  weir job files 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b model.bin --to model.bin`,
+		ValidArgsFunction: f.suggest(true, jobNames(true)),
+	})
+}
+
+func newJobKeptCommand(f *clientFlags) *cobra.Command {
+	return f.readsFiles(true, &cobra.Command{
+		Use:   "output JOB [PATH]",
+		Short: "List and read the files that were kept of a completed job",
+		Long: `List and read the files that were kept of a completed job: the output_paths of its task.
+Without PATH it shows where each was kept. A folder is listed; a file is printed
+unchanged, or written to a new file with --to.
+
+PATH is one of the output_paths, or below one. It is read on the job's node, where it was
+kept, as the named user of the task or, without one, with the rights that everybody has.
+It needs the right to manage the operation. What a job wrote to its stdout and stderr is
+shown by weir job stdout and weir job stderr.`,
+		Example: `  weir job output 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b
+  weir job output 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b results/part.csv --to part.csv`,
+	})
+}
+
+// readsFiles completes a verb that lists and reads files of a job.
+func (f *clientFlags) readsFiles(kept bool, cmd *cobra.Command) *cobra.Command {
+	var to string
+	cmd.RunE = f.verb(func(ctx context.Context, s *session, args []string) error {
+		req := &apipb.JobFileRequest{JobId: args[0], Kept: kept}
+		if len(args) == 2 {
+			req.Path = args[1]
+		}
+		return unknownJob(ctx, s, args[0], s.files(ctx, req, to))
+	})
+	cmd.Flags().StringVar(&to, "to", "", "write the file to this new file instead of printing it")
+	must(cmd.MarkFlagFilename("to"))
+	return cmd
+}
+
+// files lists a folder of a job, or prints a file or writes it to a new one, which is removed if that fails.
+func (s *session) files(ctx context.Context, req *apipb.JobFileRequest, to string) error {
+	out := s.out
+	if to != "" {
+		file, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+		if err != nil {
+			return usage(fmt.Errorf("--to: %w", err))
+		}
+		out = file
+	}
+	folder, err := s.ReadFile(ctx, out, req)
+	if folder != nil && to != "" {
+		err = usage(fmt.Errorf("%q is a folder of job %s: --to is for a file", cmp.Or(req.GetPath(), "."), req.GetJobId()))
+	}
+	if file, ok := out.(*os.File); ok && to != "" {
+		if err = errors.Join(err, file.Close()); err != nil {
+			return errors.Join(err, os.Remove(to))
+		}
+	}
+	if err != nil || folder == nil {
+		return err
+	}
+	empty := fmt.Sprintf("the folder %q of job %s is empty", cmp.Or(req.GetPath(), "."), req.GetJobId())
+	if req.GetKept() && req.GetPath() == "" {
+		empty = fmt.Sprintf("no files were kept of job %s: its task has no output_paths", req.GetJobId())
+	}
+	return s.show(view{
+		message: folder, rows: true, empty: when(len(folder.GetEntries()) == 0, empty), text: func(now time.Time) string { return filesText(folder, now) },
+	})
+}
+
+// filesText draws a list of files.
+func filesText(folder *apipb.JobFileResponse, now time.Time) string {
+	g := newGrid("mode", "size>", "modified", "name")
+	for _, e := range folder.GetEntries() {
+		length := size(e.GetSize())
+		if e.GetMode() == "" {
+			length = none // of what was kept only the place is known
+		}
+		g.row(e.GetMode(), length, age(e.GetModified(), now), e.GetName()+when(e.GetLink() != "", " -> "+e.GetLink()))
+	}
+	return g.String() + when(folder.GetMore(), fmt.Sprintf("\nmore: only %d entries are listed\n", folder.GetSize()))
 }
 
 // unknownJob adds a hint to the error if the id of an unknown job is that of an operation.

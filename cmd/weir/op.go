@@ -31,7 +31,7 @@ digits of its id (6 or more), or by its alias if it has one.`,
 		Example: `  id=$(weir op start -f spec.yaml)
   weir op wait $id
   weir op list --in-progress`,
-	}, newOpStartCommand(f), newOpRetryCommand(f), newOpListCommand(f), newOpGetCommand(f), newOpWaitCommand(f), newOpInstancesCommand(f),
+	}, newOpStartCommand(f), newOpRetryCommand(f), newOpListCommand(f), newOpGetCommand(f), newOpWaitCommand(f), newOpLogsCommand(f), newOpInstancesCommand(f),
 		newOpStatisticsCommand(f), newOpAbortCommand(f), newOpSuspendCommand(f), newOpUpdateCommand(f), &cobra.Command{
 			Use:     "events OPERATION",
 			Short:   "List the state changes of an operation, by id or alias",

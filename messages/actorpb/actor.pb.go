@@ -2659,6 +2659,279 @@ func (x *OutputPart) GetTotal() int64 {
 	return 0
 }
 
+// ReadFile asks for a part of a file in the workspace of a running job, or of the list of a folder; or
+// of one that was kept of a job that has completed.
+type ReadFile struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Node  string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	// Relative to the workspace, or absolute as the job sees it; empty: the workspace.
+	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
+	// Bytes of a file, entries of a folder.
+	Offset int64 `protobuf:"varint,4,opt,name=offset,proto3" json:"offset,omitempty"`
+	Limit  int64 `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Set: the file or folder that was kept, by which path is below; as whom it is read, by the
+	// user and group of its task.
+	Kept          string `protobuf:"bytes,6,opt,name=kept,proto3" json:"kept,omitempty"`
+	User          string `protobuf:"bytes,7,opt,name=user,proto3" json:"user,omitempty"`
+	Group         string `protobuf:"bytes,8,opt,name=group,proto3" json:"group,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadFile) Reset() {
+	*x = ReadFile{}
+	mi := &file_actorpb_actor_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadFile) ProtoMessage() {}
+
+func (x *ReadFile) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadFile.ProtoReflect.Descriptor instead.
+func (*ReadFile) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ReadFile) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *ReadFile) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ReadFile) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *ReadFile) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *ReadFile) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ReadFile) GetKept() string {
+	if x != nil {
+		return x.Kept
+	}
+	return ""
+}
+
+func (x *ReadFile) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *ReadFile) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+type FilePart struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Data   []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	Folder bool                   `protobuf:"varint,2,opt,name=folder,proto3" json:"folder,omitempty"`
+	// Those of a folder, by name.
+	Entries []*FileEntry `protobuf:"bytes,3,rep,name=entries,proto3" json:"entries,omitempty"`
+	// The folder has more entries than can be listed.
+	More bool `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`
+	// Of a file in bytes; of a folder: how many entries can be listed.
+	Size int64 `protobuf:"varint,5,opt,name=size,proto3" json:"size,omitempty"`
+	// Offset after data or entries.
+	NextOffset    int64 `protobuf:"varint,6,opt,name=next_offset,json=nextOffset,proto3" json:"next_offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FilePart) Reset() {
+	*x = FilePart{}
+	mi := &file_actorpb_actor_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FilePart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FilePart) ProtoMessage() {}
+
+func (x *FilePart) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FilePart.ProtoReflect.Descriptor instead.
+func (*FilePart) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *FilePart) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *FilePart) GetFolder() bool {
+	if x != nil {
+		return x.Folder
+	}
+	return false
+}
+
+func (x *FilePart) GetEntries() []*FileEntry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *FilePart) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+func (x *FilePart) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *FilePart) GetNextOffset() int64 {
+	if x != nil {
+		return x.NextOffset
+	}
+	return 0
+}
+
+type FileEntry struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Bytes that are not UTF-8 are replaced.
+	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Size     int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	Modified *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=modified,proto3" json:"modified,omitempty"`
+	// Such as -rw-r--r--.
+	Mode string `protobuf:"bytes,4,opt,name=mode,proto3" json:"mode,omitempty"`
+	// Where a symbolic link leads.
+	Link          string `protobuf:"bytes,5,opt,name=link,proto3" json:"link,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FileEntry) Reset() {
+	*x = FileEntry{}
+	mi := &file_actorpb_actor_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FileEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FileEntry) ProtoMessage() {}
+
+func (x *FileEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FileEntry.ProtoReflect.Descriptor instead.
+func (*FileEntry) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *FileEntry) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FileEntry) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *FileEntry) GetModified() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Modified
+	}
+	return nil
+}
+
+func (x *FileEntry) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *FileEntry) GetLink() string {
+	if x != nil {
+		return x.Link
+	}
+	return ""
+}
+
 // Propose carries commands from a replica to the leader's log.
 type Propose struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2669,7 +2942,7 @@ type Propose struct {
 
 func (x *Propose) Reset() {
 	*x = Propose{}
-	mi := &file_actorpb_actor_proto_msgTypes[31]
+	mi := &file_actorpb_actor_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2681,7 +2954,7 @@ func (x *Propose) String() string {
 func (*Propose) ProtoMessage() {}
 
 func (x *Propose) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[31]
+	mi := &file_actorpb_actor_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2694,7 +2967,7 @@ func (x *Propose) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Propose.ProtoReflect.Descriptor instead.
 func (*Propose) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{31}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Propose) GetCommands() []*commandpb.Command {
@@ -2713,7 +2986,7 @@ type Proposed struct {
 
 func (x *Proposed) Reset() {
 	*x = Proposed{}
-	mi := &file_actorpb_actor_proto_msgTypes[32]
+	mi := &file_actorpb_actor_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2725,7 +2998,7 @@ func (x *Proposed) String() string {
 func (*Proposed) ProtoMessage() {}
 
 func (x *Proposed) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[32]
+	mi := &file_actorpb_actor_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2738,7 +3011,7 @@ func (x *Proposed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposed.ProtoReflect.Descriptor instead.
 func (*Proposed) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{32}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Proposed) GetResults() []*commandpb.Result {
@@ -2757,7 +3030,7 @@ type ReadIndexRequest struct {
 
 func (x *ReadIndexRequest) Reset() {
 	*x = ReadIndexRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[33]
+	mi := &file_actorpb_actor_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2769,7 +3042,7 @@ func (x *ReadIndexRequest) String() string {
 func (*ReadIndexRequest) ProtoMessage() {}
 
 func (x *ReadIndexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[33]
+	mi := &file_actorpb_actor_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2782,7 +3055,7 @@ func (x *ReadIndexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadIndexRequest.ProtoReflect.Descriptor instead.
 func (*ReadIndexRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{33}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{36}
 }
 
 type ReadIndex struct {
@@ -2795,7 +3068,7 @@ type ReadIndex struct {
 
 func (x *ReadIndex) Reset() {
 	*x = ReadIndex{}
-	mi := &file_actorpb_actor_proto_msgTypes[34]
+	mi := &file_actorpb_actor_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2807,7 +3080,7 @@ func (x *ReadIndex) String() string {
 func (*ReadIndex) ProtoMessage() {}
 
 func (x *ReadIndex) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[34]
+	mi := &file_actorpb_actor_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2820,7 +3093,7 @@ func (x *ReadIndex) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadIndex.ProtoReflect.Descriptor instead.
 func (*ReadIndex) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{34}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReadIndex) GetIndex() uint64 {
@@ -2858,7 +3131,7 @@ type SchedulerViewRequest struct {
 
 func (x *SchedulerViewRequest) Reset() {
 	*x = SchedulerViewRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[35]
+	mi := &file_actorpb_actor_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2870,7 +3143,7 @@ func (x *SchedulerViewRequest) String() string {
 func (*SchedulerViewRequest) ProtoMessage() {}
 
 func (x *SchedulerViewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[35]
+	mi := &file_actorpb_actor_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2883,7 +3156,7 @@ func (x *SchedulerViewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerViewRequest.ProtoReflect.Descriptor instead.
 func (*SchedulerViewRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{35}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SchedulerViewRequest) GetTree() string {
@@ -2957,7 +3230,7 @@ type SchedulerView struct {
 
 func (x *SchedulerView) Reset() {
 	*x = SchedulerView{}
-	mi := &file_actorpb_actor_proto_msgTypes[36]
+	mi := &file_actorpb_actor_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2969,7 +3242,7 @@ func (x *SchedulerView) String() string {
 func (*SchedulerView) ProtoMessage() {}
 
 func (x *SchedulerView) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[36]
+	mi := &file_actorpb_actor_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2982,7 +3255,7 @@ func (x *SchedulerView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerView.ProtoReflect.Descriptor instead.
 func (*SchedulerView) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{36}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SchedulerView) GetTime() *timestamppb.Timestamp {
@@ -3062,7 +3335,7 @@ type RefusedAgent struct {
 
 func (x *RefusedAgent) Reset() {
 	*x = RefusedAgent{}
-	mi := &file_actorpb_actor_proto_msgTypes[37]
+	mi := &file_actorpb_actor_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3074,7 +3347,7 @@ func (x *RefusedAgent) String() string {
 func (*RefusedAgent) ProtoMessage() {}
 
 func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[37]
+	mi := &file_actorpb_actor_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3087,7 +3360,7 @@ func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedAgent.ProtoReflect.Descriptor instead.
 func (*RefusedAgent) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{37}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RefusedAgent) GetNode() string {
@@ -3164,7 +3437,7 @@ type ElementView struct {
 
 func (x *ElementView) Reset() {
 	*x = ElementView{}
-	mi := &file_actorpb_actor_proto_msgTypes[38]
+	mi := &file_actorpb_actor_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3176,7 +3449,7 @@ func (x *ElementView) String() string {
 func (*ElementView) ProtoMessage() {}
 
 func (x *ElementView) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[38]
+	mi := &file_actorpb_actor_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3189,7 +3462,7 @@ func (x *ElementView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ElementView.ProtoReflect.Descriptor instead.
 func (*ElementView) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{38}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ElementView) GetTree() string {
@@ -3372,7 +3645,7 @@ type NodeView struct {
 
 func (x *NodeView) Reset() {
 	*x = NodeView{}
-	mi := &file_actorpb_actor_proto_msgTypes[39]
+	mi := &file_actorpb_actor_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3384,7 +3657,7 @@ func (x *NodeView) String() string {
 func (*NodeView) ProtoMessage() {}
 
 func (x *NodeView) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[39]
+	mi := &file_actorpb_actor_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3397,7 +3670,7 @@ func (x *NodeView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeView.ProtoReflect.Descriptor instead.
 func (*NodeView) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{39}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *NodeView) GetId() string {
@@ -3480,7 +3753,7 @@ type PoolHistoryRequest struct {
 
 func (x *PoolHistoryRequest) Reset() {
 	*x = PoolHistoryRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[40]
+	mi := &file_actorpb_actor_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3492,7 +3765,7 @@ func (x *PoolHistoryRequest) String() string {
 func (*PoolHistoryRequest) ProtoMessage() {}
 
 func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[40]
+	mi := &file_actorpb_actor_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3505,7 +3778,7 @@ func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistoryRequest.ProtoReflect.Descriptor instead.
 func (*PoolHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{40}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PoolHistoryRequest) GetTree() string {
@@ -3559,7 +3832,7 @@ type PoolHistory struct {
 
 func (x *PoolHistory) Reset() {
 	*x = PoolHistory{}
-	mi := &file_actorpb_actor_proto_msgTypes[41]
+	mi := &file_actorpb_actor_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3571,7 +3844,7 @@ func (x *PoolHistory) String() string {
 func (*PoolHistory) ProtoMessage() {}
 
 func (x *PoolHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[41]
+	mi := &file_actorpb_actor_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3584,7 +3857,7 @@ func (x *PoolHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistory.ProtoReflect.Descriptor instead.
 func (*PoolHistory) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{41}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PoolHistory) GetSecondsUntil() int64 {
@@ -3635,7 +3908,7 @@ type PoolPoints struct {
 
 func (x *PoolPoints) Reset() {
 	*x = PoolPoints{}
-	mi := &file_actorpb_actor_proto_msgTypes[42]
+	mi := &file_actorpb_actor_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3647,7 +3920,7 @@ func (x *PoolPoints) String() string {
 func (*PoolPoints) ProtoMessage() {}
 
 func (x *PoolPoints) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[42]
+	mi := &file_actorpb_actor_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3660,7 +3933,7 @@ func (x *PoolPoints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolPoints.ProtoReflect.Descriptor instead.
 func (*PoolPoints) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{42}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PoolPoints) GetPool() string {
@@ -3706,7 +3979,7 @@ type Points struct {
 
 func (x *Points) Reset() {
 	*x = Points{}
-	mi := &file_actorpb_actor_proto_msgTypes[43]
+	mi := &file_actorpb_actor_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3718,7 +3991,7 @@ func (x *Points) String() string {
 func (*Points) ProtoMessage() {}
 
 func (x *Points) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[43]
+	mi := &file_actorpb_actor_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3731,7 +4004,7 @@ func (x *Points) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Points.ProtoReflect.Descriptor instead.
 func (*Points) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{43}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Points) GetAt() []int64 {
@@ -3779,7 +4052,7 @@ type JobLiveRequest struct {
 
 func (x *JobLiveRequest) Reset() {
 	*x = JobLiveRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[44]
+	mi := &file_actorpb_actor_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3791,7 +4064,7 @@ func (x *JobLiveRequest) String() string {
 func (*JobLiveRequest) ProtoMessage() {}
 
 func (x *JobLiveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[44]
+	mi := &file_actorpb_actor_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3804,7 +4077,7 @@ func (x *JobLiveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobLiveRequest.ProtoReflect.Descriptor instead.
 func (*JobLiveRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{44}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *JobLiveRequest) GetJobIds() []string {
@@ -3823,7 +4096,7 @@ type JobLive struct {
 
 func (x *JobLive) Reset() {
 	*x = JobLive{}
-	mi := &file_actorpb_actor_proto_msgTypes[45]
+	mi := &file_actorpb_actor_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3835,7 +4108,7 @@ func (x *JobLive) String() string {
 func (*JobLive) ProtoMessage() {}
 
 func (x *JobLive) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[45]
+	mi := &file_actorpb_actor_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3848,7 +4121,7 @@ func (x *JobLive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobLive.ProtoReflect.Descriptor instead.
 func (*JobLive) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{45}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *JobLive) GetJobs() []*HeldJob {
@@ -3888,7 +4161,7 @@ type InterruptionSignal struct {
 
 func (x *InterruptionSignal) Reset() {
 	*x = InterruptionSignal{}
-	mi := &file_actorpb_actor_proto_msgTypes[46]
+	mi := &file_actorpb_actor_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3900,7 +4173,7 @@ func (x *InterruptionSignal) String() string {
 func (*InterruptionSignal) ProtoMessage() {}
 
 func (x *InterruptionSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[46]
+	mi := &file_actorpb_actor_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3913,7 +4186,7 @@ func (x *InterruptionSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptionSignal.ProtoReflect.Descriptor instead.
 func (*InterruptionSignal) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{46}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *InterruptionSignal) GetOperationId() string {
@@ -4037,7 +4310,7 @@ type InterruptionSignals struct {
 
 func (x *InterruptionSignals) Reset() {
 	*x = InterruptionSignals{}
-	mi := &file_actorpb_actor_proto_msgTypes[47]
+	mi := &file_actorpb_actor_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4049,7 +4322,7 @@ func (x *InterruptionSignals) String() string {
 func (*InterruptionSignals) ProtoMessage() {}
 
 func (x *InterruptionSignals) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[47]
+	mi := &file_actorpb_actor_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4062,7 +4335,7 @@ func (x *InterruptionSignals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptionSignals.ProtoReflect.Descriptor instead.
 func (*InterruptionSignals) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{47}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *InterruptionSignals) GetSignals() []*InterruptionSignal {
@@ -4096,7 +4369,7 @@ type InstanceWord struct {
 
 func (x *InstanceWord) Reset() {
 	*x = InstanceWord{}
-	mi := &file_actorpb_actor_proto_msgTypes[48]
+	mi := &file_actorpb_actor_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4108,7 +4381,7 @@ func (x *InstanceWord) String() string {
 func (*InstanceWord) ProtoMessage() {}
 
 func (x *InstanceWord) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[48]
+	mi := &file_actorpb_actor_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4121,7 +4394,7 @@ func (x *InstanceWord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceWord.ProtoReflect.Descriptor instead.
 func (*InstanceWord) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{48}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *InstanceWord) GetOperationId() string {
@@ -4196,7 +4469,7 @@ type InstanceWords struct {
 
 func (x *InstanceWords) Reset() {
 	*x = InstanceWords{}
-	mi := &file_actorpb_actor_proto_msgTypes[49]
+	mi := &file_actorpb_actor_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4208,7 +4481,7 @@ func (x *InstanceWords) String() string {
 func (*InstanceWords) ProtoMessage() {}
 
 func (x *InstanceWords) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[49]
+	mi := &file_actorpb_actor_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4221,7 +4494,7 @@ func (x *InstanceWords) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceWords.ProtoReflect.Descriptor instead.
 func (*InstanceWords) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{49}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *InstanceWords) GetWords() []*InstanceWord {
@@ -4252,7 +4525,7 @@ type NodeWord struct {
 
 func (x *NodeWord) Reset() {
 	*x = NodeWord{}
-	mi := &file_actorpb_actor_proto_msgTypes[50]
+	mi := &file_actorpb_actor_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4264,7 +4537,7 @@ func (x *NodeWord) String() string {
 func (*NodeWord) ProtoMessage() {}
 
 func (x *NodeWord) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[50]
+	mi := &file_actorpb_actor_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4277,7 +4550,7 @@ func (x *NodeWord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeWord.ProtoReflect.Descriptor instead.
 func (*NodeWord) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{50}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *NodeWord) GetNode() string {
@@ -4338,7 +4611,7 @@ type NodeWords struct {
 
 func (x *NodeWords) Reset() {
 	*x = NodeWords{}
-	mi := &file_actorpb_actor_proto_msgTypes[51]
+	mi := &file_actorpb_actor_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4350,7 +4623,7 @@ func (x *NodeWords) String() string {
 func (*NodeWords) ProtoMessage() {}
 
 func (x *NodeWords) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[51]
+	mi := &file_actorpb_actor_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4363,7 +4636,7 @@ func (x *NodeWords) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeWords.ProtoReflect.Descriptor instead.
 func (*NodeWords) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{51}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *NodeWords) GetWords() []*NodeWord {
@@ -4623,7 +4896,30 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\vnext_offset\x18\x02 \x01(\x03R\n" +
 	"nextOffset\x12\x10\n" +
 	"\x03end\x18\x03 \x01(\bR\x03end\x12\x14\n" +
-	"\x05total\x18\x04 \x01(\x03R\x05total\"?\n" +
+	"\x05total\x18\x04 \x01(\x03R\x05total\"\xb5\x01\n" +
+	"\bReadFile\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
+	"\x04path\x18\x03 \x01(\tR\x04path\x12\x16\n" +
+	"\x06offset\x18\x04 \x01(\x03R\x06offset\x12\x14\n" +
+	"\x05limit\x18\x05 \x01(\x03R\x05limit\x12\x12\n" +
+	"\x04kept\x18\x06 \x01(\tR\x04kept\x12\x12\n" +
+	"\x04user\x18\a \x01(\tR\x04user\x12\x14\n" +
+	"\x05group\x18\b \x01(\tR\x05group\"\xb3\x01\n" +
+	"\bFilePart\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x16\n" +
+	"\x06folder\x18\x02 \x01(\bR\x06folder\x122\n" +
+	"\aentries\x18\x03 \x03(\v2\x18.weir.actor.v1.FileEntryR\aentries\x12\x12\n" +
+	"\x04more\x18\x04 \x01(\bR\x04more\x12\x12\n" +
+	"\x04size\x18\x05 \x01(\x03R\x04size\x12\x1f\n" +
+	"\vnext_offset\x18\x06 \x01(\x03R\n" +
+	"nextOffset\"\x93\x01\n" +
+	"\tFileEntry\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\x126\n" +
+	"\bmodified\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\bmodified\x12\x12\n" +
+	"\x04mode\x18\x04 \x01(\tR\x04mode\x12\x12\n" +
+	"\x04link\x18\x05 \x01(\tR\x04link\"?\n" +
 	"\aPropose\x124\n" +
 	"\bcommands\x18\x01 \x03(\v2\x18.weir.command.v1.CommandR\bcommands\"=\n" +
 	"\bProposed\x121\n" +
@@ -4783,7 +5079,7 @@ func file_actorpb_actor_proto_rawDescGZIP() []byte {
 	return file_actorpb_actor_proto_rawDescData
 }
 
-var file_actorpb_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_actorpb_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_actorpb_actor_proto_goTypes = []any{
 	(*Token)(nil),                 // 0: weir.actor.v1.Token
 	(*Replica)(nil),               // 1: weir.actor.v1.Replica
@@ -4816,59 +5112,62 @@ var file_actorpb_actor_proto_goTypes = []any{
 	(*WordHeard)(nil),             // 28: weir.actor.v1.WordHeard
 	(*ReadOutput)(nil),            // 29: weir.actor.v1.ReadOutput
 	(*OutputPart)(nil),            // 30: weir.actor.v1.OutputPart
-	(*Propose)(nil),               // 31: weir.actor.v1.Propose
-	(*Proposed)(nil),              // 32: weir.actor.v1.Proposed
-	(*ReadIndexRequest)(nil),      // 33: weir.actor.v1.ReadIndexRequest
-	(*ReadIndex)(nil),             // 34: weir.actor.v1.ReadIndex
-	(*SchedulerViewRequest)(nil),  // 35: weir.actor.v1.SchedulerViewRequest
-	(*SchedulerView)(nil),         // 36: weir.actor.v1.SchedulerView
-	(*RefusedAgent)(nil),          // 37: weir.actor.v1.RefusedAgent
-	(*ElementView)(nil),           // 38: weir.actor.v1.ElementView
-	(*NodeView)(nil),              // 39: weir.actor.v1.NodeView
-	(*PoolHistoryRequest)(nil),    // 40: weir.actor.v1.PoolHistoryRequest
-	(*PoolHistory)(nil),           // 41: weir.actor.v1.PoolHistory
-	(*PoolPoints)(nil),            // 42: weir.actor.v1.PoolPoints
-	(*Points)(nil),                // 43: weir.actor.v1.Points
-	(*JobLiveRequest)(nil),        // 44: weir.actor.v1.JobLiveRequest
-	(*JobLive)(nil),               // 45: weir.actor.v1.JobLive
-	(*InterruptionSignal)(nil),    // 46: weir.actor.v1.InterruptionSignal
-	(*InterruptionSignals)(nil),   // 47: weir.actor.v1.InterruptionSignals
-	(*InstanceWord)(nil),          // 48: weir.actor.v1.InstanceWord
-	(*InstanceWords)(nil),         // 49: weir.actor.v1.InstanceWords
-	(*NodeWord)(nil),              // 50: weir.actor.v1.NodeWord
-	(*NodeWords)(nil),             // 51: weir.actor.v1.NodeWords
-	nil,                           // 52: weir.actor.v1.JobSpec.EnvironmentEntry
-	nil,                           // 53: weir.actor.v1.JobSpec.SecretsEntry
-	(*statepb.Resources)(nil),     // 54: weir.state.v1.Resources
-	(*timestamppb.Timestamp)(nil), // 55: google.protobuf.Timestamp
-	(*statepb.Revocation)(nil),    // 56: weir.state.v1.Revocation
-	(*statepb.Beneficiary)(nil),   // 57: weir.state.v1.Beneficiary
-	(*statepb.Tmpfs)(nil),         // 58: weir.state.v1.Tmpfs
-	(*statepb.KeptFile)(nil),      // 59: weir.state.v1.KeptFile
-	(*statepb.Readiness)(nil),     // 60: weir.state.v1.Readiness
-	(*statepb.Slice)(nil),         // 61: weir.state.v1.Slice
-	(*statepb.InputFile)(nil),     // 62: weir.state.v1.InputFile
-	(*statepb.FinishedJob)(nil),   // 63: weir.state.v1.FinishedJob
-	(*commandpb.Command)(nil),     // 64: weir.command.v1.Command
-	(*commandpb.Result)(nil),      // 65: weir.command.v1.Result
-	(*explainpb.Explanation)(nil), // 66: weir.explain.v1.Explanation
-	(*structpb.Struct)(nil),       // 67: google.protobuf.Struct
-	(*statepb.PoolVolume)(nil),    // 68: weir.state.v1.PoolVolume
+	(*ReadFile)(nil),              // 31: weir.actor.v1.ReadFile
+	(*FilePart)(nil),              // 32: weir.actor.v1.FilePart
+	(*FileEntry)(nil),             // 33: weir.actor.v1.FileEntry
+	(*Propose)(nil),               // 34: weir.actor.v1.Propose
+	(*Proposed)(nil),              // 35: weir.actor.v1.Proposed
+	(*ReadIndexRequest)(nil),      // 36: weir.actor.v1.ReadIndexRequest
+	(*ReadIndex)(nil),             // 37: weir.actor.v1.ReadIndex
+	(*SchedulerViewRequest)(nil),  // 38: weir.actor.v1.SchedulerViewRequest
+	(*SchedulerView)(nil),         // 39: weir.actor.v1.SchedulerView
+	(*RefusedAgent)(nil),          // 40: weir.actor.v1.RefusedAgent
+	(*ElementView)(nil),           // 41: weir.actor.v1.ElementView
+	(*NodeView)(nil),              // 42: weir.actor.v1.NodeView
+	(*PoolHistoryRequest)(nil),    // 43: weir.actor.v1.PoolHistoryRequest
+	(*PoolHistory)(nil),           // 44: weir.actor.v1.PoolHistory
+	(*PoolPoints)(nil),            // 45: weir.actor.v1.PoolPoints
+	(*Points)(nil),                // 46: weir.actor.v1.Points
+	(*JobLiveRequest)(nil),        // 47: weir.actor.v1.JobLiveRequest
+	(*JobLive)(nil),               // 48: weir.actor.v1.JobLive
+	(*InterruptionSignal)(nil),    // 49: weir.actor.v1.InterruptionSignal
+	(*InterruptionSignals)(nil),   // 50: weir.actor.v1.InterruptionSignals
+	(*InstanceWord)(nil),          // 51: weir.actor.v1.InstanceWord
+	(*InstanceWords)(nil),         // 52: weir.actor.v1.InstanceWords
+	(*NodeWord)(nil),              // 53: weir.actor.v1.NodeWord
+	(*NodeWords)(nil),             // 54: weir.actor.v1.NodeWords
+	nil,                           // 55: weir.actor.v1.JobSpec.EnvironmentEntry
+	nil,                           // 56: weir.actor.v1.JobSpec.SecretsEntry
+	(*statepb.Resources)(nil),     // 57: weir.state.v1.Resources
+	(*timestamppb.Timestamp)(nil), // 58: google.protobuf.Timestamp
+	(*statepb.Revocation)(nil),    // 59: weir.state.v1.Revocation
+	(*statepb.Beneficiary)(nil),   // 60: weir.state.v1.Beneficiary
+	(*statepb.Tmpfs)(nil),         // 61: weir.state.v1.Tmpfs
+	(*statepb.KeptFile)(nil),      // 62: weir.state.v1.KeptFile
+	(*statepb.Readiness)(nil),     // 63: weir.state.v1.Readiness
+	(*statepb.Slice)(nil),         // 64: weir.state.v1.Slice
+	(*statepb.InputFile)(nil),     // 65: weir.state.v1.InputFile
+	(*statepb.FinishedJob)(nil),   // 66: weir.state.v1.FinishedJob
+	(*commandpb.Command)(nil),     // 67: weir.command.v1.Command
+	(*commandpb.Result)(nil),      // 68: weir.command.v1.Result
+	(*explainpb.Explanation)(nil), // 69: weir.explain.v1.Explanation
+	(*structpb.Struct)(nil),       // 70: google.protobuf.Struct
+	(*statepb.PoolVolume)(nil),    // 71: weir.state.v1.PoolVolume
 }
 var file_actorpb_actor_proto_depIdxs = []int32{
-	54, // 0: weir.actor.v1.RegisterAgent.resources:type_name -> weir.state.v1.Resources
+	57, // 0: weir.actor.v1.RegisterAgent.resources:type_name -> weir.state.v1.Resources
 	0,  // 1: weir.actor.v1.RegisterAgent.token:type_name -> weir.actor.v1.Token
 	4,  // 2: weir.actor.v1.RegisterAgent.jobs:type_name -> weir.actor.v1.HeldJob
 	3,  // 3: weir.actor.v1.RegisterAgent.credentials:type_name -> weir.actor.v1.HeldCredentials
-	55, // 4: weir.actor.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
-	55, // 5: weir.actor.v1.HeldJob.start_time:type_name -> google.protobuf.Timestamp
-	55, // 6: weir.actor.v1.HeldJob.deadline:type_name -> google.protobuf.Timestamp
+	58, // 4: weir.actor.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
+	58, // 5: weir.actor.v1.HeldJob.start_time:type_name -> google.protobuf.Timestamp
+	58, // 6: weir.actor.v1.HeldJob.deadline:type_name -> google.protobuf.Timestamp
 	1,  // 7: weir.actor.v1.AgentRegistered.replicas:type_name -> weir.actor.v1.Replica
 	6,  // 8: weir.actor.v1.AgentRegistered.revocations:type_name -> weir.actor.v1.Revocations
-	56, // 9: weir.actor.v1.Revocations.list:type_name -> weir.state.v1.Revocation
+	59, // 9: weir.actor.v1.Revocations.list:type_name -> weir.state.v1.Revocation
 	1,  // 10: weir.actor.v1.Redirect.leader:type_name -> weir.actor.v1.Replica
 	1,  // 11: weir.actor.v1.Redirect.replicas:type_name -> weir.actor.v1.Replica
-	54, // 12: weir.actor.v1.Heartbeat.resources:type_name -> weir.state.v1.Resources
+	57, // 12: weir.actor.v1.Heartbeat.resources:type_name -> weir.state.v1.Resources
 	4,  // 13: weir.actor.v1.Heartbeat.jobs:type_name -> weir.actor.v1.HeldJob
 	10, // 14: weir.actor.v1.Heartbeat.files:type_name -> weir.actor.v1.FileCache
 	3,  // 15: weir.actor.v1.Heartbeat.credentials:type_name -> weir.actor.v1.HeldCredentials
@@ -4878,62 +5177,64 @@ var file_actorpb_actor_proto_depIdxs = []int32{
 	13, // 19: weir.actor.v1.NodePlan.start:type_name -> weir.actor.v1.StartJob
 	14, // 20: weir.actor.v1.NodePlan.abort:type_name -> weir.actor.v1.AbortJob
 	0,  // 21: weir.actor.v1.StartJob.token:type_name -> weir.actor.v1.Token
-	54, // 22: weir.actor.v1.StartJob.resources:type_name -> weir.state.v1.Resources
+	57, // 22: weir.actor.v1.StartJob.resources:type_name -> weir.state.v1.Resources
 	1,  // 23: weir.actor.v1.StartJob.controller:type_name -> weir.actor.v1.Replica
-	57, // 24: weir.actor.v1.AbortJob.preempted_for:type_name -> weir.state.v1.Beneficiary
-	52, // 25: weir.actor.v1.JobSpec.environment:type_name -> weir.actor.v1.JobSpec.EnvironmentEntry
-	58, // 26: weir.actor.v1.JobSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
+	60, // 24: weir.actor.v1.AbortJob.preempted_for:type_name -> weir.state.v1.Beneficiary
+	55, // 25: weir.actor.v1.JobSpec.environment:type_name -> weir.actor.v1.JobSpec.EnvironmentEntry
+	61, // 26: weir.actor.v1.JobSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
 	17, // 27: weir.actor.v1.JobSpec.files:type_name -> weir.actor.v1.JobFile
-	59, // 28: weir.actor.v1.JobSpec.outputs:type_name -> weir.state.v1.KeptFile
+	62, // 28: weir.actor.v1.JobSpec.outputs:type_name -> weir.state.v1.KeptFile
 	18, // 29: weir.actor.v1.JobSpec.feed:type_name -> weir.actor.v1.JobFeed
-	60, // 30: weir.actor.v1.JobSpec.readiness:type_name -> weir.state.v1.Readiness
-	53, // 31: weir.actor.v1.JobSpec.secrets:type_name -> weir.actor.v1.JobSpec.SecretsEntry
+	63, // 30: weir.actor.v1.JobSpec.readiness:type_name -> weir.state.v1.Readiness
+	56, // 31: weir.actor.v1.JobSpec.secrets:type_name -> weir.actor.v1.JobSpec.SecretsEntry
 	19, // 32: weir.actor.v1.JobFeed.parts:type_name -> weir.actor.v1.FeedPart
-	61, // 33: weir.actor.v1.FeedPart.slice:type_name -> weir.state.v1.Slice
-	62, // 34: weir.actor.v1.FeedPart.file:type_name -> weir.state.v1.InputFile
-	63, // 35: weir.actor.v1.JobEnded.job:type_name -> weir.state.v1.FinishedJob
+	64, // 33: weir.actor.v1.FeedPart.slice:type_name -> weir.state.v1.Slice
+	65, // 34: weir.actor.v1.FeedPart.file:type_name -> weir.state.v1.InputFile
+	66, // 35: weir.actor.v1.JobEnded.job:type_name -> weir.state.v1.FinishedJob
 	1,  // 36: weir.actor.v1.ControllerFound.controller:type_name -> weir.actor.v1.Replica
 	26, // 37: weir.actor.v1.Instances.instances:type_name -> weir.actor.v1.Instance
-	55, // 38: weir.actor.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	55, // 39: weir.actor.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
-	48, // 40: weir.actor.v1.TellWord.word:type_name -> weir.actor.v1.InstanceWord
-	64, // 41: weir.actor.v1.Propose.commands:type_name -> weir.command.v1.Command
-	65, // 42: weir.actor.v1.Proposed.results:type_name -> weir.command.v1.Result
-	55, // 43: weir.actor.v1.SchedulerView.time:type_name -> google.protobuf.Timestamp
-	38, // 44: weir.actor.v1.SchedulerView.elements:type_name -> weir.actor.v1.ElementView
-	39, // 45: weir.actor.v1.SchedulerView.nodes:type_name -> weir.actor.v1.NodeView
-	54, // 46: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
-	55, // 47: weir.actor.v1.SchedulerView.updated:type_name -> google.protobuf.Timestamp
-	66, // 48: weir.actor.v1.SchedulerView.explanations:type_name -> weir.explain.v1.Explanation
-	37, // 49: weir.actor.v1.SchedulerView.refused:type_name -> weir.actor.v1.RefusedAgent
-	54, // 50: weir.actor.v1.RefusedAgent.resources:type_name -> weir.state.v1.Resources
-	55, // 51: weir.actor.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
-	54, // 52: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
-	54, // 53: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
-	67, // 54: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
-	68, // 55: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
-	54, // 56: weir.actor.v1.ElementView.claimed:type_name -> weir.state.v1.Resources
-	54, // 57: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
-	54, // 58: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
-	55, // 59: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
-	10, // 60: weir.actor.v1.NodeView.files:type_name -> weir.actor.v1.FileCache
-	3,  // 61: weir.actor.v1.NodeView.credentials:type_name -> weir.actor.v1.HeldCredentials
-	42, // 62: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
-	43, // 63: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
-	43, // 64: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
-	4,  // 65: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
-	55, // 66: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
-	55, // 67: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
-	55, // 68: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
-	46, // 69: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
-	48, // 70: weir.actor.v1.InstanceWords.words:type_name -> weir.actor.v1.InstanceWord
-	55, // 71: weir.actor.v1.NodeWord.time:type_name -> google.protobuf.Timestamp
-	50, // 72: weir.actor.v1.NodeWords.words:type_name -> weir.actor.v1.NodeWord
-	73, // [73:73] is the sub-list for method output_type
-	73, // [73:73] is the sub-list for method input_type
-	73, // [73:73] is the sub-list for extension type_name
-	73, // [73:73] is the sub-list for extension extendee
-	0,  // [0:73] is the sub-list for field type_name
+	58, // 38: weir.actor.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	58, // 39: weir.actor.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	51, // 40: weir.actor.v1.TellWord.word:type_name -> weir.actor.v1.InstanceWord
+	33, // 41: weir.actor.v1.FilePart.entries:type_name -> weir.actor.v1.FileEntry
+	58, // 42: weir.actor.v1.FileEntry.modified:type_name -> google.protobuf.Timestamp
+	67, // 43: weir.actor.v1.Propose.commands:type_name -> weir.command.v1.Command
+	68, // 44: weir.actor.v1.Proposed.results:type_name -> weir.command.v1.Result
+	58, // 45: weir.actor.v1.SchedulerView.time:type_name -> google.protobuf.Timestamp
+	41, // 46: weir.actor.v1.SchedulerView.elements:type_name -> weir.actor.v1.ElementView
+	42, // 47: weir.actor.v1.SchedulerView.nodes:type_name -> weir.actor.v1.NodeView
+	57, // 48: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
+	58, // 49: weir.actor.v1.SchedulerView.updated:type_name -> google.protobuf.Timestamp
+	69, // 50: weir.actor.v1.SchedulerView.explanations:type_name -> weir.explain.v1.Explanation
+	40, // 51: weir.actor.v1.SchedulerView.refused:type_name -> weir.actor.v1.RefusedAgent
+	57, // 52: weir.actor.v1.RefusedAgent.resources:type_name -> weir.state.v1.Resources
+	58, // 53: weir.actor.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
+	57, // 54: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
+	57, // 55: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
+	70, // 56: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
+	71, // 57: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
+	57, // 58: weir.actor.v1.ElementView.claimed:type_name -> weir.state.v1.Resources
+	57, // 59: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
+	57, // 60: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
+	58, // 61: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
+	10, // 62: weir.actor.v1.NodeView.files:type_name -> weir.actor.v1.FileCache
+	3,  // 63: weir.actor.v1.NodeView.credentials:type_name -> weir.actor.v1.HeldCredentials
+	45, // 64: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
+	46, // 65: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
+	46, // 66: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
+	4,  // 67: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
+	58, // 68: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
+	58, // 69: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
+	58, // 70: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
+	49, // 71: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
+	51, // 72: weir.actor.v1.InstanceWords.words:type_name -> weir.actor.v1.InstanceWord
+	58, // 73: weir.actor.v1.NodeWord.time:type_name -> google.protobuf.Timestamp
+	53, // 74: weir.actor.v1.NodeWords.words:type_name -> weir.actor.v1.NodeWord
+	75, // [75:75] is the sub-list for method output_type
+	75, // [75:75] is the sub-list for method input_type
+	75, // [75:75] is the sub-list for extension type_name
+	75, // [75:75] is the sub-list for extension extendee
+	0,  // [0:75] is the sub-list for field type_name
 }
 
 func init() { file_actorpb_actor_proto_init() }
@@ -4948,7 +5249,7 @@ func file_actorpb_actor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actorpb_actor_proto_rawDesc), len(file_actorpb_actor_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   54,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

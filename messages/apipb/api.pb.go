@@ -5326,7 +5326,8 @@ type JobOutputRequest struct {
 	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
 	// stdout or stderr.
 	Stream string `protobuf:"bytes,2,opt,name=stream,proto3" json:"stream,omitempty"`
-	Offset int64  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	// Negative: so many bytes before the end of what is there now.
+	Offset int64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
 	// Not set: 128 KiB. At most 1 MiB; an answer has 128 KiB at most.
 	Limit         int64 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -5470,6 +5471,247 @@ func (x *JobOutputResponse) GetNote() string {
 	return ""
 }
 
+type JobFileRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// Relative to the workspace, or absolute as the job sees it; empty: the workspace. Links are
+	// followed within the workspace only.
+	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	// Bytes of a file, entries of a folder.
+	Offset int64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	// What was kept: path is one of the output_paths of the task, or below one; empty: it lists them,
+	// each as a link to its destination.
+	Kept          bool `protobuf:"varint,4,opt,name=kept,proto3" json:"kept,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobFileRequest) Reset() {
+	*x = JobFileRequest{}
+	mi := &file_apipb_api_proto_msgTypes[71]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobFileRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobFileRequest) ProtoMessage() {}
+
+func (x *JobFileRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[71]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobFileRequest.ProtoReflect.Descriptor instead.
+func (*JobFileRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{71}
+}
+
+func (x *JobFileRequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *JobFileRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *JobFileRequest) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *JobFileRequest) GetKept() bool {
+	if x != nil {
+		return x.Kept
+	}
+	return false
+}
+
+type JobFileResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 128 KiB of a file.
+	Data   []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	Folder bool   `protobuf:"varint,2,opt,name=folder,proto3" json:"folder,omitempty"`
+	// At most 500 of a folder, by name.
+	Entries []*JobFile `protobuf:"bytes,3,rep,name=entries,proto3" json:"entries,omitempty"`
+	// The folder has more entries than the 10,000 that can be listed.
+	More bool `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`
+	// Of a file in bytes; of a folder: how many entries can be listed.
+	Size int64 `protobuf:"varint,5,opt,name=size,proto3" json:"size,omitempty"`
+	// Where to read on; size or more: this was the last part.
+	NextOffset    int64 `protobuf:"varint,6,opt,name=next_offset,json=nextOffset,proto3" json:"next_offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobFileResponse) Reset() {
+	*x = JobFileResponse{}
+	mi := &file_apipb_api_proto_msgTypes[72]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobFileResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobFileResponse) ProtoMessage() {}
+
+func (x *JobFileResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[72]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobFileResponse.ProtoReflect.Descriptor instead.
+func (*JobFileResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{72}
+}
+
+func (x *JobFileResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *JobFileResponse) GetFolder() bool {
+	if x != nil {
+		return x.Folder
+	}
+	return false
+}
+
+func (x *JobFileResponse) GetEntries() []*JobFile {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *JobFileResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+func (x *JobFileResponse) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *JobFileResponse) GetNextOffset() int64 {
+	if x != nil {
+		return x.NextOffset
+	}
+	return 0
+}
+
+// JobFile is an entry of a folder.
+type JobFile struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Size     int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	Modified *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=modified,proto3" json:"modified,omitempty"`
+	// Such as -rw-r--r--.
+	Mode string `protobuf:"bytes,4,opt,name=mode,proto3" json:"mode,omitempty"`
+	// Where a symbolic link leads.
+	Link          string `protobuf:"bytes,5,opt,name=link,proto3" json:"link,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobFile) Reset() {
+	*x = JobFile{}
+	mi := &file_apipb_api_proto_msgTypes[73]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobFile) ProtoMessage() {}
+
+func (x *JobFile) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[73]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobFile.ProtoReflect.Descriptor instead.
+func (*JobFile) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{73}
+}
+
+func (x *JobFile) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *JobFile) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *JobFile) GetModified() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Modified
+	}
+	return nil
+}
+
+func (x *JobFile) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *JobFile) GetLink() string {
+	if x != nil {
+		return x.Link
+	}
+	return ""
+}
+
 type AbortJobRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
@@ -5480,7 +5722,7 @@ type AbortJobRequest struct {
 
 func (x *AbortJobRequest) Reset() {
 	*x = AbortJobRequest{}
-	mi := &file_apipb_api_proto_msgTypes[71]
+	mi := &file_apipb_api_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5492,7 +5734,7 @@ func (x *AbortJobRequest) String() string {
 func (*AbortJobRequest) ProtoMessage() {}
 
 func (x *AbortJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[71]
+	mi := &file_apipb_api_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5505,7 +5747,7 @@ func (x *AbortJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortJobRequest.ProtoReflect.Descriptor instead.
 func (*AbortJobRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{71}
+	return file_apipb_api_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *AbortJobRequest) GetJobId() string {
@@ -5530,7 +5772,7 @@ type AbortJobResponse struct {
 
 func (x *AbortJobResponse) Reset() {
 	*x = AbortJobResponse{}
-	mi := &file_apipb_api_proto_msgTypes[72]
+	mi := &file_apipb_api_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5542,7 +5784,7 @@ func (x *AbortJobResponse) String() string {
 func (*AbortJobResponse) ProtoMessage() {}
 
 func (x *AbortJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[72]
+	mi := &file_apipb_api_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5555,7 +5797,7 @@ func (x *AbortJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortJobResponse.ProtoReflect.Descriptor instead.
 func (*AbortJobResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{72}
+	return file_apipb_api_proto_rawDescGZIP(), []int{75}
 }
 
 type InterruptJobRequest struct {
@@ -5570,7 +5812,7 @@ type InterruptJobRequest struct {
 
 func (x *InterruptJobRequest) Reset() {
 	*x = InterruptJobRequest{}
-	mi := &file_apipb_api_proto_msgTypes[73]
+	mi := &file_apipb_api_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5582,7 +5824,7 @@ func (x *InterruptJobRequest) String() string {
 func (*InterruptJobRequest) ProtoMessage() {}
 
 func (x *InterruptJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[73]
+	mi := &file_apipb_api_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5595,7 +5837,7 @@ func (x *InterruptJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptJobRequest.ProtoReflect.Descriptor instead.
 func (*InterruptJobRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{73}
+	return file_apipb_api_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *InterruptJobRequest) GetJobId() string {
@@ -5629,7 +5871,7 @@ type InterruptJobResponse struct {
 
 func (x *InterruptJobResponse) Reset() {
 	*x = InterruptJobResponse{}
-	mi := &file_apipb_api_proto_msgTypes[74]
+	mi := &file_apipb_api_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5641,7 +5883,7 @@ func (x *InterruptJobResponse) String() string {
 func (*InterruptJobResponse) ProtoMessage() {}
 
 func (x *InterruptJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[74]
+	mi := &file_apipb_api_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5654,7 +5896,7 @@ func (x *InterruptJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptJobResponse.ProtoReflect.Descriptor instead.
 func (*InterruptJobResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{74}
+	return file_apipb_api_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *InterruptJobResponse) GetDeadline() *timestamppb.Timestamp {
@@ -5676,7 +5918,7 @@ type MemoryProfilesRequest struct {
 
 func (x *MemoryProfilesRequest) Reset() {
 	*x = MemoryProfilesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[75]
+	mi := &file_apipb_api_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5688,7 +5930,7 @@ func (x *MemoryProfilesRequest) String() string {
 func (*MemoryProfilesRequest) ProtoMessage() {}
 
 func (x *MemoryProfilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[75]
+	mi := &file_apipb_api_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5701,7 +5943,7 @@ func (x *MemoryProfilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryProfilesRequest.ProtoReflect.Descriptor instead.
 func (*MemoryProfilesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{75}
+	return file_apipb_api_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *MemoryProfilesRequest) GetKey() string {
@@ -5731,7 +5973,7 @@ type MemoryProfilesResponse struct {
 
 func (x *MemoryProfilesResponse) Reset() {
 	*x = MemoryProfilesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[76]
+	mi := &file_apipb_api_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5743,7 +5985,7 @@ func (x *MemoryProfilesResponse) String() string {
 func (*MemoryProfilesResponse) ProtoMessage() {}
 
 func (x *MemoryProfilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[76]
+	mi := &file_apipb_api_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5756,7 +5998,7 @@ func (x *MemoryProfilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryProfilesResponse.ProtoReflect.Descriptor instead.
 func (*MemoryProfilesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{76}
+	return file_apipb_api_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *MemoryProfilesResponse) GetProfiles() []*MemoryProfile {
@@ -5804,7 +6046,7 @@ type MemoryProfile struct {
 
 func (x *MemoryProfile) Reset() {
 	*x = MemoryProfile{}
-	mi := &file_apipb_api_proto_msgTypes[77]
+	mi := &file_apipb_api_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5816,7 +6058,7 @@ func (x *MemoryProfile) String() string {
 func (*MemoryProfile) ProtoMessage() {}
 
 func (x *MemoryProfile) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[77]
+	mi := &file_apipb_api_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5829,7 +6071,7 @@ func (x *MemoryProfile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryProfile.ProtoReflect.Descriptor instead.
 func (*MemoryProfile) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{77}
+	return file_apipb_api_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *MemoryProfile) GetKey() string {
@@ -5920,7 +6162,7 @@ type ForgetMemoryProfilesRequest struct {
 
 func (x *ForgetMemoryProfilesRequest) Reset() {
 	*x = ForgetMemoryProfilesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[78]
+	mi := &file_apipb_api_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5932,7 +6174,7 @@ func (x *ForgetMemoryProfilesRequest) String() string {
 func (*ForgetMemoryProfilesRequest) ProtoMessage() {}
 
 func (x *ForgetMemoryProfilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[78]
+	mi := &file_apipb_api_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5945,7 +6187,7 @@ func (x *ForgetMemoryProfilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetMemoryProfilesRequest.ProtoReflect.Descriptor instead.
 func (*ForgetMemoryProfilesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{78}
+	return file_apipb_api_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ForgetMemoryProfilesRequest) GetKeys() []string {
@@ -5971,7 +6213,7 @@ type ForgetMemoryProfilesResponse struct {
 
 func (x *ForgetMemoryProfilesResponse) Reset() {
 	*x = ForgetMemoryProfilesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[79]
+	mi := &file_apipb_api_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5983,7 +6225,7 @@ func (x *ForgetMemoryProfilesResponse) String() string {
 func (*ForgetMemoryProfilesResponse) ProtoMessage() {}
 
 func (x *ForgetMemoryProfilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[79]
+	mi := &file_apipb_api_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5996,7 +6238,7 @@ func (x *ForgetMemoryProfilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetMemoryProfilesResponse.ProtoReflect.Descriptor instead.
 func (*ForgetMemoryProfilesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{79}
+	return file_apipb_api_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ForgetMemoryProfilesResponse) GetForgotten() int32 {
@@ -6017,7 +6259,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_apipb_api_proto_msgTypes[80]
+	mi := &file_apipb_api_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6029,7 +6271,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[80]
+	mi := &file_apipb_api_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6042,7 +6284,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{80}
+	return file_apipb_api_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *LedgerRequest) GetTree() string {
@@ -6070,7 +6312,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_apipb_api_proto_msgTypes[81]
+	mi := &file_apipb_api_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6082,7 +6324,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[81]
+	mi := &file_apipb_api_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6095,7 +6337,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{81}
+	return file_apipb_api_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *LedgerResponse) GetTree() string {
@@ -6135,7 +6377,7 @@ type Waste struct {
 
 func (x *Waste) Reset() {
 	*x = Waste{}
-	mi := &file_apipb_api_proto_msgTypes[82]
+	mi := &file_apipb_api_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6147,7 +6389,7 @@ func (x *Waste) String() string {
 func (*Waste) ProtoMessage() {}
 
 func (x *Waste) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[82]
+	mi := &file_apipb_api_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6160,7 +6402,7 @@ func (x *Waste) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waste.ProtoReflect.Descriptor instead.
 func (*Waste) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{82}
+	return file_apipb_api_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *Waste) GetPool() string {
@@ -6243,7 +6485,7 @@ type PoolHistoryRequest struct {
 
 func (x *PoolHistoryRequest) Reset() {
 	*x = PoolHistoryRequest{}
-	mi := &file_apipb_api_proto_msgTypes[83]
+	mi := &file_apipb_api_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6255,7 +6497,7 @@ func (x *PoolHistoryRequest) String() string {
 func (*PoolHistoryRequest) ProtoMessage() {}
 
 func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[83]
+	mi := &file_apipb_api_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6268,7 +6510,7 @@ func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistoryRequest.ProtoReflect.Descriptor instead.
 func (*PoolHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{83}
+	return file_apipb_api_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *PoolHistoryRequest) GetTree() string {
@@ -6319,7 +6561,7 @@ type PoolHistoryResponse struct {
 
 func (x *PoolHistoryResponse) Reset() {
 	*x = PoolHistoryResponse{}
-	mi := &file_apipb_api_proto_msgTypes[84]
+	mi := &file_apipb_api_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6331,7 +6573,7 @@ func (x *PoolHistoryResponse) String() string {
 func (*PoolHistoryResponse) ProtoMessage() {}
 
 func (x *PoolHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[84]
+	mi := &file_apipb_api_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6344,7 +6586,7 @@ func (x *PoolHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistoryResponse.ProtoReflect.Descriptor instead.
 func (*PoolHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{84}
+	return file_apipb_api_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *PoolHistoryResponse) GetTree() string {
@@ -6390,7 +6632,7 @@ type PoolPoint struct {
 
 func (x *PoolPoint) Reset() {
 	*x = PoolPoint{}
-	mi := &file_apipb_api_proto_msgTypes[85]
+	mi := &file_apipb_api_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6402,7 +6644,7 @@ func (x *PoolPoint) String() string {
 func (*PoolPoint) ProtoMessage() {}
 
 func (x *PoolPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[85]
+	mi := &file_apipb_api_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6415,7 +6657,7 @@ func (x *PoolPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolPoint.ProtoReflect.Descriptor instead.
 func (*PoolPoint) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{85}
+	return file_apipb_api_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *PoolPoint) GetTime() *timestamppb.Timestamp {
@@ -6500,7 +6742,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_apipb_api_proto_msgTypes[86]
+	mi := &file_apipb_api_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6512,7 +6754,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[86]
+	mi := &file_apipb_api_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6525,7 +6767,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{86}
+	return file_apipb_api_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *Pool) GetName() string {
@@ -6707,7 +6949,7 @@ type ListPoolsRequest struct {
 
 func (x *ListPoolsRequest) Reset() {
 	*x = ListPoolsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[87]
+	mi := &file_apipb_api_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6719,7 +6961,7 @@ func (x *ListPoolsRequest) String() string {
 func (*ListPoolsRequest) ProtoMessage() {}
 
 func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[87]
+	mi := &file_apipb_api_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6732,7 +6974,7 @@ func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsRequest.ProtoReflect.Descriptor instead.
 func (*ListPoolsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{87}
+	return file_apipb_api_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ListPoolsRequest) GetTree() string {
@@ -6770,7 +7012,7 @@ type ListPoolsResponse struct {
 
 func (x *ListPoolsResponse) Reset() {
 	*x = ListPoolsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[88]
+	mi := &file_apipb_api_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6782,7 +7024,7 @@ func (x *ListPoolsResponse) String() string {
 func (*ListPoolsResponse) ProtoMessage() {}
 
 func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[88]
+	mi := &file_apipb_api_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6795,7 +7037,7 @@ func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsResponse.ProtoReflect.Descriptor instead.
 func (*ListPoolsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{88}
+	return file_apipb_api_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *ListPoolsResponse) GetPools() []*Pool {
@@ -6857,7 +7099,7 @@ type GetPoolRequest struct {
 
 func (x *GetPoolRequest) Reset() {
 	*x = GetPoolRequest{}
-	mi := &file_apipb_api_proto_msgTypes[89]
+	mi := &file_apipb_api_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6869,7 +7111,7 @@ func (x *GetPoolRequest) String() string {
 func (*GetPoolRequest) ProtoMessage() {}
 
 func (x *GetPoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[89]
+	mi := &file_apipb_api_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6882,7 +7124,7 @@ func (x *GetPoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolRequest.ProtoReflect.Descriptor instead.
 func (*GetPoolRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{89}
+	return file_apipb_api_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *GetPoolRequest) GetName() string {
@@ -6909,7 +7151,7 @@ type GetPoolResponse struct {
 
 func (x *GetPoolResponse) Reset() {
 	*x = GetPoolResponse{}
-	mi := &file_apipb_api_proto_msgTypes[90]
+	mi := &file_apipb_api_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6921,7 +7163,7 @@ func (x *GetPoolResponse) String() string {
 func (*GetPoolResponse) ProtoMessage() {}
 
 func (x *GetPoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[90]
+	mi := &file_apipb_api_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6934,7 +7176,7 @@ func (x *GetPoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolResponse.ProtoReflect.Descriptor instead.
 func (*GetPoolResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{90}
+	return file_apipb_api_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *GetPoolResponse) GetPool() *Pool {
@@ -6963,7 +7205,7 @@ type EditTreeRequest struct {
 
 func (x *EditTreeRequest) Reset() {
 	*x = EditTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[91]
+	mi := &file_apipb_api_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6975,7 +7217,7 @@ func (x *EditTreeRequest) String() string {
 func (*EditTreeRequest) ProtoMessage() {}
 
 func (x *EditTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[91]
+	mi := &file_apipb_api_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6988,7 +7230,7 @@ func (x *EditTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTreeRequest.ProtoReflect.Descriptor instead.
 func (*EditTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{91}
+	return file_apipb_api_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *EditTreeRequest) GetTree() string {
@@ -7028,7 +7270,7 @@ type TreeEdit struct {
 
 func (x *TreeEdit) Reset() {
 	*x = TreeEdit{}
-	mi := &file_apipb_api_proto_msgTypes[92]
+	mi := &file_apipb_api_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7040,7 +7282,7 @@ func (x *TreeEdit) String() string {
 func (*TreeEdit) ProtoMessage() {}
 
 func (x *TreeEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[92]
+	mi := &file_apipb_api_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7053,7 +7295,7 @@ func (x *TreeEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeEdit.ProtoReflect.Descriptor instead.
 func (*TreeEdit) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{92}
+	return file_apipb_api_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *TreeEdit) GetEdit() isTreeEdit_Edit {
@@ -7160,7 +7402,7 @@ type PoolChange struct {
 
 func (x *PoolChange) Reset() {
 	*x = PoolChange{}
-	mi := &file_apipb_api_proto_msgTypes[93]
+	mi := &file_apipb_api_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7172,7 +7414,7 @@ func (x *PoolChange) String() string {
 func (*PoolChange) ProtoMessage() {}
 
 func (x *PoolChange) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[93]
+	mi := &file_apipb_api_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7185,7 +7427,7 @@ func (x *PoolChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolChange.ProtoReflect.Descriptor instead.
 func (*PoolChange) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{93}
+	return file_apipb_api_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *PoolChange) GetName() string {
@@ -7219,7 +7461,7 @@ type RenamePool struct {
 
 func (x *RenamePool) Reset() {
 	*x = RenamePool{}
-	mi := &file_apipb_api_proto_msgTypes[94]
+	mi := &file_apipb_api_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7231,7 +7473,7 @@ func (x *RenamePool) String() string {
 func (*RenamePool) ProtoMessage() {}
 
 func (x *RenamePool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[94]
+	mi := &file_apipb_api_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7244,7 +7486,7 @@ func (x *RenamePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenamePool.ProtoReflect.Descriptor instead.
 func (*RenamePool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{94}
+	return file_apipb_api_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *RenamePool) GetFrom() string {
@@ -7271,7 +7513,7 @@ type EditTreeResponse struct {
 
 func (x *EditTreeResponse) Reset() {
 	*x = EditTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[95]
+	mi := &file_apipb_api_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7283,7 +7525,7 @@ func (x *EditTreeResponse) String() string {
 func (*EditTreeResponse) ProtoMessage() {}
 
 func (x *EditTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[95]
+	mi := &file_apipb_api_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7296,7 +7538,7 @@ func (x *EditTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTreeResponse.ProtoReflect.Descriptor instead.
 func (*EditTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{95}
+	return file_apipb_api_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *EditTreeResponse) GetRevision() uint64 {
@@ -7337,7 +7579,7 @@ type Tree struct {
 
 func (x *Tree) Reset() {
 	*x = Tree{}
-	mi := &file_apipb_api_proto_msgTypes[96]
+	mi := &file_apipb_api_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7349,7 +7591,7 @@ func (x *Tree) String() string {
 func (*Tree) ProtoMessage() {}
 
 func (x *Tree) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[96]
+	mi := &file_apipb_api_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7362,7 +7604,7 @@ func (x *Tree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tree.ProtoReflect.Descriptor instead.
 func (*Tree) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{96}
+	return file_apipb_api_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *Tree) GetName() string {
@@ -7457,7 +7699,7 @@ type ListTreesRequest struct {
 
 func (x *ListTreesRequest) Reset() {
 	*x = ListTreesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[97]
+	mi := &file_apipb_api_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7469,7 +7711,7 @@ func (x *ListTreesRequest) String() string {
 func (*ListTreesRequest) ProtoMessage() {}
 
 func (x *ListTreesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[97]
+	mi := &file_apipb_api_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7482,7 +7724,7 @@ func (x *ListTreesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTreesRequest.ProtoReflect.Descriptor instead.
 func (*ListTreesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{97}
+	return file_apipb_api_proto_rawDescGZIP(), []int{100}
 }
 
 type ListTreesResponse struct {
@@ -7495,7 +7737,7 @@ type ListTreesResponse struct {
 
 func (x *ListTreesResponse) Reset() {
 	*x = ListTreesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[98]
+	mi := &file_apipb_api_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7507,7 +7749,7 @@ func (x *ListTreesResponse) String() string {
 func (*ListTreesResponse) ProtoMessage() {}
 
 func (x *ListTreesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[98]
+	mi := &file_apipb_api_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7520,7 +7762,7 @@ func (x *ListTreesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTreesResponse.ProtoReflect.Descriptor instead.
 func (*ListTreesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{98}
+	return file_apipb_api_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *ListTreesResponse) GetTrees() []*Tree {
@@ -7539,7 +7781,7 @@ type GetTreeRequest struct {
 
 func (x *GetTreeRequest) Reset() {
 	*x = GetTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[99]
+	mi := &file_apipb_api_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7551,7 +7793,7 @@ func (x *GetTreeRequest) String() string {
 func (*GetTreeRequest) ProtoMessage() {}
 
 func (x *GetTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[99]
+	mi := &file_apipb_api_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7564,7 +7806,7 @@ func (x *GetTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTreeRequest.ProtoReflect.Descriptor instead.
 func (*GetTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{99}
+	return file_apipb_api_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *GetTreeRequest) GetTree() string {
@@ -7583,7 +7825,7 @@ type GetTreeResponse struct {
 
 func (x *GetTreeResponse) Reset() {
 	*x = GetTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[100]
+	mi := &file_apipb_api_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7595,7 +7837,7 @@ func (x *GetTreeResponse) String() string {
 func (*GetTreeResponse) ProtoMessage() {}
 
 func (x *GetTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[100]
+	mi := &file_apipb_api_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7608,7 +7850,7 @@ func (x *GetTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTreeResponse.ProtoReflect.Descriptor instead.
 func (*GetTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{100}
+	return file_apipb_api_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *GetTreeResponse) GetTree() *Tree {
@@ -7628,7 +7870,7 @@ type CreateTreeRequest struct {
 
 func (x *CreateTreeRequest) Reset() {
 	*x = CreateTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[101]
+	mi := &file_apipb_api_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7640,7 +7882,7 @@ func (x *CreateTreeRequest) String() string {
 func (*CreateTreeRequest) ProtoMessage() {}
 
 func (x *CreateTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[101]
+	mi := &file_apipb_api_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7653,7 +7895,7 @@ func (x *CreateTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTreeRequest.ProtoReflect.Descriptor instead.
 func (*CreateTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{101}
+	return file_apipb_api_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *CreateTreeRequest) GetTree() string {
@@ -7679,7 +7921,7 @@ type CreateTreeResponse struct {
 
 func (x *CreateTreeResponse) Reset() {
 	*x = CreateTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[102]
+	mi := &file_apipb_api_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7691,7 +7933,7 @@ func (x *CreateTreeResponse) String() string {
 func (*CreateTreeResponse) ProtoMessage() {}
 
 func (x *CreateTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[102]
+	mi := &file_apipb_api_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7704,7 +7946,7 @@ func (x *CreateTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTreeResponse.ProtoReflect.Descriptor instead.
 func (*CreateTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{102}
+	return file_apipb_api_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *CreateTreeResponse) GetRevision() uint64 {
@@ -7726,7 +7968,7 @@ type SetTreeRequest struct {
 
 func (x *SetTreeRequest) Reset() {
 	*x = SetTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[103]
+	mi := &file_apipb_api_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7738,7 +7980,7 @@ func (x *SetTreeRequest) String() string {
 func (*SetTreeRequest) ProtoMessage() {}
 
 func (x *SetTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[103]
+	mi := &file_apipb_api_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7751,7 +7993,7 @@ func (x *SetTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTreeRequest.ProtoReflect.Descriptor instead.
 func (*SetTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{103}
+	return file_apipb_api_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *SetTreeRequest) GetTree() string {
@@ -7784,7 +8026,7 @@ type SetTreeResponse struct {
 
 func (x *SetTreeResponse) Reset() {
 	*x = SetTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[104]
+	mi := &file_apipb_api_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7796,7 +8038,7 @@ func (x *SetTreeResponse) String() string {
 func (*SetTreeResponse) ProtoMessage() {}
 
 func (x *SetTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[104]
+	mi := &file_apipb_api_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7809,7 +8051,7 @@ func (x *SetTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTreeResponse.ProtoReflect.Descriptor instead.
 func (*SetTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{104}
+	return file_apipb_api_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *SetTreeResponse) GetRevision() uint64 {
@@ -7828,7 +8070,7 @@ type RemoveTreeRequest struct {
 
 func (x *RemoveTreeRequest) Reset() {
 	*x = RemoveTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[105]
+	mi := &file_apipb_api_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7840,7 +8082,7 @@ func (x *RemoveTreeRequest) String() string {
 func (*RemoveTreeRequest) ProtoMessage() {}
 
 func (x *RemoveTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[105]
+	mi := &file_apipb_api_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7853,7 +8095,7 @@ func (x *RemoveTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTreeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{105}
+	return file_apipb_api_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *RemoveTreeRequest) GetTree() string {
@@ -7871,7 +8113,7 @@ type RemoveTreeResponse struct {
 
 func (x *RemoveTreeResponse) Reset() {
 	*x = RemoveTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[106]
+	mi := &file_apipb_api_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7883,7 +8125,7 @@ func (x *RemoveTreeResponse) String() string {
 func (*RemoveTreeResponse) ProtoMessage() {}
 
 func (x *RemoveTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[106]
+	mi := &file_apipb_api_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7896,7 +8138,7 @@ func (x *RemoveTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTreeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{106}
+	return file_apipb_api_proto_rawDescGZIP(), []int{109}
 }
 
 type SetDefaultTreeRequest struct {
@@ -7908,7 +8150,7 @@ type SetDefaultTreeRequest struct {
 
 func (x *SetDefaultTreeRequest) Reset() {
 	*x = SetDefaultTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[107]
+	mi := &file_apipb_api_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7920,7 +8162,7 @@ func (x *SetDefaultTreeRequest) String() string {
 func (*SetDefaultTreeRequest) ProtoMessage() {}
 
 func (x *SetDefaultTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[107]
+	mi := &file_apipb_api_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7933,7 +8175,7 @@ func (x *SetDefaultTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultTreeRequest.ProtoReflect.Descriptor instead.
 func (*SetDefaultTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{107}
+	return file_apipb_api_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *SetDefaultTreeRequest) GetTree() string {
@@ -7951,7 +8193,7 @@ type SetDefaultTreeResponse struct {
 
 func (x *SetDefaultTreeResponse) Reset() {
 	*x = SetDefaultTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[108]
+	mi := &file_apipb_api_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7963,7 +8205,7 @@ func (x *SetDefaultTreeResponse) String() string {
 func (*SetDefaultTreeResponse) ProtoMessage() {}
 
 func (x *SetDefaultTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[108]
+	mi := &file_apipb_api_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7976,7 +8218,7 @@ func (x *SetDefaultTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultTreeResponse.ProtoReflect.Descriptor instead.
 func (*SetDefaultTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{108}
+	return file_apipb_api_proto_rawDescGZIP(), []int{111}
 }
 
 type SnapshotRequest struct {
@@ -7988,7 +8230,7 @@ type SnapshotRequest struct {
 
 func (x *SnapshotRequest) Reset() {
 	*x = SnapshotRequest{}
-	mi := &file_apipb_api_proto_msgTypes[109]
+	mi := &file_apipb_api_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8000,7 +8242,7 @@ func (x *SnapshotRequest) String() string {
 func (*SnapshotRequest) ProtoMessage() {}
 
 func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[109]
+	mi := &file_apipb_api_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8013,7 +8255,7 @@ func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{109}
+	return file_apipb_api_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *SnapshotRequest) GetTree() string {
@@ -8040,7 +8282,7 @@ type SnapshotResponse struct {
 
 func (x *SnapshotResponse) Reset() {
 	*x = SnapshotResponse{}
-	mi := &file_apipb_api_proto_msgTypes[110]
+	mi := &file_apipb_api_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8052,7 +8294,7 @@ func (x *SnapshotResponse) String() string {
 func (*SnapshotResponse) ProtoMessage() {}
 
 func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[110]
+	mi := &file_apipb_api_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8065,7 +8307,7 @@ func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotResponse.ProtoReflect.Descriptor instead.
 func (*SnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{110}
+	return file_apipb_api_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *SnapshotResponse) GetTree() string {
@@ -8131,7 +8373,7 @@ type SnapshotPool struct {
 
 func (x *SnapshotPool) Reset() {
 	*x = SnapshotPool{}
-	mi := &file_apipb_api_proto_msgTypes[111]
+	mi := &file_apipb_api_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8143,7 +8385,7 @@ func (x *SnapshotPool) String() string {
 func (*SnapshotPool) ProtoMessage() {}
 
 func (x *SnapshotPool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[111]
+	mi := &file_apipb_api_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8156,7 +8398,7 @@ func (x *SnapshotPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotPool.ProtoReflect.Descriptor instead.
 func (*SnapshotPool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{111}
+	return file_apipb_api_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *SnapshotPool) GetName() string {
@@ -8211,7 +8453,7 @@ type Volume struct {
 
 func (x *Volume) Reset() {
 	*x = Volume{}
-	mi := &file_apipb_api_proto_msgTypes[112]
+	mi := &file_apipb_api_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8223,7 +8465,7 @@ func (x *Volume) String() string {
 func (*Volume) ProtoMessage() {}
 
 func (x *Volume) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[112]
+	mi := &file_apipb_api_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8236,7 +8478,7 @@ func (x *Volume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Volume.ProtoReflect.Descriptor instead.
 func (*Volume) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{112}
+	return file_apipb_api_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *Volume) GetUserSlots() float64 {
@@ -8302,7 +8544,7 @@ type SnapshotOperation struct {
 
 func (x *SnapshotOperation) Reset() {
 	*x = SnapshotOperation{}
-	mi := &file_apipb_api_proto_msgTypes[113]
+	mi := &file_apipb_api_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8314,7 +8556,7 @@ func (x *SnapshotOperation) String() string {
 func (*SnapshotOperation) ProtoMessage() {}
 
 func (x *SnapshotOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[113]
+	mi := &file_apipb_api_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8327,7 +8569,7 @@ func (x *SnapshotOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotOperation.ProtoReflect.Descriptor instead.
 func (*SnapshotOperation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{113}
+	return file_apipb_api_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *SnapshotOperation) GetId() string {
@@ -8405,7 +8647,7 @@ type SnapshotTask struct {
 
 func (x *SnapshotTask) Reset() {
 	*x = SnapshotTask{}
-	mi := &file_apipb_api_proto_msgTypes[114]
+	mi := &file_apipb_api_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8417,7 +8659,7 @@ func (x *SnapshotTask) String() string {
 func (*SnapshotTask) ProtoMessage() {}
 
 func (x *SnapshotTask) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[114]
+	mi := &file_apipb_api_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8430,7 +8672,7 @@ func (x *SnapshotTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotTask.ProtoReflect.Descriptor instead.
 func (*SnapshotTask) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{114}
+	return file_apipb_api_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *SnapshotTask) GetName() string {
@@ -8465,7 +8707,7 @@ type SnapshotNode struct {
 
 func (x *SnapshotNode) Reset() {
 	*x = SnapshotNode{}
-	mi := &file_apipb_api_proto_msgTypes[115]
+	mi := &file_apipb_api_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8477,7 +8719,7 @@ func (x *SnapshotNode) String() string {
 func (*SnapshotNode) ProtoMessage() {}
 
 func (x *SnapshotNode) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[115]
+	mi := &file_apipb_api_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8490,7 +8732,7 @@ func (x *SnapshotNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotNode.ProtoReflect.Descriptor instead.
 func (*SnapshotNode) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{115}
+	return file_apipb_api_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *SnapshotNode) GetId() string {
@@ -8530,7 +8772,7 @@ type WhatIfRequest struct {
 
 func (x *WhatIfRequest) Reset() {
 	*x = WhatIfRequest{}
-	mi := &file_apipb_api_proto_msgTypes[116]
+	mi := &file_apipb_api_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8542,7 +8784,7 @@ func (x *WhatIfRequest) String() string {
 func (*WhatIfRequest) ProtoMessage() {}
 
 func (x *WhatIfRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[116]
+	mi := &file_apipb_api_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8555,7 +8797,7 @@ func (x *WhatIfRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfRequest.ProtoReflect.Descriptor instead.
 func (*WhatIfRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{116}
+	return file_apipb_api_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *WhatIfRequest) GetTree() string {
@@ -8601,7 +8843,7 @@ type WhatIfResponse struct {
 
 func (x *WhatIfResponse) Reset() {
 	*x = WhatIfResponse{}
-	mi := &file_apipb_api_proto_msgTypes[117]
+	mi := &file_apipb_api_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8613,7 +8855,7 @@ func (x *WhatIfResponse) String() string {
 func (*WhatIfResponse) ProtoMessage() {}
 
 func (x *WhatIfResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[117]
+	mi := &file_apipb_api_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8626,7 +8868,7 @@ func (x *WhatIfResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfResponse.ProtoReflect.Descriptor instead.
 func (*WhatIfResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{117}
+	return file_apipb_api_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *WhatIfResponse) GetTree() string {
@@ -8680,7 +8922,7 @@ type WhatIfShares struct {
 
 func (x *WhatIfShares) Reset() {
 	*x = WhatIfShares{}
-	mi := &file_apipb_api_proto_msgTypes[118]
+	mi := &file_apipb_api_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8692,7 +8934,7 @@ func (x *WhatIfShares) String() string {
 func (*WhatIfShares) ProtoMessage() {}
 
 func (x *WhatIfShares) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[118]
+	mi := &file_apipb_api_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8705,7 +8947,7 @@ func (x *WhatIfShares) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfShares.ProtoReflect.Descriptor instead.
 func (*WhatIfShares) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{118}
+	return file_apipb_api_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *WhatIfShares) GetResources() *Resources {
@@ -8761,7 +9003,7 @@ type WhatIfShare struct {
 
 func (x *WhatIfShare) Reset() {
 	*x = WhatIfShare{}
-	mi := &file_apipb_api_proto_msgTypes[119]
+	mi := &file_apipb_api_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8773,7 +9015,7 @@ func (x *WhatIfShare) String() string {
 func (*WhatIfShare) ProtoMessage() {}
 
 func (x *WhatIfShare) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[119]
+	mi := &file_apipb_api_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8786,7 +9028,7 @@ func (x *WhatIfShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfShare.ProtoReflect.Descriptor instead.
 func (*WhatIfShare) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{119}
+	return file_apipb_api_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *WhatIfShare) GetPool() bool {
@@ -8879,7 +9121,7 @@ type ShareVector struct {
 
 func (x *ShareVector) Reset() {
 	*x = ShareVector{}
-	mi := &file_apipb_api_proto_msgTypes[120]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8891,7 +9133,7 @@ func (x *ShareVector) String() string {
 func (*ShareVector) ProtoMessage() {}
 
 func (x *ShareVector) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[120]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8904,7 +9146,7 @@ func (x *ShareVector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareVector.ProtoReflect.Descriptor instead.
 func (*ShareVector) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{120}
+	return file_apipb_api_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *ShareVector) GetUserSlots() float64 {
@@ -8958,7 +9200,7 @@ type Overcommit struct {
 
 func (x *Overcommit) Reset() {
 	*x = Overcommit{}
-	mi := &file_apipb_api_proto_msgTypes[121]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8970,7 +9212,7 @@ func (x *Overcommit) String() string {
 func (*Overcommit) ProtoMessage() {}
 
 func (x *Overcommit) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[121]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8983,7 +9225,7 @@ func (x *Overcommit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Overcommit.ProtoReflect.Descriptor instead.
 func (*Overcommit) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{121}
+	return file_apipb_api_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *Overcommit) GetResource() string {
@@ -9030,7 +9272,7 @@ type GetAttributeRequest struct {
 
 func (x *GetAttributeRequest) Reset() {
 	*x = GetAttributeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9042,7 +9284,7 @@ func (x *GetAttributeRequest) String() string {
 func (*GetAttributeRequest) ProtoMessage() {}
 
 func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9055,7 +9297,7 @@ func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeRequest.ProtoReflect.Descriptor instead.
 func (*GetAttributeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{122}
+	return file_apipb_api_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *GetAttributeRequest) GetPath() string {
@@ -9074,7 +9316,7 @@ type GetAttributeResponse struct {
 
 func (x *GetAttributeResponse) Reset() {
 	*x = GetAttributeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9086,7 +9328,7 @@ func (x *GetAttributeResponse) String() string {
 func (*GetAttributeResponse) ProtoMessage() {}
 
 func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9099,7 +9341,7 @@ func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeResponse.ProtoReflect.Descriptor instead.
 func (*GetAttributeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{123}
+	return file_apipb_api_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *GetAttributeResponse) GetValue() *structpb.Value {
@@ -9117,7 +9359,7 @@ type NodeGrantsRequest struct {
 
 func (x *NodeGrantsRequest) Reset() {
 	*x = NodeGrantsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9129,7 +9371,7 @@ func (x *NodeGrantsRequest) String() string {
 func (*NodeGrantsRequest) ProtoMessage() {}
 
 func (x *NodeGrantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9142,7 +9384,7 @@ func (x *NodeGrantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrantsRequest.ProtoReflect.Descriptor instead.
 func (*NodeGrantsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{124}
+	return file_apipb_api_proto_rawDescGZIP(), []int{127}
 }
 
 type NodeGrantsResponse struct {
@@ -9155,7 +9397,7 @@ type NodeGrantsResponse struct {
 
 func (x *NodeGrantsResponse) Reset() {
 	*x = NodeGrantsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9167,7 +9409,7 @@ func (x *NodeGrantsResponse) String() string {
 func (*NodeGrantsResponse) ProtoMessage() {}
 
 func (x *NodeGrantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9180,7 +9422,7 @@ func (x *NodeGrantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrantsResponse.ProtoReflect.Descriptor instead.
 func (*NodeGrantsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{125}
+	return file_apipb_api_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *NodeGrantsResponse) GetGrants() []*NodeGrant {
@@ -9206,7 +9448,7 @@ type NodeGrant struct {
 
 func (x *NodeGrant) Reset() {
 	*x = NodeGrant{}
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9218,7 +9460,7 @@ func (x *NodeGrant) String() string {
 func (*NodeGrant) ProtoMessage() {}
 
 func (x *NodeGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9231,7 +9473,7 @@ func (x *NodeGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrant.ProtoReflect.Descriptor instead.
 func (*NodeGrant) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{126}
+	return file_apipb_api_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *NodeGrant) GetPattern() string {
@@ -9276,7 +9518,7 @@ type EditNodeGrantRequest struct {
 
 func (x *EditNodeGrantRequest) Reset() {
 	*x = EditNodeGrantRequest{}
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9288,7 +9530,7 @@ func (x *EditNodeGrantRequest) String() string {
 func (*EditNodeGrantRequest) ProtoMessage() {}
 
 func (x *EditNodeGrantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9301,7 +9543,7 @@ func (x *EditNodeGrantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditNodeGrantRequest.ProtoReflect.Descriptor instead.
 func (*EditNodeGrantRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{127}
+	return file_apipb_api_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *EditNodeGrantRequest) GetGrant() *NodeGrant {
@@ -9333,7 +9575,7 @@ type EditNodeGrantResponse struct {
 
 func (x *EditNodeGrantResponse) Reset() {
 	*x = EditNodeGrantResponse{}
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9345,7 +9587,7 @@ func (x *EditNodeGrantResponse) String() string {
 func (*EditNodeGrantResponse) ProtoMessage() {}
 
 func (x *EditNodeGrantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9358,7 +9600,7 @@ func (x *EditNodeGrantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditNodeGrantResponse.ProtoReflect.Descriptor instead.
 func (*EditNodeGrantResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{128}
+	return file_apipb_api_proto_rawDescGZIP(), []int{131}
 }
 
 // Drain says who keeps jobs away from a node, since when and why.
@@ -9373,7 +9615,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9385,7 +9627,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9398,7 +9640,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{129}
+	return file_apipb_api_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *Drain) GetUser() string {
@@ -9451,7 +9693,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9463,7 +9705,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9476,7 +9718,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{130}
+	return file_apipb_api_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *Node) GetId() string {
@@ -9604,7 +9846,7 @@ type FileCache struct {
 
 func (x *FileCache) Reset() {
 	*x = FileCache{}
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9616,7 +9858,7 @@ func (x *FileCache) String() string {
 func (*FileCache) ProtoMessage() {}
 
 func (x *FileCache) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9629,7 +9871,7 @@ func (x *FileCache) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileCache.ProtoReflect.Descriptor instead.
 func (*FileCache) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{131}
+	return file_apipb_api_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *FileCache) GetFiles() int64 {
@@ -9665,7 +9907,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9677,7 +9919,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9690,7 +9932,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{132}
+	return file_apipb_api_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *ListNodesRequest) GetState() string {
@@ -9724,7 +9966,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9736,7 +9978,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9749,7 +9991,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{133}
+	return file_apipb_api_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -9799,7 +10041,7 @@ type RefusedAgent struct {
 
 func (x *RefusedAgent) Reset() {
 	*x = RefusedAgent{}
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9811,7 +10053,7 @@ func (x *RefusedAgent) String() string {
 func (*RefusedAgent) ProtoMessage() {}
 
 func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9824,7 +10066,7 @@ func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedAgent.ProtoReflect.Descriptor instead.
 func (*RefusedAgent) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{134}
+	return file_apipb_api_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *RefusedAgent) GetNode() string {
@@ -9885,7 +10127,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9897,7 +10139,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9910,7 +10152,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{135}
+	return file_apipb_api_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *GetNodeRequest) GetNode() string {
@@ -9933,7 +10175,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9945,7 +10187,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9958,7 +10200,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{136}
+	return file_apipb_api_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -9995,7 +10237,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10007,7 +10249,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10020,7 +10262,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{137}
+	return file_apipb_api_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -10052,7 +10294,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10064,7 +10306,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10077,7 +10319,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{138}
+	return file_apipb_api_proto_rawDescGZIP(), []int{141}
 }
 
 type UndrainNodeRequest struct {
@@ -10089,7 +10331,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10101,7 +10343,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10114,7 +10356,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{139}
+	return file_apipb_api_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *UndrainNodeRequest) GetNode() string {
@@ -10132,7 +10374,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10144,7 +10386,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10157,7 +10399,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{140}
+	return file_apipb_api_proto_rawDescGZIP(), []int{143}
 }
 
 type RemoveNodeRequest struct {
@@ -10170,7 +10412,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10182,7 +10424,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10195,7 +10437,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{141}
+	return file_apipb_api_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *RemoveNodeRequest) GetNode() string {
@@ -10220,7 +10462,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10232,7 +10474,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10245,7 +10487,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{142}
+	return file_apipb_api_proto_rawDescGZIP(), []int{145}
 }
 
 type Member struct {
@@ -10265,7 +10507,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10277,7 +10519,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10290,7 +10532,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{143}
+	return file_apipb_api_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *Member) GetId() string {
@@ -10357,7 +10599,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10369,7 +10611,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10382,7 +10624,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{144}
+	return file_apipb_api_proto_rawDescGZIP(), []int{147}
 }
 
 type MembersResponse struct {
@@ -10394,7 +10636,7 @@ type MembersResponse struct {
 
 func (x *MembersResponse) Reset() {
 	*x = MembersResponse{}
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10406,7 +10648,7 @@ func (x *MembersResponse) String() string {
 func (*MembersResponse) ProtoMessage() {}
 
 func (x *MembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10419,7 +10661,7 @@ func (x *MembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersResponse.ProtoReflect.Descriptor instead.
 func (*MembersResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{145}
+	return file_apipb_api_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *MembersResponse) GetMembers() []*Member {
@@ -10437,7 +10679,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10449,7 +10691,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10462,7 +10704,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{146}
+	return file_apipb_api_proto_rawDescGZIP(), []int{149}
 }
 
 type StatusResponse struct {
@@ -10505,7 +10747,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10517,7 +10759,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10530,7 +10772,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{147}
+	return file_apipb_api_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *StatusResponse) GetClusterId() string {
@@ -10718,7 +10960,7 @@ type LogHealth struct {
 
 func (x *LogHealth) Reset() {
 	*x = LogHealth{}
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10730,7 +10972,7 @@ func (x *LogHealth) String() string {
 func (*LogHealth) ProtoMessage() {}
 
 func (x *LogHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10743,7 +10985,7 @@ func (x *LogHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogHealth.ProtoReflect.Descriptor instead.
 func (*LogHealth) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{148}
+	return file_apipb_api_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *LogHealth) GetCommitIndex() uint64 {
@@ -10796,7 +11038,7 @@ type HeldCredentials struct {
 
 func (x *HeldCredentials) Reset() {
 	*x = HeldCredentials{}
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10808,7 +11050,7 @@ func (x *HeldCredentials) String() string {
 func (*HeldCredentials) ProtoMessage() {}
 
 func (x *HeldCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10821,7 +11063,7 @@ func (x *HeldCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldCredentials.ProtoReflect.Descriptor instead.
 func (*HeldCredentials) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{149}
+	return file_apipb_api_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *HeldCredentials) GetRole() string {
@@ -10876,7 +11118,7 @@ type TransferRequest struct {
 
 func (x *TransferRequest) Reset() {
 	*x = TransferRequest{}
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10888,7 +11130,7 @@ func (x *TransferRequest) String() string {
 func (*TransferRequest) ProtoMessage() {}
 
 func (x *TransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10901,7 +11143,7 @@ func (x *TransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
 func (*TransferRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{150}
+	return file_apipb_api_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *TransferRequest) GetTo() string {
@@ -10920,7 +11162,7 @@ type TransferResponse struct {
 
 func (x *TransferResponse) Reset() {
 	*x = TransferResponse{}
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10932,7 +11174,7 @@ func (x *TransferResponse) String() string {
 func (*TransferResponse) ProtoMessage() {}
 
 func (x *TransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10945,7 +11187,7 @@ func (x *TransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
 func (*TransferResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{151}
+	return file_apipb_api_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *TransferResponse) GetLeader() string {
@@ -10966,7 +11208,7 @@ type AddReplicaRequest struct {
 
 func (x *AddReplicaRequest) Reset() {
 	*x = AddReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10978,7 +11220,7 @@ func (x *AddReplicaRequest) String() string {
 func (*AddReplicaRequest) ProtoMessage() {}
 
 func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10991,7 +11233,7 @@ func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaRequest.ProtoReflect.Descriptor instead.
 func (*AddReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{152}
+	return file_apipb_api_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *AddReplicaRequest) GetId() string {
@@ -11016,7 +11258,7 @@ type AddReplicaResponse struct {
 
 func (x *AddReplicaResponse) Reset() {
 	*x = AddReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11028,7 +11270,7 @@ func (x *AddReplicaResponse) String() string {
 func (*AddReplicaResponse) ProtoMessage() {}
 
 func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11041,7 +11283,7 @@ func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaResponse.ProtoReflect.Descriptor instead.
 func (*AddReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{153}
+	return file_apipb_api_proto_rawDescGZIP(), []int{156}
 }
 
 type RemoveReplicaRequest struct {
@@ -11055,7 +11297,7 @@ type RemoveReplicaRequest struct {
 
 func (x *RemoveReplicaRequest) Reset() {
 	*x = RemoveReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11067,7 +11309,7 @@ func (x *RemoveReplicaRequest) String() string {
 func (*RemoveReplicaRequest) ProtoMessage() {}
 
 func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11080,7 +11322,7 @@ func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{154}
+	return file_apipb_api_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *RemoveReplicaRequest) GetId() string {
@@ -11105,7 +11347,7 @@ type RemoveReplicaResponse struct {
 
 func (x *RemoveReplicaResponse) Reset() {
 	*x = RemoveReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11117,7 +11359,7 @@ func (x *RemoveReplicaResponse) String() string {
 func (*RemoveReplicaResponse) ProtoMessage() {}
 
 func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11130,7 +11372,7 @@ func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{155}
+	return file_apipb_api_proto_rawDescGZIP(), []int{158}
 }
 
 type PromoteReplicaRequest struct {
@@ -11142,7 +11384,7 @@ type PromoteReplicaRequest struct {
 
 func (x *PromoteReplicaRequest) Reset() {
 	*x = PromoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11154,7 +11396,7 @@ func (x *PromoteReplicaRequest) String() string {
 func (*PromoteReplicaRequest) ProtoMessage() {}
 
 func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11167,7 +11409,7 @@ func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{156}
+	return file_apipb_api_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *PromoteReplicaRequest) GetId() string {
@@ -11185,7 +11427,7 @@ type PromoteReplicaResponse struct {
 
 func (x *PromoteReplicaResponse) Reset() {
 	*x = PromoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11197,7 +11439,7 @@ func (x *PromoteReplicaResponse) String() string {
 func (*PromoteReplicaResponse) ProtoMessage() {}
 
 func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11210,7 +11452,7 @@ func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{157}
+	return file_apipb_api_proto_rawDescGZIP(), []int{160}
 }
 
 type DemoteReplicaRequest struct {
@@ -11224,7 +11466,7 @@ type DemoteReplicaRequest struct {
 
 func (x *DemoteReplicaRequest) Reset() {
 	*x = DemoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11236,7 +11478,7 @@ func (x *DemoteReplicaRequest) String() string {
 func (*DemoteReplicaRequest) ProtoMessage() {}
 
 func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11249,7 +11491,7 @@ func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{158}
+	return file_apipb_api_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *DemoteReplicaRequest) GetId() string {
@@ -11274,7 +11516,7 @@ type DemoteReplicaResponse struct {
 
 func (x *DemoteReplicaResponse) Reset() {
 	*x = DemoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11286,7 +11528,7 @@ func (x *DemoteReplicaResponse) String() string {
 func (*DemoteReplicaResponse) ProtoMessage() {}
 
 func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11299,7 +11541,7 @@ func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{159}
+	return file_apipb_api_proto_rawDescGZIP(), []int{162}
 }
 
 type BackupRequest struct {
@@ -11310,7 +11552,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11322,7 +11564,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11335,7 +11577,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{160}
+	return file_apipb_api_proto_rawDescGZIP(), []int{163}
 }
 
 // BackupPart is the next bytes of a backup: records with their lengths, and a
@@ -11349,7 +11591,7 @@ type BackupPart struct {
 
 func (x *BackupPart) Reset() {
 	*x = BackupPart{}
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11361,7 +11603,7 @@ func (x *BackupPart) String() string {
 func (*BackupPart) ProtoMessage() {}
 
 func (x *BackupPart) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11374,7 +11616,7 @@ func (x *BackupPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart.ProtoReflect.Descriptor instead.
 func (*BackupPart) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{161}
+	return file_apipb_api_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *BackupPart) GetData() []byte {
@@ -11398,7 +11640,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11410,7 +11652,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11423,7 +11665,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{162}
+	return file_apipb_api_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *JoinRequest) GetId() string {
@@ -11467,7 +11709,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11479,7 +11721,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11492,7 +11734,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{163}
+	return file_apipb_api_proto_rawDescGZIP(), []int{166}
 }
 
 func (x *JoinResponse) GetSuffrage() string {
@@ -11524,7 +11766,7 @@ type StoresRequest struct {
 
 func (x *StoresRequest) Reset() {
 	*x = StoresRequest{}
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11536,7 +11778,7 @@ func (x *StoresRequest) String() string {
 func (*StoresRequest) ProtoMessage() {}
 
 func (x *StoresRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11549,7 +11791,7 @@ func (x *StoresRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoresRequest.ProtoReflect.Descriptor instead.
 func (*StoresRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{164}
+	return file_apipb_api_proto_rawDescGZIP(), []int{167}
 }
 
 type StoresResponse struct {
@@ -11561,7 +11803,7 @@ type StoresResponse struct {
 
 func (x *StoresResponse) Reset() {
 	*x = StoresResponse{}
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11573,7 +11815,7 @@ func (x *StoresResponse) String() string {
 func (*StoresResponse) ProtoMessage() {}
 
 func (x *StoresResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11586,7 +11828,7 @@ func (x *StoresResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoresResponse.ProtoReflect.Descriptor instead.
 func (*StoresResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{165}
+	return file_apipb_api_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *StoresResponse) GetStores() []*NamedStore {
@@ -11618,7 +11860,7 @@ type NamedStore struct {
 
 func (x *NamedStore) Reset() {
 	*x = NamedStore{}
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11630,7 +11872,7 @@ func (x *NamedStore) String() string {
 func (*NamedStore) ProtoMessage() {}
 
 func (x *NamedStore) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11643,7 +11885,7 @@ func (x *NamedStore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedStore.ProtoReflect.Descriptor instead.
 func (*NamedStore) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{166}
+	return file_apipb_api_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *NamedStore) GetName() string {
@@ -11717,7 +11959,7 @@ type EditStoreRequest struct {
 
 func (x *EditStoreRequest) Reset() {
 	*x = EditStoreRequest{}
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11729,7 +11971,7 @@ func (x *EditStoreRequest) String() string {
 func (*EditStoreRequest) ProtoMessage() {}
 
 func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11742,7 +11984,7 @@ func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditStoreRequest.ProtoReflect.Descriptor instead.
 func (*EditStoreRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{167}
+	return file_apipb_api_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *EditStoreRequest) GetStore() *NamedStore {
@@ -11781,7 +12023,7 @@ type EditStoreResponse struct {
 
 func (x *EditStoreResponse) Reset() {
 	*x = EditStoreResponse{}
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11793,7 +12035,7 @@ func (x *EditStoreResponse) String() string {
 func (*EditStoreResponse) ProtoMessage() {}
 
 func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11806,7 +12048,7 @@ func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditStoreResponse.ProtoReflect.Descriptor instead.
 func (*EditStoreResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{168}
+	return file_apipb_api_proto_rawDescGZIP(), []int{171}
 }
 
 type WhoAmIRequest struct {
@@ -11817,7 +12059,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11829,7 +12071,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11842,7 +12084,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{169}
+	return file_apipb_api_proto_rawDescGZIP(), []int{172}
 }
 
 type WhoAmIResponse struct {
@@ -11866,7 +12108,7 @@ type WhoAmIResponse struct {
 
 func (x *WhoAmIResponse) Reset() {
 	*x = WhoAmIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11878,7 +12120,7 @@ func (x *WhoAmIResponse) String() string {
 func (*WhoAmIResponse) ProtoMessage() {}
 
 func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11891,7 +12133,7 @@ func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
 func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{170}
+	return file_apipb_api_proto_rawDescGZIP(), []int{173}
 }
 
 func (x *WhoAmIResponse) GetUser() string {
@@ -11948,7 +12190,7 @@ type PoolRights struct {
 
 func (x *PoolRights) Reset() {
 	*x = PoolRights{}
-	mi := &file_apipb_api_proto_msgTypes[171]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11960,7 +12202,7 @@ func (x *PoolRights) String() string {
 func (*PoolRights) ProtoMessage() {}
 
 func (x *PoolRights) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[171]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11973,7 +12215,7 @@ func (x *PoolRights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolRights.ProtoReflect.Descriptor instead.
 func (*PoolRights) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{171}
+	return file_apipb_api_proto_rawDescGZIP(), []int{174}
 }
 
 func (x *PoolRights) GetTree() string {
@@ -12016,7 +12258,7 @@ type MayIRequest struct {
 
 func (x *MayIRequest) Reset() {
 	*x = MayIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[172]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12028,7 +12270,7 @@ func (x *MayIRequest) String() string {
 func (*MayIRequest) ProtoMessage() {}
 
 func (x *MayIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[172]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12041,7 +12283,7 @@ func (x *MayIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIRequest.ProtoReflect.Descriptor instead.
 func (*MayIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{172}
+	return file_apipb_api_proto_rawDescGZIP(), []int{175}
 }
 
 func (x *MayIRequest) GetRight() string {
@@ -12103,7 +12345,7 @@ type MayIResponse struct {
 
 func (x *MayIResponse) Reset() {
 	*x = MayIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[173]
+	mi := &file_apipb_api_proto_msgTypes[176]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12115,7 +12357,7 @@ func (x *MayIResponse) String() string {
 func (*MayIResponse) ProtoMessage() {}
 
 func (x *MayIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[173]
+	mi := &file_apipb_api_proto_msgTypes[176]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12128,7 +12370,7 @@ func (x *MayIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIResponse.ProtoReflect.Descriptor instead.
 func (*MayIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{173}
+	return file_apipb_api_proto_rawDescGZIP(), []int{176}
 }
 
 func (x *MayIResponse) GetAllowed() bool {
@@ -12169,7 +12411,7 @@ type PoolACL struct {
 
 func (x *PoolACL) Reset() {
 	*x = PoolACL{}
-	mi := &file_apipb_api_proto_msgTypes[174]
+	mi := &file_apipb_api_proto_msgTypes[177]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12181,7 +12423,7 @@ func (x *PoolACL) String() string {
 func (*PoolACL) ProtoMessage() {}
 
 func (x *PoolACL) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[174]
+	mi := &file_apipb_api_proto_msgTypes[177]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12194,7 +12436,7 @@ func (x *PoolACL) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolACL.ProtoReflect.Descriptor instead.
 func (*PoolACL) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{174}
+	return file_apipb_api_proto_rawDescGZIP(), []int{177}
 }
 
 func (x *PoolACL) GetRights() []*SubjectRight {
@@ -12217,7 +12459,7 @@ type SubjectRight struct {
 
 func (x *SubjectRight) Reset() {
 	*x = SubjectRight{}
-	mi := &file_apipb_api_proto_msgTypes[175]
+	mi := &file_apipb_api_proto_msgTypes[178]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12229,7 +12471,7 @@ func (x *SubjectRight) String() string {
 func (*SubjectRight) ProtoMessage() {}
 
 func (x *SubjectRight) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[175]
+	mi := &file_apipb_api_proto_msgTypes[178]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12242,7 +12484,7 @@ func (x *SubjectRight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubjectRight.ProtoReflect.Descriptor instead.
 func (*SubjectRight) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{175}
+	return file_apipb_api_proto_rawDescGZIP(), []int{178}
 }
 
 func (x *SubjectRight) GetSubject() string {
@@ -12276,7 +12518,7 @@ type GroupsRequest struct {
 
 func (x *GroupsRequest) Reset() {
 	*x = GroupsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[176]
+	mi := &file_apipb_api_proto_msgTypes[179]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12288,7 +12530,7 @@ func (x *GroupsRequest) String() string {
 func (*GroupsRequest) ProtoMessage() {}
 
 func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[176]
+	mi := &file_apipb_api_proto_msgTypes[179]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12301,7 +12543,7 @@ func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsRequest.ProtoReflect.Descriptor instead.
 func (*GroupsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{176}
+	return file_apipb_api_proto_rawDescGZIP(), []int{179}
 }
 
 func (x *GroupsRequest) GetName() string {
@@ -12320,7 +12562,7 @@ type GroupsResponse struct {
 
 func (x *GroupsResponse) Reset() {
 	*x = GroupsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[177]
+	mi := &file_apipb_api_proto_msgTypes[180]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12332,7 +12574,7 @@ func (x *GroupsResponse) String() string {
 func (*GroupsResponse) ProtoMessage() {}
 
 func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[177]
+	mi := &file_apipb_api_proto_msgTypes[180]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12345,7 +12587,7 @@ func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsResponse.ProtoReflect.Descriptor instead.
 func (*GroupsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{177}
+	return file_apipb_api_proto_rawDescGZIP(), []int{180}
 }
 
 func (x *GroupsResponse) GetGroups() []*Group {
@@ -12367,7 +12609,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_apipb_api_proto_msgTypes[178]
+	mi := &file_apipb_api_proto_msgTypes[181]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12379,7 +12621,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[178]
+	mi := &file_apipb_api_proto_msgTypes[181]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12392,7 +12634,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{178}
+	return file_apipb_api_proto_rawDescGZIP(), []int{181}
 }
 
 func (x *Group) GetName() string {
@@ -12432,7 +12674,7 @@ type EditGroupRequest struct {
 
 func (x *EditGroupRequest) Reset() {
 	*x = EditGroupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[179]
+	mi := &file_apipb_api_proto_msgTypes[182]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12444,7 +12686,7 @@ func (x *EditGroupRequest) String() string {
 func (*EditGroupRequest) ProtoMessage() {}
 
 func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[179]
+	mi := &file_apipb_api_proto_msgTypes[182]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12457,7 +12699,7 @@ func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupRequest.ProtoReflect.Descriptor instead.
 func (*EditGroupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{179}
+	return file_apipb_api_proto_rawDescGZIP(), []int{182}
 }
 
 func (x *EditGroupRequest) GetGroup() string {
@@ -12503,7 +12745,7 @@ type EditGroupResponse struct {
 
 func (x *EditGroupResponse) Reset() {
 	*x = EditGroupResponse{}
-	mi := &file_apipb_api_proto_msgTypes[180]
+	mi := &file_apipb_api_proto_msgTypes[183]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12515,7 +12757,7 @@ func (x *EditGroupResponse) String() string {
 func (*EditGroupResponse) ProtoMessage() {}
 
 func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[180]
+	mi := &file_apipb_api_proto_msgTypes[183]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12528,7 +12770,7 @@ func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupResponse.ProtoReflect.Descriptor instead.
 func (*EditGroupResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{180}
+	return file_apipb_api_proto_rawDescGZIP(), []int{183}
 }
 
 type AccountsRequest struct {
@@ -12539,7 +12781,7 @@ type AccountsRequest struct {
 
 func (x *AccountsRequest) Reset() {
 	*x = AccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[181]
+	mi := &file_apipb_api_proto_msgTypes[184]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12551,7 +12793,7 @@ func (x *AccountsRequest) String() string {
 func (*AccountsRequest) ProtoMessage() {}
 
 func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[181]
+	mi := &file_apipb_api_proto_msgTypes[184]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12564,7 +12806,7 @@ func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsRequest.ProtoReflect.Descriptor instead.
 func (*AccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{181}
+	return file_apipb_api_proto_rawDescGZIP(), []int{184}
 }
 
 type AccountsResponse struct {
@@ -12577,7 +12819,7 @@ type AccountsResponse struct {
 
 func (x *AccountsResponse) Reset() {
 	*x = AccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[182]
+	mi := &file_apipb_api_proto_msgTypes[185]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12589,7 +12831,7 @@ func (x *AccountsResponse) String() string {
 func (*AccountsResponse) ProtoMessage() {}
 
 func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[182]
+	mi := &file_apipb_api_proto_msgTypes[185]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12602,7 +12844,7 @@ func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsResponse.ProtoReflect.Descriptor instead.
 func (*AccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{182}
+	return file_apipb_api_proto_rawDescGZIP(), []int{185}
 }
 
 func (x *AccountsResponse) GetAccounts() []*Accounts {
@@ -12629,7 +12871,7 @@ type Accounts struct {
 
 func (x *Accounts) Reset() {
 	*x = Accounts{}
-	mi := &file_apipb_api_proto_msgTypes[183]
+	mi := &file_apipb_api_proto_msgTypes[186]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12641,7 +12883,7 @@ func (x *Accounts) String() string {
 func (*Accounts) ProtoMessage() {}
 
 func (x *Accounts) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[183]
+	mi := &file_apipb_api_proto_msgTypes[186]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12654,7 +12896,7 @@ func (x *Accounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accounts.ProtoReflect.Descriptor instead.
 func (*Accounts) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{183}
+	return file_apipb_api_proto_rawDescGZIP(), []int{186}
 }
 
 func (x *Accounts) GetSubject() string {
@@ -12708,7 +12950,7 @@ type EditAccountsRequest struct {
 
 func (x *EditAccountsRequest) Reset() {
 	*x = EditAccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[184]
+	mi := &file_apipb_api_proto_msgTypes[187]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12720,7 +12962,7 @@ func (x *EditAccountsRequest) String() string {
 func (*EditAccountsRequest) ProtoMessage() {}
 
 func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[184]
+	mi := &file_apipb_api_proto_msgTypes[187]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12733,7 +12975,7 @@ func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsRequest.ProtoReflect.Descriptor instead.
 func (*EditAccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{184}
+	return file_apipb_api_proto_rawDescGZIP(), []int{187}
 }
 
 func (x *EditAccountsRequest) GetSubject() string {
@@ -12779,7 +13021,7 @@ type EditAccountsResponse struct {
 
 func (x *EditAccountsResponse) Reset() {
 	*x = EditAccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[185]
+	mi := &file_apipb_api_proto_msgTypes[188]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12791,7 +13033,7 @@ func (x *EditAccountsResponse) String() string {
 func (*EditAccountsResponse) ProtoMessage() {}
 
 func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[185]
+	mi := &file_apipb_api_proto_msgTypes[188]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12804,7 +13046,7 @@ func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsResponse.ProtoReflect.Descriptor instead.
 func (*EditAccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{185}
+	return file_apipb_api_proto_rawDescGZIP(), []int{188}
 }
 
 type RevocationsRequest struct {
@@ -12815,7 +13057,7 @@ type RevocationsRequest struct {
 
 func (x *RevocationsRequest) Reset() {
 	*x = RevocationsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[186]
+	mi := &file_apipb_api_proto_msgTypes[189]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12827,7 +13069,7 @@ func (x *RevocationsRequest) String() string {
 func (*RevocationsRequest) ProtoMessage() {}
 
 func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[186]
+	mi := &file_apipb_api_proto_msgTypes[189]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12840,7 +13082,7 @@ func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsRequest.ProtoReflect.Descriptor instead.
 func (*RevocationsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{186}
+	return file_apipb_api_proto_rawDescGZIP(), []int{189}
 }
 
 type RevocationsResponse struct {
@@ -12852,7 +13094,7 @@ type RevocationsResponse struct {
 
 func (x *RevocationsResponse) Reset() {
 	*x = RevocationsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[187]
+	mi := &file_apipb_api_proto_msgTypes[190]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12864,7 +13106,7 @@ func (x *RevocationsResponse) String() string {
 func (*RevocationsResponse) ProtoMessage() {}
 
 func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[187]
+	mi := &file_apipb_api_proto_msgTypes[190]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12877,7 +13119,7 @@ func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsResponse.ProtoReflect.Descriptor instead.
 func (*RevocationsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{187}
+	return file_apipb_api_proto_rawDescGZIP(), []int{190}
 }
 
 func (x *RevocationsResponse) GetRevocations() []*Revocation {
@@ -12906,7 +13148,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_apipb_api_proto_msgTypes[188]
+	mi := &file_apipb_api_proto_msgTypes[191]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12918,7 +13160,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[188]
+	mi := &file_apipb_api_proto_msgTypes[191]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12931,7 +13173,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{188}
+	return file_apipb_api_proto_rawDescGZIP(), []int{191}
 }
 
 func (x *Revocation) GetSerial() string {
@@ -12998,7 +13240,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[189]
+	mi := &file_apipb_api_proto_msgTypes[192]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13010,7 +13252,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[189]
+	mi := &file_apipb_api_proto_msgTypes[192]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13023,7 +13265,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{189}
+	return file_apipb_api_proto_rawDescGZIP(), []int{192}
 }
 
 func (x *RevokeRequest) GetSerial() string {
@@ -13070,7 +13312,7 @@ type RevokeResponse struct {
 
 func (x *RevokeResponse) Reset() {
 	*x = RevokeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[190]
+	mi := &file_apipb_api_proto_msgTypes[193]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13082,7 +13324,7 @@ func (x *RevokeResponse) String() string {
 func (*RevokeResponse) ProtoMessage() {}
 
 func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[190]
+	mi := &file_apipb_api_proto_msgTypes[193]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13095,7 +13337,7 @@ func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeResponse.ProtoReflect.Descriptor instead.
 func (*RevokeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{190}
+	return file_apipb_api_proto_rawDescGZIP(), []int{193}
 }
 
 func (x *RevokeResponse) GetRevocation() *Revocation {
@@ -13607,7 +13849,26 @@ const file_apipb_api_proto_rawDesc = "" +
 	"nextOffset\x12\x10\n" +
 	"\x03end\x18\x03 \x01(\bR\x03end\x12\x12\n" +
 	"\x04text\x18\x04 \x01(\tR\x04text\x12\x12\n" +
-	"\x04note\x18\x05 \x01(\tR\x04note\"@\n" +
+	"\x04note\x18\x05 \x01(\tR\x04note\"g\n" +
+	"\x0eJobFileRequest\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12\x16\n" +
+	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x12\n" +
+	"\x04kept\x18\x04 \x01(\bR\x04kept\"\xb6\x01\n" +
+	"\x0fJobFileResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x16\n" +
+	"\x06folder\x18\x02 \x01(\bR\x06folder\x12.\n" +
+	"\aentries\x18\x03 \x03(\v2\x14.weir.api.v1.JobFileR\aentries\x12\x12\n" +
+	"\x04more\x18\x04 \x01(\bR\x04more\x12\x12\n" +
+	"\x04size\x18\x05 \x01(\x03R\x04size\x12\x1f\n" +
+	"\vnext_offset\x18\x06 \x01(\x03R\n" +
+	"nextOffset\"\x91\x01\n" +
+	"\aJobFile\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\x126\n" +
+	"\bmodified\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\bmodified\x12\x12\n" +
+	"\x04mode\x18\x04 \x01(\tR\x04mode\x12\x12\n" +
+	"\x04link\x18\x05 \x01(\tR\x04link\"@\n" +
 	"\x0fAbortJobRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x12\n" +
@@ -14189,12 +14450,13 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x0eWatchInstances\x12\".weir.api.v1.WatchInstancesRequest\x1a#.weir.api.v1.WatchInstancesResponse0\x01\x12G\n" +
 	"\bServices\x12\x1c.weir.api.v1.ServicesRequest\x1a\x1d.weir.api.v1.ServicesResponse\x12_\n" +
 	"\n" +
-	"Statistics\x12'.weir.api.v1.OperationStatisticsRequest\x1a(.weir.api.v1.OperationStatisticsResponse2\xc7\x03\n" +
+	"Statistics\x12'.weir.api.v1.OperationStatisticsRequest\x1a(.weir.api.v1.OperationStatisticsResponse2\x8a\x04\n" +
 	"\n" +
 	"JobService\x12C\n" +
 	"\x04List\x12\x1c.weir.api.v1.ListJobsRequest\x1a\x1d.weir.api.v1.ListJobsResponse\x12>\n" +
 	"\x03Get\x12\x1a.weir.api.v1.GetJobRequest\x1a\x1b.weir.api.v1.GetJobResponse\x12G\n" +
-	"\x06Output\x12\x1d.weir.api.v1.JobOutputRequest\x1a\x1e.weir.api.v1.JobOutputResponse\x12D\n" +
+	"\x06Output\x12\x1d.weir.api.v1.JobOutputRequest\x1a\x1e.weir.api.v1.JobOutputResponse\x12A\n" +
+	"\x04File\x12\x1b.weir.api.v1.JobFileRequest\x1a\x1c.weir.api.v1.JobFileResponse\x12D\n" +
 	"\x05Abort\x12\x1c.weir.api.v1.AbortJobRequest\x1a\x1d.weir.api.v1.AbortJobResponse\x12P\n" +
 	"\tInterrupt\x12 .weir.api.v1.InterruptJobRequest\x1a!.weir.api.v1.InterruptJobResponse\x12S\n" +
 	"\n" +
@@ -14262,7 +14524,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 200)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 203)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                    // 0: weir.api.v1.Resources
 	(*Error)(nil),                        // 1: weir.api.v1.Error
@@ -14335,165 +14597,168 @@ var file_apipb_api_proto_goTypes = []any{
 	(*GetJobResponse)(nil),               // 68: weir.api.v1.GetJobResponse
 	(*JobOutputRequest)(nil),             // 69: weir.api.v1.JobOutputRequest
 	(*JobOutputResponse)(nil),            // 70: weir.api.v1.JobOutputResponse
-	(*AbortJobRequest)(nil),              // 71: weir.api.v1.AbortJobRequest
-	(*AbortJobResponse)(nil),             // 72: weir.api.v1.AbortJobResponse
-	(*InterruptJobRequest)(nil),          // 73: weir.api.v1.InterruptJobRequest
-	(*InterruptJobResponse)(nil),         // 74: weir.api.v1.InterruptJobResponse
-	(*MemoryProfilesRequest)(nil),        // 75: weir.api.v1.MemoryProfilesRequest
-	(*MemoryProfilesResponse)(nil),       // 76: weir.api.v1.MemoryProfilesResponse
-	(*MemoryProfile)(nil),                // 77: weir.api.v1.MemoryProfile
-	(*ForgetMemoryProfilesRequest)(nil),  // 78: weir.api.v1.ForgetMemoryProfilesRequest
-	(*ForgetMemoryProfilesResponse)(nil), // 79: weir.api.v1.ForgetMemoryProfilesResponse
-	(*LedgerRequest)(nil),                // 80: weir.api.v1.LedgerRequest
-	(*LedgerResponse)(nil),               // 81: weir.api.v1.LedgerResponse
-	(*Waste)(nil),                        // 82: weir.api.v1.Waste
-	(*PoolHistoryRequest)(nil),           // 83: weir.api.v1.PoolHistoryRequest
-	(*PoolHistoryResponse)(nil),          // 84: weir.api.v1.PoolHistoryResponse
-	(*PoolPoint)(nil),                    // 85: weir.api.v1.PoolPoint
-	(*Pool)(nil),                         // 86: weir.api.v1.Pool
-	(*ListPoolsRequest)(nil),             // 87: weir.api.v1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),            // 88: weir.api.v1.ListPoolsResponse
-	(*GetPoolRequest)(nil),               // 89: weir.api.v1.GetPoolRequest
-	(*GetPoolResponse)(nil),              // 90: weir.api.v1.GetPoolResponse
-	(*EditTreeRequest)(nil),              // 91: weir.api.v1.EditTreeRequest
-	(*TreeEdit)(nil),                     // 92: weir.api.v1.TreeEdit
-	(*PoolChange)(nil),                   // 93: weir.api.v1.PoolChange
-	(*RenamePool)(nil),                   // 94: weir.api.v1.RenamePool
-	(*EditTreeResponse)(nil),             // 95: weir.api.v1.EditTreeResponse
-	(*Tree)(nil),                         // 96: weir.api.v1.Tree
-	(*ListTreesRequest)(nil),             // 97: weir.api.v1.ListTreesRequest
-	(*ListTreesResponse)(nil),            // 98: weir.api.v1.ListTreesResponse
-	(*GetTreeRequest)(nil),               // 99: weir.api.v1.GetTreeRequest
-	(*GetTreeResponse)(nil),              // 100: weir.api.v1.GetTreeResponse
-	(*CreateTreeRequest)(nil),            // 101: weir.api.v1.CreateTreeRequest
-	(*CreateTreeResponse)(nil),           // 102: weir.api.v1.CreateTreeResponse
-	(*SetTreeRequest)(nil),               // 103: weir.api.v1.SetTreeRequest
-	(*SetTreeResponse)(nil),              // 104: weir.api.v1.SetTreeResponse
-	(*RemoveTreeRequest)(nil),            // 105: weir.api.v1.RemoveTreeRequest
-	(*RemoveTreeResponse)(nil),           // 106: weir.api.v1.RemoveTreeResponse
-	(*SetDefaultTreeRequest)(nil),        // 107: weir.api.v1.SetDefaultTreeRequest
-	(*SetDefaultTreeResponse)(nil),       // 108: weir.api.v1.SetDefaultTreeResponse
-	(*SnapshotRequest)(nil),              // 109: weir.api.v1.SnapshotRequest
-	(*SnapshotResponse)(nil),             // 110: weir.api.v1.SnapshotResponse
-	(*SnapshotPool)(nil),                 // 111: weir.api.v1.SnapshotPool
-	(*Volume)(nil),                       // 112: weir.api.v1.Volume
-	(*SnapshotOperation)(nil),            // 113: weir.api.v1.SnapshotOperation
-	(*SnapshotTask)(nil),                 // 114: weir.api.v1.SnapshotTask
-	(*SnapshotNode)(nil),                 // 115: weir.api.v1.SnapshotNode
-	(*WhatIfRequest)(nil),                // 116: weir.api.v1.WhatIfRequest
-	(*WhatIfResponse)(nil),               // 117: weir.api.v1.WhatIfResponse
-	(*WhatIfShares)(nil),                 // 118: weir.api.v1.WhatIfShares
-	(*WhatIfShare)(nil),                  // 119: weir.api.v1.WhatIfShare
-	(*ShareVector)(nil),                  // 120: weir.api.v1.ShareVector
-	(*Overcommit)(nil),                   // 121: weir.api.v1.Overcommit
-	(*GetAttributeRequest)(nil),          // 122: weir.api.v1.GetAttributeRequest
-	(*GetAttributeResponse)(nil),         // 123: weir.api.v1.GetAttributeResponse
-	(*NodeGrantsRequest)(nil),            // 124: weir.api.v1.NodeGrantsRequest
-	(*NodeGrantsResponse)(nil),           // 125: weir.api.v1.NodeGrantsResponse
-	(*NodeGrant)(nil),                    // 126: weir.api.v1.NodeGrant
-	(*EditNodeGrantRequest)(nil),         // 127: weir.api.v1.EditNodeGrantRequest
-	(*EditNodeGrantResponse)(nil),        // 128: weir.api.v1.EditNodeGrantResponse
-	(*Drain)(nil),                        // 129: weir.api.v1.Drain
-	(*Node)(nil),                         // 130: weir.api.v1.Node
-	(*FileCache)(nil),                    // 131: weir.api.v1.FileCache
-	(*ListNodesRequest)(nil),             // 132: weir.api.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),            // 133: weir.api.v1.ListNodesResponse
-	(*RefusedAgent)(nil),                 // 134: weir.api.v1.RefusedAgent
-	(*GetNodeRequest)(nil),               // 135: weir.api.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),              // 136: weir.api.v1.GetNodeResponse
-	(*DrainNodeRequest)(nil),             // 137: weir.api.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),            // 138: weir.api.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),           // 139: weir.api.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),          // 140: weir.api.v1.UndrainNodeResponse
-	(*RemoveNodeRequest)(nil),            // 141: weir.api.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),           // 142: weir.api.v1.RemoveNodeResponse
-	(*Member)(nil),                       // 143: weir.api.v1.Member
-	(*MembersRequest)(nil),               // 144: weir.api.v1.MembersRequest
-	(*MembersResponse)(nil),              // 145: weir.api.v1.MembersResponse
-	(*StatusRequest)(nil),                // 146: weir.api.v1.StatusRequest
-	(*StatusResponse)(nil),               // 147: weir.api.v1.StatusResponse
-	(*LogHealth)(nil),                    // 148: weir.api.v1.LogHealth
-	(*HeldCredentials)(nil),              // 149: weir.api.v1.HeldCredentials
-	(*TransferRequest)(nil),              // 150: weir.api.v1.TransferRequest
-	(*TransferResponse)(nil),             // 151: weir.api.v1.TransferResponse
-	(*AddReplicaRequest)(nil),            // 152: weir.api.v1.AddReplicaRequest
-	(*AddReplicaResponse)(nil),           // 153: weir.api.v1.AddReplicaResponse
-	(*RemoveReplicaRequest)(nil),         // 154: weir.api.v1.RemoveReplicaRequest
-	(*RemoveReplicaResponse)(nil),        // 155: weir.api.v1.RemoveReplicaResponse
-	(*PromoteReplicaRequest)(nil),        // 156: weir.api.v1.PromoteReplicaRequest
-	(*PromoteReplicaResponse)(nil),       // 157: weir.api.v1.PromoteReplicaResponse
-	(*DemoteReplicaRequest)(nil),         // 158: weir.api.v1.DemoteReplicaRequest
-	(*DemoteReplicaResponse)(nil),        // 159: weir.api.v1.DemoteReplicaResponse
-	(*BackupRequest)(nil),                // 160: weir.api.v1.BackupRequest
-	(*BackupPart)(nil),                   // 161: weir.api.v1.BackupPart
-	(*JoinRequest)(nil),                  // 162: weir.api.v1.JoinRequest
-	(*JoinResponse)(nil),                 // 163: weir.api.v1.JoinResponse
-	(*StoresRequest)(nil),                // 164: weir.api.v1.StoresRequest
-	(*StoresResponse)(nil),               // 165: weir.api.v1.StoresResponse
-	(*NamedStore)(nil),                   // 166: weir.api.v1.NamedStore
-	(*EditStoreRequest)(nil),             // 167: weir.api.v1.EditStoreRequest
-	(*EditStoreResponse)(nil),            // 168: weir.api.v1.EditStoreResponse
-	(*WhoAmIRequest)(nil),                // 169: weir.api.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),               // 170: weir.api.v1.WhoAmIResponse
-	(*PoolRights)(nil),                   // 171: weir.api.v1.PoolRights
-	(*MayIRequest)(nil),                  // 172: weir.api.v1.MayIRequest
-	(*MayIResponse)(nil),                 // 173: weir.api.v1.MayIResponse
-	(*PoolACL)(nil),                      // 174: weir.api.v1.PoolACL
-	(*SubjectRight)(nil),                 // 175: weir.api.v1.SubjectRight
-	(*GroupsRequest)(nil),                // 176: weir.api.v1.GroupsRequest
-	(*GroupsResponse)(nil),               // 177: weir.api.v1.GroupsResponse
-	(*Group)(nil),                        // 178: weir.api.v1.Group
-	(*EditGroupRequest)(nil),             // 179: weir.api.v1.EditGroupRequest
-	(*EditGroupResponse)(nil),            // 180: weir.api.v1.EditGroupResponse
-	(*AccountsRequest)(nil),              // 181: weir.api.v1.AccountsRequest
-	(*AccountsResponse)(nil),             // 182: weir.api.v1.AccountsResponse
-	(*Accounts)(nil),                     // 183: weir.api.v1.Accounts
-	(*EditAccountsRequest)(nil),          // 184: weir.api.v1.EditAccountsRequest
-	(*EditAccountsResponse)(nil),         // 185: weir.api.v1.EditAccountsResponse
-	(*RevocationsRequest)(nil),           // 186: weir.api.v1.RevocationsRequest
-	(*RevocationsResponse)(nil),          // 187: weir.api.v1.RevocationsResponse
-	(*Revocation)(nil),                   // 188: weir.api.v1.Revocation
-	(*RevokeRequest)(nil),                // 189: weir.api.v1.RevokeRequest
-	(*RevokeResponse)(nil),               // 190: weir.api.v1.RevokeResponse
-	nil,                                  // 191: weir.api.v1.Error.AttributesEntry
-	nil,                                  // 192: weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	nil,                                  // 193: weir.api.v1.Operation.PreemptedOthersEntry
-	nil,                                  // 194: weir.api.v1.Operation.LabelsEntry
-	nil,                                  // 195: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                                  // 196: weir.api.v1.OperationEvent.AttributesEntry
-	nil,                                  // 197: weir.api.v1.JobStatistics.ValuesEntry
-	nil,                                  // 198: weir.api.v1.NodeGrant.MaxEntry
-	nil,                                  // 199: weir.api.v1.MayIResponse.RefusedEntry
-	(*structpb.Struct)(nil),              // 200: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),        // 201: google.protobuf.Timestamp
-	(*structpb.Value)(nil),               // 202: google.protobuf.Value
+	(*JobFileRequest)(nil),               // 71: weir.api.v1.JobFileRequest
+	(*JobFileResponse)(nil),              // 72: weir.api.v1.JobFileResponse
+	(*JobFile)(nil),                      // 73: weir.api.v1.JobFile
+	(*AbortJobRequest)(nil),              // 74: weir.api.v1.AbortJobRequest
+	(*AbortJobResponse)(nil),             // 75: weir.api.v1.AbortJobResponse
+	(*InterruptJobRequest)(nil),          // 76: weir.api.v1.InterruptJobRequest
+	(*InterruptJobResponse)(nil),         // 77: weir.api.v1.InterruptJobResponse
+	(*MemoryProfilesRequest)(nil),        // 78: weir.api.v1.MemoryProfilesRequest
+	(*MemoryProfilesResponse)(nil),       // 79: weir.api.v1.MemoryProfilesResponse
+	(*MemoryProfile)(nil),                // 80: weir.api.v1.MemoryProfile
+	(*ForgetMemoryProfilesRequest)(nil),  // 81: weir.api.v1.ForgetMemoryProfilesRequest
+	(*ForgetMemoryProfilesResponse)(nil), // 82: weir.api.v1.ForgetMemoryProfilesResponse
+	(*LedgerRequest)(nil),                // 83: weir.api.v1.LedgerRequest
+	(*LedgerResponse)(nil),               // 84: weir.api.v1.LedgerResponse
+	(*Waste)(nil),                        // 85: weir.api.v1.Waste
+	(*PoolHistoryRequest)(nil),           // 86: weir.api.v1.PoolHistoryRequest
+	(*PoolHistoryResponse)(nil),          // 87: weir.api.v1.PoolHistoryResponse
+	(*PoolPoint)(nil),                    // 88: weir.api.v1.PoolPoint
+	(*Pool)(nil),                         // 89: weir.api.v1.Pool
+	(*ListPoolsRequest)(nil),             // 90: weir.api.v1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),            // 91: weir.api.v1.ListPoolsResponse
+	(*GetPoolRequest)(nil),               // 92: weir.api.v1.GetPoolRequest
+	(*GetPoolResponse)(nil),              // 93: weir.api.v1.GetPoolResponse
+	(*EditTreeRequest)(nil),              // 94: weir.api.v1.EditTreeRequest
+	(*TreeEdit)(nil),                     // 95: weir.api.v1.TreeEdit
+	(*PoolChange)(nil),                   // 96: weir.api.v1.PoolChange
+	(*RenamePool)(nil),                   // 97: weir.api.v1.RenamePool
+	(*EditTreeResponse)(nil),             // 98: weir.api.v1.EditTreeResponse
+	(*Tree)(nil),                         // 99: weir.api.v1.Tree
+	(*ListTreesRequest)(nil),             // 100: weir.api.v1.ListTreesRequest
+	(*ListTreesResponse)(nil),            // 101: weir.api.v1.ListTreesResponse
+	(*GetTreeRequest)(nil),               // 102: weir.api.v1.GetTreeRequest
+	(*GetTreeResponse)(nil),              // 103: weir.api.v1.GetTreeResponse
+	(*CreateTreeRequest)(nil),            // 104: weir.api.v1.CreateTreeRequest
+	(*CreateTreeResponse)(nil),           // 105: weir.api.v1.CreateTreeResponse
+	(*SetTreeRequest)(nil),               // 106: weir.api.v1.SetTreeRequest
+	(*SetTreeResponse)(nil),              // 107: weir.api.v1.SetTreeResponse
+	(*RemoveTreeRequest)(nil),            // 108: weir.api.v1.RemoveTreeRequest
+	(*RemoveTreeResponse)(nil),           // 109: weir.api.v1.RemoveTreeResponse
+	(*SetDefaultTreeRequest)(nil),        // 110: weir.api.v1.SetDefaultTreeRequest
+	(*SetDefaultTreeResponse)(nil),       // 111: weir.api.v1.SetDefaultTreeResponse
+	(*SnapshotRequest)(nil),              // 112: weir.api.v1.SnapshotRequest
+	(*SnapshotResponse)(nil),             // 113: weir.api.v1.SnapshotResponse
+	(*SnapshotPool)(nil),                 // 114: weir.api.v1.SnapshotPool
+	(*Volume)(nil),                       // 115: weir.api.v1.Volume
+	(*SnapshotOperation)(nil),            // 116: weir.api.v1.SnapshotOperation
+	(*SnapshotTask)(nil),                 // 117: weir.api.v1.SnapshotTask
+	(*SnapshotNode)(nil),                 // 118: weir.api.v1.SnapshotNode
+	(*WhatIfRequest)(nil),                // 119: weir.api.v1.WhatIfRequest
+	(*WhatIfResponse)(nil),               // 120: weir.api.v1.WhatIfResponse
+	(*WhatIfShares)(nil),                 // 121: weir.api.v1.WhatIfShares
+	(*WhatIfShare)(nil),                  // 122: weir.api.v1.WhatIfShare
+	(*ShareVector)(nil),                  // 123: weir.api.v1.ShareVector
+	(*Overcommit)(nil),                   // 124: weir.api.v1.Overcommit
+	(*GetAttributeRequest)(nil),          // 125: weir.api.v1.GetAttributeRequest
+	(*GetAttributeResponse)(nil),         // 126: weir.api.v1.GetAttributeResponse
+	(*NodeGrantsRequest)(nil),            // 127: weir.api.v1.NodeGrantsRequest
+	(*NodeGrantsResponse)(nil),           // 128: weir.api.v1.NodeGrantsResponse
+	(*NodeGrant)(nil),                    // 129: weir.api.v1.NodeGrant
+	(*EditNodeGrantRequest)(nil),         // 130: weir.api.v1.EditNodeGrantRequest
+	(*EditNodeGrantResponse)(nil),        // 131: weir.api.v1.EditNodeGrantResponse
+	(*Drain)(nil),                        // 132: weir.api.v1.Drain
+	(*Node)(nil),                         // 133: weir.api.v1.Node
+	(*FileCache)(nil),                    // 134: weir.api.v1.FileCache
+	(*ListNodesRequest)(nil),             // 135: weir.api.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),            // 136: weir.api.v1.ListNodesResponse
+	(*RefusedAgent)(nil),                 // 137: weir.api.v1.RefusedAgent
+	(*GetNodeRequest)(nil),               // 138: weir.api.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),              // 139: weir.api.v1.GetNodeResponse
+	(*DrainNodeRequest)(nil),             // 140: weir.api.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),            // 141: weir.api.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),           // 142: weir.api.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),          // 143: weir.api.v1.UndrainNodeResponse
+	(*RemoveNodeRequest)(nil),            // 144: weir.api.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),           // 145: weir.api.v1.RemoveNodeResponse
+	(*Member)(nil),                       // 146: weir.api.v1.Member
+	(*MembersRequest)(nil),               // 147: weir.api.v1.MembersRequest
+	(*MembersResponse)(nil),              // 148: weir.api.v1.MembersResponse
+	(*StatusRequest)(nil),                // 149: weir.api.v1.StatusRequest
+	(*StatusResponse)(nil),               // 150: weir.api.v1.StatusResponse
+	(*LogHealth)(nil),                    // 151: weir.api.v1.LogHealth
+	(*HeldCredentials)(nil),              // 152: weir.api.v1.HeldCredentials
+	(*TransferRequest)(nil),              // 153: weir.api.v1.TransferRequest
+	(*TransferResponse)(nil),             // 154: weir.api.v1.TransferResponse
+	(*AddReplicaRequest)(nil),            // 155: weir.api.v1.AddReplicaRequest
+	(*AddReplicaResponse)(nil),           // 156: weir.api.v1.AddReplicaResponse
+	(*RemoveReplicaRequest)(nil),         // 157: weir.api.v1.RemoveReplicaRequest
+	(*RemoveReplicaResponse)(nil),        // 158: weir.api.v1.RemoveReplicaResponse
+	(*PromoteReplicaRequest)(nil),        // 159: weir.api.v1.PromoteReplicaRequest
+	(*PromoteReplicaResponse)(nil),       // 160: weir.api.v1.PromoteReplicaResponse
+	(*DemoteReplicaRequest)(nil),         // 161: weir.api.v1.DemoteReplicaRequest
+	(*DemoteReplicaResponse)(nil),        // 162: weir.api.v1.DemoteReplicaResponse
+	(*BackupRequest)(nil),                // 163: weir.api.v1.BackupRequest
+	(*BackupPart)(nil),                   // 164: weir.api.v1.BackupPart
+	(*JoinRequest)(nil),                  // 165: weir.api.v1.JoinRequest
+	(*JoinResponse)(nil),                 // 166: weir.api.v1.JoinResponse
+	(*StoresRequest)(nil),                // 167: weir.api.v1.StoresRequest
+	(*StoresResponse)(nil),               // 168: weir.api.v1.StoresResponse
+	(*NamedStore)(nil),                   // 169: weir.api.v1.NamedStore
+	(*EditStoreRequest)(nil),             // 170: weir.api.v1.EditStoreRequest
+	(*EditStoreResponse)(nil),            // 171: weir.api.v1.EditStoreResponse
+	(*WhoAmIRequest)(nil),                // 172: weir.api.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),               // 173: weir.api.v1.WhoAmIResponse
+	(*PoolRights)(nil),                   // 174: weir.api.v1.PoolRights
+	(*MayIRequest)(nil),                  // 175: weir.api.v1.MayIRequest
+	(*MayIResponse)(nil),                 // 176: weir.api.v1.MayIResponse
+	(*PoolACL)(nil),                      // 177: weir.api.v1.PoolACL
+	(*SubjectRight)(nil),                 // 178: weir.api.v1.SubjectRight
+	(*GroupsRequest)(nil),                // 179: weir.api.v1.GroupsRequest
+	(*GroupsResponse)(nil),               // 180: weir.api.v1.GroupsResponse
+	(*Group)(nil),                        // 181: weir.api.v1.Group
+	(*EditGroupRequest)(nil),             // 182: weir.api.v1.EditGroupRequest
+	(*EditGroupResponse)(nil),            // 183: weir.api.v1.EditGroupResponse
+	(*AccountsRequest)(nil),              // 184: weir.api.v1.AccountsRequest
+	(*AccountsResponse)(nil),             // 185: weir.api.v1.AccountsResponse
+	(*Accounts)(nil),                     // 186: weir.api.v1.Accounts
+	(*EditAccountsRequest)(nil),          // 187: weir.api.v1.EditAccountsRequest
+	(*EditAccountsResponse)(nil),         // 188: weir.api.v1.EditAccountsResponse
+	(*RevocationsRequest)(nil),           // 189: weir.api.v1.RevocationsRequest
+	(*RevocationsResponse)(nil),          // 190: weir.api.v1.RevocationsResponse
+	(*Revocation)(nil),                   // 191: weir.api.v1.Revocation
+	(*RevokeRequest)(nil),                // 192: weir.api.v1.RevokeRequest
+	(*RevokeResponse)(nil),               // 193: weir.api.v1.RevokeResponse
+	nil,                                  // 194: weir.api.v1.Error.AttributesEntry
+	nil,                                  // 195: weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	nil,                                  // 196: weir.api.v1.Operation.PreemptedOthersEntry
+	nil,                                  // 197: weir.api.v1.Operation.LabelsEntry
+	nil,                                  // 198: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                                  // 199: weir.api.v1.OperationEvent.AttributesEntry
+	nil,                                  // 200: weir.api.v1.JobStatistics.ValuesEntry
+	nil,                                  // 201: weir.api.v1.NodeGrant.MaxEntry
+	nil,                                  // 202: weir.api.v1.MayIResponse.RefusedEntry
+	(*structpb.Struct)(nil),              // 203: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),        // 204: google.protobuf.Timestamp
+	(*structpb.Value)(nil),               // 205: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	191, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	194, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
 	4,   // 2: weir.api.v1.OperationStatisticsResponse.statistics:type_name -> weir.api.v1.Statistic
 	5,   // 3: weir.api.v1.OperationStatisticsResponse.advice:type_name -> weir.api.v1.MemoryAdvice
-	200, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	192, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	201, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	201, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	203, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	195, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	204, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	204, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	16,  // 8: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	16,  // 9: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 10: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	200, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	200, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	203, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	203, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
 	15,  // 13: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
 	14,  // 14: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
-	82,  // 15: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
-	193, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
+	85,  // 15: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
+	196, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
 	11,  // 17: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
 	12,  // 18: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
 	13,  // 19: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
-	194, // 20: weir.api.v1.Operation.labels:type_name -> weir.api.v1.Operation.LabelsEntry
-	201, // 21: weir.api.v1.Operation.state_since:type_name -> google.protobuf.Timestamp
-	201, // 22: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
-	200, // 23: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	195, // 24: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	197, // 20: weir.api.v1.Operation.labels:type_name -> weir.api.v1.Operation.LabelsEntry
+	204, // 21: weir.api.v1.Operation.state_since:type_name -> google.protobuf.Timestamp
+	204, // 22: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
+	203, // 23: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	198, // 24: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
 	0,   // 25: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
 	18,  // 26: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
 	20,  // 27: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
@@ -14501,11 +14766,11 @@ var file_apipb_api_proto_depIdxs = []int32{
 	17,  // 29: weir.api.v1.TaskProgress.given_up_cookies:type_name -> weir.api.v1.CookieRange
 	19,  // 30: weir.api.v1.TaskMemory.reserve:type_name -> weir.api.v1.JobReserve
 	21,  // 31: weir.api.v1.InputProgress.skipped:type_name -> weir.api.v1.SkippedRecord
-	201, // 32: weir.api.v1.ListOperationsRequest.started_since:type_name -> google.protobuf.Timestamp
-	201, // 33: weir.api.v1.ListOperationsRequest.started_before:type_name -> google.protobuf.Timestamp
-	201, // 34: weir.api.v1.ListOperationsRequest.finished_since:type_name -> google.protobuf.Timestamp
-	201, // 35: weir.api.v1.ListOperationsRequest.finished_before:type_name -> google.protobuf.Timestamp
-	201, // 36: weir.api.v1.ListOperationsRequest.failed_since:type_name -> google.protobuf.Timestamp
+	204, // 32: weir.api.v1.ListOperationsRequest.started_since:type_name -> google.protobuf.Timestamp
+	204, // 33: weir.api.v1.ListOperationsRequest.started_before:type_name -> google.protobuf.Timestamp
+	204, // 34: weir.api.v1.ListOperationsRequest.finished_since:type_name -> google.protobuf.Timestamp
+	204, // 35: weir.api.v1.ListOperationsRequest.finished_before:type_name -> google.protobuf.Timestamp
+	204, // 36: weir.api.v1.ListOperationsRequest.failed_since:type_name -> google.protobuf.Timestamp
 	10,  // 37: weir.api.v1.ListOperationsResponse.operations:type_name -> weir.api.v1.Operation
 	27,  // 38: weir.api.v1.OperationNamesResponse.operations:type_name -> weir.api.v1.OperationName
 	10,  // 39: weir.api.v1.GetOperationResponse.operation:type_name -> weir.api.v1.Operation
@@ -14513,20 +14778,20 @@ var file_apipb_api_proto_depIdxs = []int32{
 	10,  // 41: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
 	40,  // 42: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
 	40,  // 43: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	201, // 44: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	201, // 45: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	204, // 44: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	204, // 45: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
 	43,  // 46: weir.api.v1.ServicesResponse.services:type_name -> weir.api.v1.Service
 	10,  // 47: weir.api.v1.Service.operation:type_name -> weir.api.v1.Operation
 	40,  // 48: weir.api.v1.Service.leaving:type_name -> weir.api.v1.Instance
 	51,  // 49: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	200, // 50: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	201, // 51: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	196, // 52: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	203, // 50: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	204, // 51: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	199, // 52: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
 	54,  // 53: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
 	58,  // 54: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
 	1,   // 55: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	201, // 56: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	201, // 57: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	204, // 56: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	204, // 57: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
 	0,   // 58: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
 	64,  // 59: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
 	63,  // 60: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
@@ -14534,246 +14799,250 @@ var file_apipb_api_proto_depIdxs = []int32{
 	60,  // 62: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
 	62,  // 63: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
 	61,  // 64: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
-	201, // 65: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	201, // 66: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	201, // 67: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
-	197, // 68: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
+	204, // 65: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	204, // 66: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	204, // 67: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
+	200, // 68: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
 	59,  // 69: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
 	59,  // 70: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	201, // 71: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
-	77,  // 72: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
-	201, // 73: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
-	82,  // 74: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	201, // 75: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	201, // 76: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
-	85,  // 77: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	201, // 78: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
-	0,   // 79: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
-	0,   // 80: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	200, // 81: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	200, // 82: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
-	0,   // 83: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
-	86,  // 84: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	200, // 85: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
-	86,  // 86: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
-	92,  // 87: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	200, // 88: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
-	86,  // 89: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
-	93,  // 90: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
-	94,  // 91: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	200, // 92: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	200, // 93: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	200, // 94: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
-	0,   // 95: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	201, // 96: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
-	96,  // 97: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
-	96,  // 98: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	200, // 99: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	200, // 100: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	201, // 101: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	200, // 102: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
-	111, // 103: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
-	113, // 104: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
-	115, // 105: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	200, // 106: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
-	112, // 107: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	200, // 108: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
-	0,   // 109: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
-	114, // 110: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	201, // 111: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
-	0,   // 112: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
-	0,   // 113: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	92,  // 114: weir.api.v1.WhatIfRequest.edits:type_name -> weir.api.v1.TreeEdit
-	118, // 115: weir.api.v1.WhatIfResponse.before:type_name -> weir.api.v1.WhatIfShares
-	118, // 116: weir.api.v1.WhatIfResponse.after:type_name -> weir.api.v1.WhatIfShares
-	0,   // 117: weir.api.v1.WhatIfShares.resources:type_name -> weir.api.v1.Resources
-	119, // 118: weir.api.v1.WhatIfShares.shares:type_name -> weir.api.v1.WhatIfShare
-	121, // 119: weir.api.v1.WhatIfShares.overcommitted:type_name -> weir.api.v1.Overcommit
-	120, // 120: weir.api.v1.WhatIfShare.fair:type_name -> weir.api.v1.ShareVector
-	120, // 121: weir.api.v1.WhatIfShare.guarantee:type_name -> weir.api.v1.ShareVector
-	120, // 122: weir.api.v1.WhatIfShare.usage:type_name -> weir.api.v1.ShareVector
-	120, // 123: weir.api.v1.WhatIfShare.demand:type_name -> weir.api.v1.ShareVector
-	200, // 124: weir.api.v1.WhatIfShare.options:type_name -> google.protobuf.Struct
-	202, // 125: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	126, // 126: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
-	198, // 127: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
-	201, // 128: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
-	126, // 129: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
-	201, // 130: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	0,   // 131: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
-	0,   // 132: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	201, // 133: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	201, // 134: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
-	129, // 135: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
-	131, // 136: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
-	130, // 137: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	134, // 138: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
-	0,   // 139: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
-	201, // 140: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
-	126, // 141: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
-	130, // 142: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	59,  // 143: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	143, // 144: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	143, // 145: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 146: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 147: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	130, // 148: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	149, // 149: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
-	134, // 150: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
-	148, // 151: weir.api.v1.StatusResponse.log:type_name -> weir.api.v1.LogHealth
-	201, // 152: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
-	143, // 153: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	166, // 154: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
-	201, // 155: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
-	166, // 156: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
-	171, // 157: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
-	183, // 158: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
-	91,  // 159: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
-	199, // 160: weir.api.v1.MayIResponse.refused:type_name -> weir.api.v1.MayIResponse.RefusedEntry
-	175, // 161: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
-	178, // 162: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	201, // 163: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	183, // 164: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
-	201, // 165: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
-	188, // 166: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
-	201, // 167: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	201, // 168: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	188, // 169: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
-	6,   // 170: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 171: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 172: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	28,  // 173: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	25,  // 174: weir.api.v1.OperationService.Names:input_type -> weir.api.v1.OperationNamesRequest
-	30,  // 175: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	32,  // 176: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	34,  // 177: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	44,  // 178: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	46,  // 179: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	48,  // 180: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	53,  // 181: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	50,  // 182: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	36,  // 183: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	38,  // 184: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	41,  // 185: weir.api.v1.OperationService.Services:input_type -> weir.api.v1.ServicesRequest
-	2,   // 186: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	65,  // 187: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	67,  // 188: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	69,  // 189: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	71,  // 190: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	73,  // 191: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	56,  // 192: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	75,  // 193: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	78,  // 194: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	87,  // 195: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	89,  // 196: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	91,  // 197: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	83,  // 198: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	80,  // 199: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	97,  // 200: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	99,  // 201: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	101, // 202: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	103, // 203: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	105, // 204: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	107, // 205: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	109, // 206: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	116, // 207: weir.api.v1.TreeService.WhatIf:input_type -> weir.api.v1.WhatIfRequest
-	122, // 208: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	132, // 209: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	135, // 210: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	137, // 211: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	139, // 212: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	141, // 213: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	124, // 214: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
-	127, // 215: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
-	144, // 216: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	146, // 217: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	150, // 218: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	152, // 219: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	154, // 220: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	156, // 221: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	158, // 222: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	160, // 223: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	162, // 224: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	169, // 225: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	172, // 226: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	176, // 227: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	179, // 228: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	181, // 229: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
-	184, // 230: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
-	186, // 231: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
-	189, // 232: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
-	164, // 233: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
-	167, // 234: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
-	7,   // 235: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 236: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 237: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	29,  // 238: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	26,  // 239: weir.api.v1.OperationService.Names:output_type -> weir.api.v1.OperationNamesResponse
-	31,  // 240: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	33,  // 241: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	35,  // 242: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	45,  // 243: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	47,  // 244: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	49,  // 245: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	55,  // 246: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	52,  // 247: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	37,  // 248: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	39,  // 249: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	42,  // 250: weir.api.v1.OperationService.Services:output_type -> weir.api.v1.ServicesResponse
-	3,   // 251: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	66,  // 252: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	68,  // 253: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	70,  // 254: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	72,  // 255: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	74,  // 256: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	57,  // 257: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	76,  // 258: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	79,  // 259: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	88,  // 260: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	90,  // 261: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	95,  // 262: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	84,  // 263: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	81,  // 264: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	98,  // 265: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	100, // 266: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	102, // 267: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	104, // 268: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	106, // 269: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	108, // 270: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	110, // 271: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	117, // 272: weir.api.v1.TreeService.WhatIf:output_type -> weir.api.v1.WhatIfResponse
-	123, // 273: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	133, // 274: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	136, // 275: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	138, // 276: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	140, // 277: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	142, // 278: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	125, // 279: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
-	128, // 280: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
-	145, // 281: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	147, // 282: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	151, // 283: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	153, // 284: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	155, // 285: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	157, // 286: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	159, // 287: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	161, // 288: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	163, // 289: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	170, // 290: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	173, // 291: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	177, // 292: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	180, // 293: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	182, // 294: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
-	185, // 295: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
-	187, // 296: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
-	190, // 297: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
-	165, // 298: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
-	168, // 299: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
-	235, // [235:300] is the sub-list for method output_type
-	170, // [170:235] is the sub-list for method input_type
-	170, // [170:170] is the sub-list for extension type_name
-	170, // [170:170] is the sub-list for extension extendee
-	0,   // [0:170] is the sub-list for field type_name
+	73,  // 71: weir.api.v1.JobFileResponse.entries:type_name -> weir.api.v1.JobFile
+	204, // 72: weir.api.v1.JobFile.modified:type_name -> google.protobuf.Timestamp
+	204, // 73: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	80,  // 74: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
+	204, // 75: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	85,  // 76: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
+	204, // 77: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	204, // 78: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	88,  // 79: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
+	204, // 80: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	0,   // 81: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
+	0,   // 82: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
+	203, // 83: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	203, // 84: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	0,   // 85: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
+	89,  // 86: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
+	203, // 87: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	89,  // 88: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
+	95,  // 89: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
+	203, // 90: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	89,  // 91: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
+	96,  // 92: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
+	97,  // 93: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
+	203, // 94: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	203, // 95: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	203, // 96: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	0,   // 97: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
+	204, // 98: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	99,  // 99: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
+	99,  // 100: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
+	203, // 101: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	203, // 102: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	204, // 103: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	203, // 104: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	114, // 105: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
+	116, // 106: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
+	118, // 107: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
+	203, // 108: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	115, // 109: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
+	203, // 110: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	0,   // 111: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
+	117, // 112: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
+	204, // 113: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	0,   // 114: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
+	0,   // 115: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
+	95,  // 116: weir.api.v1.WhatIfRequest.edits:type_name -> weir.api.v1.TreeEdit
+	121, // 117: weir.api.v1.WhatIfResponse.before:type_name -> weir.api.v1.WhatIfShares
+	121, // 118: weir.api.v1.WhatIfResponse.after:type_name -> weir.api.v1.WhatIfShares
+	0,   // 119: weir.api.v1.WhatIfShares.resources:type_name -> weir.api.v1.Resources
+	122, // 120: weir.api.v1.WhatIfShares.shares:type_name -> weir.api.v1.WhatIfShare
+	124, // 121: weir.api.v1.WhatIfShares.overcommitted:type_name -> weir.api.v1.Overcommit
+	123, // 122: weir.api.v1.WhatIfShare.fair:type_name -> weir.api.v1.ShareVector
+	123, // 123: weir.api.v1.WhatIfShare.guarantee:type_name -> weir.api.v1.ShareVector
+	123, // 124: weir.api.v1.WhatIfShare.usage:type_name -> weir.api.v1.ShareVector
+	123, // 125: weir.api.v1.WhatIfShare.demand:type_name -> weir.api.v1.ShareVector
+	203, // 126: weir.api.v1.WhatIfShare.options:type_name -> google.protobuf.Struct
+	205, // 127: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	129, // 128: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
+	201, // 129: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
+	204, // 130: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
+	129, // 131: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
+	204, // 132: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	0,   // 133: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
+	0,   // 134: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
+	204, // 135: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	204, // 136: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	132, // 137: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
+	134, // 138: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
+	133, // 139: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
+	137, // 140: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	0,   // 141: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
+	204, // 142: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
+	129, // 143: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
+	133, // 144: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	59,  // 145: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	146, // 146: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	146, // 147: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 148: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 149: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	133, // 150: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	152, // 151: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
+	137, // 152: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	151, // 153: weir.api.v1.StatusResponse.log:type_name -> weir.api.v1.LogHealth
+	204, // 154: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
+	146, // 155: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	169, // 156: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
+	204, // 157: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
+	169, // 158: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
+	174, // 159: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
+	186, // 160: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
+	94,  // 161: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
+	202, // 162: weir.api.v1.MayIResponse.refused:type_name -> weir.api.v1.MayIResponse.RefusedEntry
+	178, // 163: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
+	181, // 164: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
+	204, // 165: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	186, // 166: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
+	204, // 167: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	191, // 168: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	204, // 169: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	204, // 170: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	191, // 171: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 172: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 173: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 174: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	28,  // 175: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	25,  // 176: weir.api.v1.OperationService.Names:input_type -> weir.api.v1.OperationNamesRequest
+	30,  // 177: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	32,  // 178: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	34,  // 179: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	44,  // 180: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	46,  // 181: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	48,  // 182: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	53,  // 183: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	50,  // 184: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	36,  // 185: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	38,  // 186: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	41,  // 187: weir.api.v1.OperationService.Services:input_type -> weir.api.v1.ServicesRequest
+	2,   // 188: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	65,  // 189: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	67,  // 190: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	69,  // 191: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	71,  // 192: weir.api.v1.JobService.File:input_type -> weir.api.v1.JobFileRequest
+	74,  // 193: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	76,  // 194: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	56,  // 195: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	78,  // 196: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	81,  // 197: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	90,  // 198: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	92,  // 199: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	94,  // 200: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	86,  // 201: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	83,  // 202: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	100, // 203: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	102, // 204: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	104, // 205: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	106, // 206: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	108, // 207: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	110, // 208: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	112, // 209: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	119, // 210: weir.api.v1.TreeService.WhatIf:input_type -> weir.api.v1.WhatIfRequest
+	125, // 211: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	135, // 212: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	138, // 213: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	140, // 214: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	142, // 215: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	144, // 216: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	127, // 217: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
+	130, // 218: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
+	147, // 219: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	149, // 220: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	153, // 221: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	155, // 222: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	157, // 223: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	159, // 224: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	161, // 225: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	163, // 226: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	165, // 227: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	172, // 228: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	175, // 229: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	179, // 230: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	182, // 231: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	184, // 232: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
+	187, // 233: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
+	189, // 234: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	192, // 235: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	167, // 236: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
+	170, // 237: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
+	7,   // 238: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 239: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 240: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	29,  // 241: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	26,  // 242: weir.api.v1.OperationService.Names:output_type -> weir.api.v1.OperationNamesResponse
+	31,  // 243: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	33,  // 244: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	35,  // 245: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	45,  // 246: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	47,  // 247: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	49,  // 248: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	55,  // 249: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	52,  // 250: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	37,  // 251: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	39,  // 252: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	42,  // 253: weir.api.v1.OperationService.Services:output_type -> weir.api.v1.ServicesResponse
+	3,   // 254: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	66,  // 255: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	68,  // 256: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	70,  // 257: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	72,  // 258: weir.api.v1.JobService.File:output_type -> weir.api.v1.JobFileResponse
+	75,  // 259: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	77,  // 260: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	57,  // 261: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	79,  // 262: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	82,  // 263: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	91,  // 264: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	93,  // 265: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	98,  // 266: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	87,  // 267: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	84,  // 268: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	101, // 269: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	103, // 270: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	105, // 271: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	107, // 272: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	109, // 273: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	111, // 274: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	113, // 275: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	120, // 276: weir.api.v1.TreeService.WhatIf:output_type -> weir.api.v1.WhatIfResponse
+	126, // 277: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	136, // 278: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	139, // 279: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	141, // 280: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	143, // 281: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	145, // 282: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	128, // 283: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
+	131, // 284: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
+	148, // 285: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	150, // 286: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	154, // 287: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	156, // 288: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	158, // 289: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	160, // 290: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	162, // 291: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	164, // 292: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	166, // 293: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	173, // 294: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	176, // 295: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	180, // 296: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	183, // 297: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	185, // 298: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
+	188, // 299: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
+	190, // 300: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	193, // 301: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	168, // 302: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
+	171, // 303: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
+	238, // [238:304] is the sub-list for method output_type
+	172, // [172:238] is the sub-list for method input_type
+	172, // [172:172] is the sub-list for extension type_name
+	172, // [172:172] is the sub-list for extension extendee
+	0,   // [0:172] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -14786,22 +15055,22 @@ func file_apipb_api_proto_init() {
 	file_apipb_api_proto_msgTypes[15].OneofWrappers = []any{}
 	file_apipb_api_proto_msgTypes[51].OneofWrappers = []any{}
 	file_apipb_api_proto_msgTypes[59].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[86].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[92].OneofWrappers = []any{
+	file_apipb_api_proto_msgTypes[89].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[95].OneofWrappers = []any{
 		(*TreeEdit_TreeOptions)(nil),
 		(*TreeEdit_Create)(nil),
 		(*TreeEdit_Change)(nil),
 		(*TreeEdit_Rename)(nil),
 		(*TreeEdit_Remove)(nil),
 	}
-	file_apipb_api_proto_msgTypes[93].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[96].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   200,
+			NumMessages:   203,
 			NumExtensions: 0,
 			NumServices:   9,
 		},

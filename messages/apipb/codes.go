@@ -31,6 +31,8 @@ const (
 	CodeNotInterruptible = "not_interruptible"
 	// CodeOutputGone: the job's output is no longer kept.
 	CodeOutputGone = "output_gone"
+	// CodeNoSuchFile: the job has no such file, or does not run.
+	CodeNoSuchFile = "no_such_file"
 	// CodeNeverStarted: the job ended before it had a process, so it has no output.
 	CodeNeverStarted = "never_started"
 	// CodeUnknownReplica: no replica has the id.

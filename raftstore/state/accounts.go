@@ -170,6 +170,16 @@ func (r Rights) mayRunAs(who access.Who, spec *statepb.OperationSpec) error {
 	return want.lacking(who.User, r.grantsOf(who.User))
 }
 
+// MayStillRunAs returns an error of type *access.Denied if the user of an operation has lost the grant that its
+// jobs needed.
+func (r Rights) MayStillRunAs(op *statepb.Operation) error {
+	if r.limits.GetByGrant() == 0 || !op.GetNeedsGrant() {
+		return nil
+	}
+	user := scheduling.User(op.GetUser())
+	return wanted(op.GetSpec()).lacking(user, r.grantsOf(user))
+}
+
 // grantsOf returns as whom a user may have jobs run.
 func (r Rights) grantsOf(user scheduling.User) (has identities) {
 	who := r.Who(&commandpb.Subject{User: string(user)})

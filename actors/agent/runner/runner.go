@@ -53,6 +53,11 @@ type Runner struct {
 	jobs     map[string]*Job
 	retained retained
 	closed   bool
+
+	// reader claims readerUID, as which kept files are read; nil: none has been read.
+	reading   sync.Mutex
+	reader    *os.File
+	readerUID uint32
 }
 
 // Open returns a Runner with the unreleased jobs of the earlier agent process: see Jobs. Running
@@ -138,6 +143,12 @@ func (r *Runner) takeLock() error {
 }
 
 func (r *Runner) unlock() error {
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	if err := drop(r.reader); err != nil {
+		return err
+	}
+	r.reader = nil
 	if r.lock == nil {
 		return nil
 	}

@@ -101,6 +101,8 @@ const (
 	JobServiceGetProcedure = "/weir.api.v1.JobService/Get"
 	// JobServiceOutputProcedure is the fully-qualified name of the JobService's Output RPC.
 	JobServiceOutputProcedure = "/weir.api.v1.JobService/Output"
+	// JobServiceFileProcedure is the fully-qualified name of the JobService's File RPC.
+	JobServiceFileProcedure = "/weir.api.v1.JobService/File"
 	// JobServiceAbortProcedure is the fully-qualified name of the JobService's Abort RPC.
 	JobServiceAbortProcedure = "/weir.api.v1.JobService/Abort"
 	// JobServiceInterruptProcedure is the fully-qualified name of the JobService's Interrupt RPC.
@@ -743,6 +745,9 @@ type JobServiceClient interface {
 	Get(context.Context, *connect.Request[apipb.GetJobRequest]) (*connect.Response[apipb.GetJobResponse], error)
 	// Output answers a part of a job's stdout or stderr.
 	Output(context.Context, *connect.Request[apipb.JobOutputRequest]) (*connect.Response[apipb.JobOutputResponse], error)
+	// File answers a part of a file in the workspace of a running job, or lists a folder; or of what was
+	// kept of a job that has completed. It is read as the job's user.
+	File(context.Context, *connect.Request[apipb.JobFileRequest]) (*connect.Response[apipb.JobFileResponse], error)
 	// Abort kills a job. Its cookie runs again.
 	Abort(context.Context, *connect.Request[apipb.AbortJobRequest]) (*connect.Response[apipb.AbortJobResponse], error)
 	// Interrupt asks a job to end well, by the interruption signal of its task. A job
@@ -783,6 +788,12 @@ func NewJobServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithSchema(jobServiceMethods.ByName("Output")),
 			connect.WithClientOptions(opts...),
 		),
+		file: connect.NewClient[apipb.JobFileRequest, apipb.JobFileResponse](
+			httpClient,
+			baseURL+JobServiceFileProcedure,
+			connect.WithSchema(jobServiceMethods.ByName("File")),
+			connect.WithClientOptions(opts...),
+		),
 		abort: connect.NewClient[apipb.AbortJobRequest, apipb.AbortJobResponse](
 			httpClient,
 			baseURL+JobServiceAbortProcedure,
@@ -809,6 +820,7 @@ type jobServiceClient struct {
 	list       *connect.Client[apipb.ListJobsRequest, apipb.ListJobsResponse]
 	get        *connect.Client[apipb.GetJobRequest, apipb.GetJobResponse]
 	output     *connect.Client[apipb.JobOutputRequest, apipb.JobOutputResponse]
+	file       *connect.Client[apipb.JobFileRequest, apipb.JobFileResponse]
 	abort      *connect.Client[apipb.AbortJobRequest, apipb.AbortJobResponse]
 	interrupt  *connect.Client[apipb.InterruptJobRequest, apipb.InterruptJobResponse]
 	statistics *connect.Client[apipb.JobStatisticsRequest, apipb.JobStatisticsResponse]
@@ -827,6 +839,11 @@ func (c *jobServiceClient) Get(ctx context.Context, req *connect.Request[apipb.G
 // Output calls weir.api.v1.JobService.Output.
 func (c *jobServiceClient) Output(ctx context.Context, req *connect.Request[apipb.JobOutputRequest]) (*connect.Response[apipb.JobOutputResponse], error) {
 	return c.output.CallUnary(ctx, req)
+}
+
+// File calls weir.api.v1.JobService.File.
+func (c *jobServiceClient) File(ctx context.Context, req *connect.Request[apipb.JobFileRequest]) (*connect.Response[apipb.JobFileResponse], error) {
+	return c.file.CallUnary(ctx, req)
 }
 
 // Abort calls weir.api.v1.JobService.Abort.
@@ -852,6 +869,9 @@ type JobServiceHandler interface {
 	Get(context.Context, *connect.Request[apipb.GetJobRequest]) (*connect.Response[apipb.GetJobResponse], error)
 	// Output answers a part of a job's stdout or stderr.
 	Output(context.Context, *connect.Request[apipb.JobOutputRequest]) (*connect.Response[apipb.JobOutputResponse], error)
+	// File answers a part of a file in the workspace of a running job, or lists a folder; or of what was
+	// kept of a job that has completed. It is read as the job's user.
+	File(context.Context, *connect.Request[apipb.JobFileRequest]) (*connect.Response[apipb.JobFileResponse], error)
 	// Abort kills a job. Its cookie runs again.
 	Abort(context.Context, *connect.Request[apipb.AbortJobRequest]) (*connect.Response[apipb.AbortJobResponse], error)
 	// Interrupt asks a job to end well, by the interruption signal of its task. A job
@@ -888,6 +908,12 @@ func NewJobServiceHandler(svc JobServiceHandler, opts ...connect.HandlerOption) 
 		connect.WithSchema(jobServiceMethods.ByName("Output")),
 		connect.WithHandlerOptions(opts...),
 	)
+	jobServiceFileHandler := connect.NewUnaryHandler(
+		JobServiceFileProcedure,
+		svc.File,
+		connect.WithSchema(jobServiceMethods.ByName("File")),
+		connect.WithHandlerOptions(opts...),
+	)
 	jobServiceAbortHandler := connect.NewUnaryHandler(
 		JobServiceAbortProcedure,
 		svc.Abort,
@@ -914,6 +940,8 @@ func NewJobServiceHandler(svc JobServiceHandler, opts ...connect.HandlerOption) 
 			jobServiceGetHandler.ServeHTTP(w, r)
 		case JobServiceOutputProcedure:
 			jobServiceOutputHandler.ServeHTTP(w, r)
+		case JobServiceFileProcedure:
+			jobServiceFileHandler.ServeHTTP(w, r)
 		case JobServiceAbortProcedure:
 			jobServiceAbortHandler.ServeHTTP(w, r)
 		case JobServiceInterruptProcedure:
@@ -939,6 +967,10 @@ func (UnimplementedJobServiceHandler) Get(context.Context, *connect.Request[apip
 
 func (UnimplementedJobServiceHandler) Output(context.Context, *connect.Request[apipb.JobOutputRequest]) (*connect.Response[apipb.JobOutputResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.JobService.Output is not implemented"))
+}
+
+func (UnimplementedJobServiceHandler) File(context.Context, *connect.Request[apipb.JobFileRequest]) (*connect.Response[apipb.JobFileResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.JobService.File is not implemented"))
 }
 
 func (UnimplementedJobServiceHandler) Abort(context.Context, *connect.Request[apipb.AbortJobRequest]) (*connect.Response[apipb.AbortJobResponse], error) {
