@@ -54,7 +54,7 @@ func TestBadRequests(t *testing.T) {
 		"unknown job":        {"JobService/Get", `{"job_id": "nope"}`, 404, "no_such_job", `job "nope" not found`},
 		"no job":             {"JobService/Get", `{}`, 400, "invalid_argument", "a job's id is needed"},
 		"a third stream":     {"JobService/Output", `{"job_id": "x", "stream": "stdin"}`, 400, "invalid_argument", "must be stdout or stderr"},
-		"too much output":    {"JobService/Output", `{"job_id": "x", "stream": "stdout", "limit": "1048577"}`, 400, "invalid_argument", "limit 1 to 1048576"},
+		"too much output":    {"JobService/Output", `{"job_id": "x", "stream": "stdout", "limit": "1048577"}`, 400, "invalid_argument", "must be 1 to 1048576"},
 		"unknown pool set":   {"PoolService/Edit", `{"edits": [{"change": {"name": "nowhere", "options": {"weight": 1}}}]}`, 404, "unknown_pool", "nowhere"},
 		"unknown setting":    {"PoolService/Edit", `{"edits": [{"change": {"name": "default", "options": {"wieght": 1}}}]}`, 400, "invalid_pool", "did you mean weight?"},
 		"stale revision":     {"PoolService/Edit", `{"edits": [{"change": {"name": "default", "options": {"weight": 1}}}], "expected_revision": "99"}`, 409, "revision_mismatch", "at revision 1, not 99"},

@@ -30,7 +30,7 @@ func rightsSite(t *testing.T) (s *site, operation string) {
 	s.get("PoolService/Edit", `{"edits": [{"create": {"name": "ads", "options": {"acl": {
 		"use": ["user:ann", "user:submitter", "group:crew"], "read": ["user:reader", "group:crew"], "manage": ["user:manager", "group:crew"],
 		"administer": ["user:admin", "group:crew"]}}}}, {"create": {"name": "ads-prod", "parent": "ads"}}]}`)
-	body := `{"spec": {"pool": "ads", "title": "secret title", "labels": {"key": "secret"}, "tasks": {"t": {"job_count": 2, "command": ["secret"], "memory_limit": "1MiB", "restart_completed_jobs": true}}}}`
+	body := `{"spec": {"pool": "ads", "title": "secret title", "labels": {"key": "secret"}, "tasks": {"t": {"job_count": 2, "command": ["secret"], "memory_limit": "1MiB", "restart_completed_jobs": true, "port_count": 1}}}}`
 	operation = at(t, s.get("OperationService/Start", body, roleHeader, "user/ann"), "operation_id").(string)
 	s.leadsTo(operation, 2, "j1")
 	return s, operation

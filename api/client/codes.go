@@ -67,6 +67,7 @@ var codes = []Code{
 	{Name: "no_ports", Meaning: "The node has fewer free ports than the task's jobs need.", Do: byThem, Inner: true},
 	{Name: "no_quorum", Meaning: "The replicas did not agree in time.", Do: "Try again; weir status says whether a majority is up.", Again: again},
 	{Name: "no_such_job", Meaning: "The job was never granted, or is no longer archived.", Do: "Check the id: weir job list OPERATION."},
+	{Name: "no_such_file", Meaning: "The job has no such file, or none that may be read.", Do: "weir job files JOB lists what there is."},
 	{Name: "no_vault_key", Meaning: "The replica has no key to seal secrets with.", Do: "An operator gives the replicas one: weir tls vault-key."},
 	{Name: "node_draining", Meaning: "The node is being drained and gets no new jobs.", Do: byThem, Inner: true},
 	{Name: "node_full", Meaning: "The node has too little of a resource left.", Do: byThem, Inner: true},
