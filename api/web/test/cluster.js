@@ -64,16 +64,16 @@ export async function contend(cluster) {
   await call('pool', 'create', 'batch', 'integral_guarantees.guarantee_type=relaxed', 'integral_guarantees.resource_flow.cpu=3');
   const spec = join(import.meta.dirname, 'operation.yaml');
   const ids = {};
-  const op = async (title, pool, count, command) => {
+  const op = async (title, pool, count, command, more = []) => {
     ids[title] = (await call('op', 'start', '-f', spec, '--set', `title=${JSON.stringify(title)}`, '--set', `pool=${pool}`,
-      '--set', `tasks.main.job_count=${count}`, ...(command ? ['--set', `tasks.main.command=${JSON.stringify(command)}`] : []))).trim();
+      '--set', `tasks.main.job_count=${count}`, ...(command ? ['--set', `tasks.main.command=${JSON.stringify(command)}`] : []), ...more)).trim();
   };
   await op('train <b>large</b> <img src=x onerror=alert(1)>', 'vision', 40);
   await until('jobs of the first operation run', async () => (await call('op', 'get', Object.values(ids)[0], '-o', 'json')).includes('"running": "16"') , 90_000);
   await op('evaluate', 'language', 30);
   await op('compare', 'language', 10);
   await op('frontend', 'prod', 20);
-  await op('broken', 'prod', 2, 'echo "no configuration" >&2; exit 3');
+  await op('broken', 'prod', 2, 'echo "no configuration" >&2; exit 3', ['--set', 'labels.team=ads', '--set', 'labels.tries=2']);
   await op('nightly', 'batch', 400, 'sleep 15');
   ids.gate = (await call('op', 'start', '-f', join(import.meta.dirname, 'service.yaml'))).trim();
   return ids;

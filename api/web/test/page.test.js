@@ -135,6 +135,22 @@ test('output of a running job follows', async () => {
   await close(page);
 });
 
+test('what failed in the last hour, and labels, are filters of the address', async () => {
+  const page = await open('#/operations?failed=1h');
+  const titles = () => page.locator('.operation a:not(.badge)[title]').allTextContents();
+  await until('what failed is shown alone', async () => (await titles()).join() === 'broken');
+  await page.getByLabel('Failed', { exact: true }).selectOption('failed or not');
+  await until('all are shown', async () => (await titles()).length > 1);
+  await page.getByRole('link', { name: 'team=ads' }).click();
+  await until('the label holds', async () => (await titles()).join() === 'broken');
+  assert.match(page.url(), /label=team%3Dads/);
+  await page.getByLabel('Type', { exact: true }).selectOption('map');
+  await page.getByText('No operation matches these filters.').waitFor();
+  await page.goto(server.base + '#/operations?since=soon');
+  await page.getByText('since=soon of the address is no time').waitFor();
+  await close(page);
+});
+
 test('the error of a failed operation and the stderr of its job', async () => {
   const page = await open('#/operations?state=failed');
   await page.getByRole('link', { name: 'broken', exact: true }).click();

@@ -38,6 +38,14 @@ export function duration(milliseconds: number): string {
   return `${Math.floor(s / 86400)}d ${Math.floor((s % 86400) / 3600)}h`;
 }
 
+// period reads how long something is, such as 90s, 30m, 1h or 7d, in milliseconds: NaN if it is no
+// such text, undefined if it is empty.
+export function period(text: string): number | undefined {
+  if (!text) return undefined;
+  const [, n, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
+  return n && unit ? Number(n) * { s: 1e3, m: 60e3, h: 3600e3, d: 86400e3 }[unit as 's' | 'm' | 'h' | 'd'] : NaN;
+}
+
 export function moment(time: Timestamp | undefined): string {
   return time ? timestampDate(time).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'medium' }) : '–';
 }
