@@ -5864,15 +5864,20 @@ func (x *PoolHistoryResponse) GetPoints() []*PoolPoint {
 	return nil
 }
 
-// PoolPoint is a pool over the step that begins at a time: shares by dominant
-// resource, and the volume in seconds of the whole cluster.
+// PoolPoint is a pool over the step that begins at a time: means of shares by dominant
+// resource, and of the volume in seconds of the whole cluster. What is known is a value a second
+// for an hour, and for a day the mean of each minute.
 type PoolPoint struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Time          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
-	FairShare     float64                `protobuf:"fixed64,2,opt,name=fair_share,json=fairShare,proto3" json:"fair_share,omitempty"`
-	UsageShare    float64                `protobuf:"fixed64,3,opt,name=usage_share,json=usageShare,proto3" json:"usage_share,omitempty"`
-	DemandShare   float64                `protobuf:"fixed64,4,opt,name=demand_share,json=demandShare,proto3" json:"demand_share,omitempty"`
-	Volume        float64                `protobuf:"fixed64,5,opt,name=volume,proto3" json:"volume,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Time        *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	FairShare   float64                `protobuf:"fixed64,2,opt,name=fair_share,json=fairShare,proto3" json:"fair_share,omitempty"`
+	UsageShare  float64                `protobuf:"fixed64,3,opt,name=usage_share,json=usageShare,proto3" json:"usage_share,omitempty"`
+	DemandShare float64                `protobuf:"fixed64,4,opt,name=demand_share,json=demandShare,proto3" json:"demand_share,omitempty"`
+	Volume      float64                `protobuf:"fixed64,5,opt,name=volume,proto3" json:"volume,omitempty"`
+	// The least and the greatest of the values that usage_share is the mean of: so a peak is seen
+	// however long the step is.
+	UsageShareMin float64 `protobuf:"fixed64,6,opt,name=usage_share_min,json=usageShareMin,proto3" json:"usage_share_min,omitempty"`
+	UsageShareMax float64 `protobuf:"fixed64,7,opt,name=usage_share_max,json=usageShareMax,proto3" json:"usage_share_max,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5938,6 +5943,20 @@ func (x *PoolPoint) GetDemandShare() float64 {
 func (x *PoolPoint) GetVolume() float64 {
 	if x != nil {
 		return x.Volume
+	}
+	return 0
+}
+
+func (x *PoolPoint) GetUsageShareMin() float64 {
+	if x != nil {
+		return x.UsageShareMin
+	}
+	return 0
+}
+
+func (x *PoolPoint) GetUsageShareMax() float64 {
+	if x != nil {
+		return x.UsageShareMax
 	}
 	return 0
 }
@@ -13015,7 +13034,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12!\n" +
 	"\fstep_seconds\x18\x03 \x01(\x03R\vstepSeconds\x12.\n" +
-	"\x06points\x18\x04 \x03(\v2\x16.weir.api.v1.PoolPointR\x06points\"\xb6\x01\n" +
+	"\x06points\x18\x04 \x03(\v2\x16.weir.api.v1.PoolPointR\x06points\"\x86\x02\n" +
 	"\tPoolPoint\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1d\n" +
 	"\n" +
@@ -13023,7 +13042,9 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\vusage_share\x18\x03 \x01(\x01R\n" +
 	"usageShare\x12!\n" +
 	"\fdemand_share\x18\x04 \x01(\x01R\vdemandShare\x12\x16\n" +
-	"\x06volume\x18\x05 \x01(\x01R\x06volume\"\x95\n" +
+	"\x06volume\x18\x05 \x01(\x01R\x06volume\x12&\n" +
+	"\x0fusage_share_min\x18\x06 \x01(\x01R\rusageShareMin\x12&\n" +
+	"\x0fusage_share_max\x18\a \x01(\x01R\rusageShareMax\"\x95\n" +
 	"\n" +
 	"\x04Pool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +

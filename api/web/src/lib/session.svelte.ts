@@ -4,6 +4,7 @@
 import { Code, ConnectError, createClient, type Interceptor } from '@connectrpc/connect';
 import { createConnectTransport } from '@connectrpc/connect-web';
 import { ExplainService } from '../gen/apipb/explain_pb';
+import { EventService } from '../gen/apipb/events_pb';
 import { JobService, NodeService, OperationService, PoolService, TreeService } from '../gen/apipb/api_pb';
 import { clock } from './clock.svelte';
 
@@ -78,6 +79,7 @@ const transport = createConnectTransport({
 });
 
 export const api = {
+  events: createClient(EventService, transport),
   explain: createClient(ExplainService, transport),
   jobs: createClient(JobService, transport),
   nodes: createClient(NodeService, transport),
