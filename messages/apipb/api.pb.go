@@ -7487,541 +7487,6 @@ func (*SetDefaultTreeResponse) Descriptor() ([]byte, []int) {
 	return file_apipb_api_proto_rawDescGZIP(), []int{102}
 }
 
-type SnapshotRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tree          string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SnapshotRequest) Reset() {
-	*x = SnapshotRequest{}
-	mi := &file_apipb_api_proto_msgTypes[103]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SnapshotRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SnapshotRequest) ProtoMessage() {}
-
-func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[103]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SnapshotRequest.ProtoReflect.Descriptor instead.
-func (*SnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{103}
-}
-
-func (x *SnapshotRequest) GetTree() string {
-	if x != nil {
-		return x.Tree
-	}
-	return ""
-}
-
-type SnapshotResponse struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Tree     string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
-	Revision uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
-	Time     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
-	Options  *structpb.Struct       `protobuf:"bytes,4,opt,name=options,proto3" json:"options,omitempty"`
-	// Parents before children.
-	Pools      []*SnapshotPool      `protobuf:"bytes,5,rep,name=pools,proto3" json:"pools,omitempty"`
-	Operations []*SnapshotOperation `protobuf:"bytes,6,rep,name=operations,proto3" json:"operations,omitempty"`
-	// Those that may run jobs.
-	Nodes         []*SnapshotNode `protobuf:"bytes,7,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SnapshotResponse) Reset() {
-	*x = SnapshotResponse{}
-	mi := &file_apipb_api_proto_msgTypes[104]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SnapshotResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SnapshotResponse) ProtoMessage() {}
-
-func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[104]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SnapshotResponse.ProtoReflect.Descriptor instead.
-func (*SnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{104}
-}
-
-func (x *SnapshotResponse) GetTree() string {
-	if x != nil {
-		return x.Tree
-	}
-	return ""
-}
-
-func (x *SnapshotResponse) GetRevision() uint64 {
-	if x != nil {
-		return x.Revision
-	}
-	return 0
-}
-
-func (x *SnapshotResponse) GetTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Time
-	}
-	return nil
-}
-
-func (x *SnapshotResponse) GetOptions() *structpb.Struct {
-	if x != nil {
-		return x.Options
-	}
-	return nil
-}
-
-func (x *SnapshotResponse) GetPools() []*SnapshotPool {
-	if x != nil {
-		return x.Pools
-	}
-	return nil
-}
-
-func (x *SnapshotResponse) GetOperations() []*SnapshotOperation {
-	if x != nil {
-		return x.Operations
-	}
-	return nil
-}
-
-func (x *SnapshotResponse) GetNodes() []*SnapshotNode {
-	if x != nil {
-		return x.Nodes
-	}
-	return nil
-}
-
-type SnapshotPool struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Parent  string                 `protobuf:"bytes,2,opt,name=parent,proto3" json:"parent,omitempty"`
-	Options *structpb.Struct       `protobuf:"bytes,3,opt,name=options,proto3" json:"options,omitempty"`
-	// Not set: it has no volume.
-	Volume        *Volume `protobuf:"bytes,4,opt,name=volume,proto3" json:"volume,omitempty"`
-	EphemeralUser string  `protobuf:"bytes,5,opt,name=ephemeral_user,json=ephemeralUser,proto3" json:"ephemeral_user,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SnapshotPool) Reset() {
-	*x = SnapshotPool{}
-	mi := &file_apipb_api_proto_msgTypes[105]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SnapshotPool) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SnapshotPool) ProtoMessage() {}
-
-func (x *SnapshotPool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[105]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SnapshotPool.ProtoReflect.Descriptor instead.
-func (*SnapshotPool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{105}
-}
-
-func (x *SnapshotPool) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *SnapshotPool) GetParent() string {
-	if x != nil {
-		return x.Parent
-	}
-	return ""
-}
-
-func (x *SnapshotPool) GetOptions() *structpb.Struct {
-	if x != nil {
-		return x.Options
-	}
-	return nil
-}
-
-func (x *SnapshotPool) GetVolume() *Volume {
-	if x != nil {
-		return x.Volume
-	}
-	return nil
-}
-
-func (x *SnapshotPool) GetEphemeralUser() string {
-	if x != nil {
-		return x.EphemeralUser
-	}
-	return ""
-}
-
-// Volume is resources times seconds.
-type Volume struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	UserSlots float64                `protobuf:"fixed64,1,opt,name=user_slots,json=userSlots,proto3" json:"user_slots,omitempty"`
-	// Cores.
-	Cpu     float64 `protobuf:"fixed64,2,opt,name=cpu,proto3" json:"cpu,omitempty"`
-	Gpu     float64 `protobuf:"fixed64,3,opt,name=gpu,proto3" json:"gpu,omitempty"`
-	Memory  float64 `protobuf:"fixed64,4,opt,name=memory,proto3" json:"memory,omitempty"`
-	Network float64 `protobuf:"fixed64,5,opt,name=network,proto3" json:"network,omitempty"`
-	// What the last update granted by integral guarantee.
-	LastShareRatio float64 `protobuf:"fixed64,6,opt,name=last_share_ratio,json=lastShareRatio,proto3" json:"last_share_ratio,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
-}
-
-func (x *Volume) Reset() {
-	*x = Volume{}
-	mi := &file_apipb_api_proto_msgTypes[106]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Volume) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Volume) ProtoMessage() {}
-
-func (x *Volume) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[106]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Volume.ProtoReflect.Descriptor instead.
-func (*Volume) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{106}
-}
-
-func (x *Volume) GetUserSlots() float64 {
-	if x != nil {
-		return x.UserSlots
-	}
-	return 0
-}
-
-func (x *Volume) GetCpu() float64 {
-	if x != nil {
-		return x.Cpu
-	}
-	return 0
-}
-
-func (x *Volume) GetGpu() float64 {
-	if x != nil {
-		return x.Gpu
-	}
-	return 0
-}
-
-func (x *Volume) GetMemory() float64 {
-	if x != nil {
-		return x.Memory
-	}
-	return 0
-}
-
-func (x *Volume) GetNetwork() float64 {
-	if x != nil {
-		return x.Network
-	}
-	return 0
-}
-
-func (x *Volume) GetLastShareRatio() float64 {
-	if x != nil {
-		return x.LastShareRatio
-	}
-	return 0
-}
-
-type SnapshotOperation struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Pool    string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
-	Options *structpb.Struct       `protobuf:"bytes,3,opt,name=options,proto3" json:"options,omitempty"`
-	// What its jobs hold.
-	Usage *Resources `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
-	// Its jobs that could start.
-	Tasks []*SnapshotTask `protobuf:"bytes,5,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	// It may start jobs: it runs and is not suspended.
-	Enabled bool `protobuf:"varint,6,opt,name=enabled,proto3" json:"enabled,omitempty"`
-	// Its jobs are of use together only.
-	Gang          bool                   `protobuf:"varint,7,opt,name=gang,proto3" json:"gang,omitempty"`
-	StartTime     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	Title         string                 `protobuf:"bytes,9,opt,name=title,proto3" json:"title,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SnapshotOperation) Reset() {
-	*x = SnapshotOperation{}
-	mi := &file_apipb_api_proto_msgTypes[107]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SnapshotOperation) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SnapshotOperation) ProtoMessage() {}
-
-func (x *SnapshotOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[107]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SnapshotOperation.ProtoReflect.Descriptor instead.
-func (*SnapshotOperation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{107}
-}
-
-func (x *SnapshotOperation) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-func (x *SnapshotOperation) GetPool() string {
-	if x != nil {
-		return x.Pool
-	}
-	return ""
-}
-
-func (x *SnapshotOperation) GetOptions() *structpb.Struct {
-	if x != nil {
-		return x.Options
-	}
-	return nil
-}
-
-func (x *SnapshotOperation) GetUsage() *Resources {
-	if x != nil {
-		return x.Usage
-	}
-	return nil
-}
-
-func (x *SnapshotOperation) GetTasks() []*SnapshotTask {
-	if x != nil {
-		return x.Tasks
-	}
-	return nil
-}
-
-func (x *SnapshotOperation) GetEnabled() bool {
-	if x != nil {
-		return x.Enabled
-	}
-	return false
-}
-
-func (x *SnapshotOperation) GetGang() bool {
-	if x != nil {
-		return x.Gang
-	}
-	return false
-}
-
-func (x *SnapshotOperation) GetStartTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.StartTime
-	}
-	return nil
-}
-
-func (x *SnapshotOperation) GetTitle() string {
-	if x != nil {
-		return x.Title
-	}
-	return ""
-}
-
-type SnapshotTask struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Pending int64                  `protobuf:"varint,2,opt,name=pending,proto3" json:"pending,omitempty"`
-	// What each of them needs.
-	JobResources  *Resources `protobuf:"bytes,3,opt,name=job_resources,json=jobResources,proto3" json:"job_resources,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SnapshotTask) Reset() {
-	*x = SnapshotTask{}
-	mi := &file_apipb_api_proto_msgTypes[108]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SnapshotTask) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SnapshotTask) ProtoMessage() {}
-
-func (x *SnapshotTask) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[108]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SnapshotTask.ProtoReflect.Descriptor instead.
-func (*SnapshotTask) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{108}
-}
-
-func (x *SnapshotTask) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *SnapshotTask) GetPending() int64 {
-	if x != nil {
-		return x.Pending
-	}
-	return 0
-}
-
-func (x *SnapshotTask) GetJobResources() *Resources {
-	if x != nil {
-		return x.JobResources
-	}
-	return nil
-}
-
-type SnapshotNode struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Resources     *Resources             `protobuf:"bytes,2,opt,name=resources,proto3" json:"resources,omitempty"`
-	Tags          []string               `protobuf:"bytes,3,rep,name=tags,proto3" json:"tags,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SnapshotNode) Reset() {
-	*x = SnapshotNode{}
-	mi := &file_apipb_api_proto_msgTypes[109]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SnapshotNode) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SnapshotNode) ProtoMessage() {}
-
-func (x *SnapshotNode) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[109]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SnapshotNode.ProtoReflect.Descriptor instead.
-func (*SnapshotNode) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{109}
-}
-
-func (x *SnapshotNode) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-func (x *SnapshotNode) GetResources() *Resources {
-	if x != nil {
-		return x.Resources
-	}
-	return nil
-}
-
-func (x *SnapshotNode) GetTags() []string {
-	if x != nil {
-		return x.Tags
-	}
-	return nil
-}
-
 type WhatIfRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Tree  string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
@@ -8031,14 +7496,19 @@ type WhatIfRequest struct {
 	// Answer with operations too, not with pools alone.
 	Operations bool `protobuf:"varint,3,opt,name=operations,proto3" json:"operations,omitempty"`
 	// Answer with the tree after the changes as a file for weir pool apply.
-	File          bool `protobuf:"varint,4,opt,name=file,proto3" json:"file,omitempty"`
+	File bool `protobuf:"varint,4,opt,name=file,proto3" json:"file,omitempty"`
+	// Operations that start, and ids of those that end. In edits, a change of what is no pool is one of
+	// the operation of this id; its option pool moves it.
+	Start         []*WhatIfOperation `protobuf:"bytes,5,rep,name=start,proto3" json:"start,omitempty"`
+	End           []string           `protobuf:"bytes,6,rep,name=end,proto3" json:"end,omitempty"`
+	Nodes         []*WhatIfNodes     `protobuf:"bytes,7,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WhatIfRequest) Reset() {
 	*x = WhatIfRequest{}
-	mi := &file_apipb_api_proto_msgTypes[110]
+	mi := &file_apipb_api_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8050,7 +7520,7 @@ func (x *WhatIfRequest) String() string {
 func (*WhatIfRequest) ProtoMessage() {}
 
 func (x *WhatIfRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[110]
+	mi := &file_apipb_api_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8063,7 +7533,7 @@ func (x *WhatIfRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfRequest.ProtoReflect.Descriptor instead.
 func (*WhatIfRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{110}
+	return file_apipb_api_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *WhatIfRequest) GetTree() string {
@@ -8094,6 +7564,184 @@ func (x *WhatIfRequest) GetFile() bool {
 	return false
 }
 
+func (x *WhatIfRequest) GetStart() []*WhatIfOperation {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *WhatIfRequest) GetEnd() []string {
+	if x != nil {
+		return x.End
+	}
+	return nil
+}
+
+func (x *WhatIfRequest) GetNodes() []*WhatIfNodes {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+type WhatIfOperation struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Pool    string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	Options *structpb.Struct       `protobuf:"bytes,3,opt,name=options,proto3" json:"options,omitempty"`
+	// Its jobs are of use together only.
+	Gang bool `protobuf:"varint,4,opt,name=gang,proto3" json:"gang,omitempty"`
+	// What its jobs hold.
+	Usage *Resources `protobuf:"bytes,5,opt,name=usage,proto3" json:"usage,omitempty"`
+	// Jobs that could start, and what each of them needs.
+	Pending       int64      `protobuf:"varint,6,opt,name=pending,proto3" json:"pending,omitempty"`
+	JobResources  *Resources `protobuf:"bytes,7,opt,name=job_resources,json=jobResources,proto3" json:"job_resources,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhatIfOperation) Reset() {
+	*x = WhatIfOperation{}
+	mi := &file_apipb_api_proto_msgTypes[104]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhatIfOperation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhatIfOperation) ProtoMessage() {}
+
+func (x *WhatIfOperation) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[104]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhatIfOperation.ProtoReflect.Descriptor instead.
+func (*WhatIfOperation) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{104}
+}
+
+func (x *WhatIfOperation) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *WhatIfOperation) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *WhatIfOperation) GetOptions() *structpb.Struct {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *WhatIfOperation) GetGang() bool {
+	if x != nil {
+		return x.Gang
+	}
+	return false
+}
+
+func (x *WhatIfOperation) GetUsage() *Resources {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+func (x *WhatIfOperation) GetPending() int64 {
+	if x != nil {
+		return x.Pending
+	}
+	return 0
+}
+
+func (x *WhatIfOperation) GetJobResources() *Resources {
+	if x != nil {
+		return x.JobResources
+	}
+	return nil
+}
+
+// WhatIfNodes are alike nodes that are added or, with a negative count, removed: those with the same
+// resources that have all of the tags.
+type WhatIfNodes struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Count         int64                  `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	Resources     *Resources             `protobuf:"bytes,2,opt,name=resources,proto3" json:"resources,omitempty"`
+	Tags          []string               `protobuf:"bytes,3,rep,name=tags,proto3" json:"tags,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhatIfNodes) Reset() {
+	*x = WhatIfNodes{}
+	mi := &file_apipb_api_proto_msgTypes[105]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhatIfNodes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhatIfNodes) ProtoMessage() {}
+
+func (x *WhatIfNodes) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[105]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhatIfNodes.ProtoReflect.Descriptor instead.
+func (*WhatIfNodes) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{105}
+}
+
+func (x *WhatIfNodes) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *WhatIfNodes) GetResources() *Resources {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *WhatIfNodes) GetTags() []string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
 type WhatIfResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Tree  string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
@@ -8102,14 +7750,16 @@ type WhatIfResponse struct {
 	Before   *WhatIfShares `protobuf:"bytes,3,opt,name=before,proto3" json:"before,omitempty"`
 	After    *WhatIfShares `protobuf:"bytes,4,opt,name=after,proto3" json:"after,omitempty"`
 	// A pool file, in YAML; empty unless asked for.
-	File          string `protobuf:"bytes,5,opt,name=file,proto3" json:"file,omitempty"`
+	File string `protobuf:"bytes,5,opt,name=file,proto3" json:"file,omitempty"`
+	// As of when volumes are.
+	Time          *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=time,proto3" json:"time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WhatIfResponse) Reset() {
 	*x = WhatIfResponse{}
-	mi := &file_apipb_api_proto_msgTypes[111]
+	mi := &file_apipb_api_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8121,7 +7771,7 @@ func (x *WhatIfResponse) String() string {
 func (*WhatIfResponse) ProtoMessage() {}
 
 func (x *WhatIfResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[111]
+	mi := &file_apipb_api_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8134,7 +7784,7 @@ func (x *WhatIfResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfResponse.ProtoReflect.Descriptor instead.
 func (*WhatIfResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{111}
+	return file_apipb_api_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *WhatIfResponse) GetTree() string {
@@ -8172,6 +7822,13 @@ func (x *WhatIfResponse) GetFile() string {
 	return ""
 }
 
+func (x *WhatIfResponse) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
 // WhatIfShares are the fair shares of a cluster.
 type WhatIfShares struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -8188,7 +7845,7 @@ type WhatIfShares struct {
 
 func (x *WhatIfShares) Reset() {
 	*x = WhatIfShares{}
-	mi := &file_apipb_api_proto_msgTypes[112]
+	mi := &file_apipb_api_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8200,7 +7857,7 @@ func (x *WhatIfShares) String() string {
 func (*WhatIfShares) ProtoMessage() {}
 
 func (x *WhatIfShares) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[112]
+	mi := &file_apipb_api_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8213,7 +7870,7 @@ func (x *WhatIfShares) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfShares.ProtoReflect.Descriptor instead.
 func (*WhatIfShares) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{112}
+	return file_apipb_api_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *WhatIfShares) GetResources() *Resources {
@@ -8269,7 +7926,7 @@ type WhatIfShare struct {
 
 func (x *WhatIfShare) Reset() {
 	*x = WhatIfShare{}
-	mi := &file_apipb_api_proto_msgTypes[113]
+	mi := &file_apipb_api_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8281,7 +7938,7 @@ func (x *WhatIfShare) String() string {
 func (*WhatIfShare) ProtoMessage() {}
 
 func (x *WhatIfShare) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[113]
+	mi := &file_apipb_api_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8294,7 +7951,7 @@ func (x *WhatIfShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfShare.ProtoReflect.Descriptor instead.
 func (*WhatIfShare) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{113}
+	return file_apipb_api_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *WhatIfShare) GetPool() bool {
@@ -8387,7 +8044,7 @@ type ShareVector struct {
 
 func (x *ShareVector) Reset() {
 	*x = ShareVector{}
-	mi := &file_apipb_api_proto_msgTypes[114]
+	mi := &file_apipb_api_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8399,7 +8056,7 @@ func (x *ShareVector) String() string {
 func (*ShareVector) ProtoMessage() {}
 
 func (x *ShareVector) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[114]
+	mi := &file_apipb_api_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8412,7 +8069,7 @@ func (x *ShareVector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareVector.ProtoReflect.Descriptor instead.
 func (*ShareVector) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{114}
+	return file_apipb_api_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *ShareVector) GetUserSlots() float64 {
@@ -8466,7 +8123,7 @@ type Overcommit struct {
 
 func (x *Overcommit) Reset() {
 	*x = Overcommit{}
-	mi := &file_apipb_api_proto_msgTypes[115]
+	mi := &file_apipb_api_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8478,7 +8135,7 @@ func (x *Overcommit) String() string {
 func (*Overcommit) ProtoMessage() {}
 
 func (x *Overcommit) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[115]
+	mi := &file_apipb_api_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8491,7 +8148,7 @@ func (x *Overcommit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Overcommit.ProtoReflect.Descriptor instead.
 func (*Overcommit) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{115}
+	return file_apipb_api_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *Overcommit) GetResource() string {
@@ -8538,7 +8195,7 @@ type GetAttributeRequest struct {
 
 func (x *GetAttributeRequest) Reset() {
 	*x = GetAttributeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[116]
+	mi := &file_apipb_api_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8550,7 +8207,7 @@ func (x *GetAttributeRequest) String() string {
 func (*GetAttributeRequest) ProtoMessage() {}
 
 func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[116]
+	mi := &file_apipb_api_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8563,7 +8220,7 @@ func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeRequest.ProtoReflect.Descriptor instead.
 func (*GetAttributeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{116}
+	return file_apipb_api_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *GetAttributeRequest) GetPath() string {
@@ -8582,7 +8239,7 @@ type GetAttributeResponse struct {
 
 func (x *GetAttributeResponse) Reset() {
 	*x = GetAttributeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[117]
+	mi := &file_apipb_api_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8594,7 +8251,7 @@ func (x *GetAttributeResponse) String() string {
 func (*GetAttributeResponse) ProtoMessage() {}
 
 func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[117]
+	mi := &file_apipb_api_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8607,7 +8264,7 @@ func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeResponse.ProtoReflect.Descriptor instead.
 func (*GetAttributeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{117}
+	return file_apipb_api_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *GetAttributeResponse) GetValue() *structpb.Value {
@@ -8625,7 +8282,7 @@ type NodeGrantsRequest struct {
 
 func (x *NodeGrantsRequest) Reset() {
 	*x = NodeGrantsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[118]
+	mi := &file_apipb_api_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8637,7 +8294,7 @@ func (x *NodeGrantsRequest) String() string {
 func (*NodeGrantsRequest) ProtoMessage() {}
 
 func (x *NodeGrantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[118]
+	mi := &file_apipb_api_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8650,7 +8307,7 @@ func (x *NodeGrantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrantsRequest.ProtoReflect.Descriptor instead.
 func (*NodeGrantsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{118}
+	return file_apipb_api_proto_rawDescGZIP(), []int{113}
 }
 
 type NodeGrantsResponse struct {
@@ -8663,7 +8320,7 @@ type NodeGrantsResponse struct {
 
 func (x *NodeGrantsResponse) Reset() {
 	*x = NodeGrantsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[119]
+	mi := &file_apipb_api_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8675,7 +8332,7 @@ func (x *NodeGrantsResponse) String() string {
 func (*NodeGrantsResponse) ProtoMessage() {}
 
 func (x *NodeGrantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[119]
+	mi := &file_apipb_api_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8688,7 +8345,7 @@ func (x *NodeGrantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrantsResponse.ProtoReflect.Descriptor instead.
 func (*NodeGrantsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{119}
+	return file_apipb_api_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *NodeGrantsResponse) GetGrants() []*NodeGrant {
@@ -8714,7 +8371,7 @@ type NodeGrant struct {
 
 func (x *NodeGrant) Reset() {
 	*x = NodeGrant{}
-	mi := &file_apipb_api_proto_msgTypes[120]
+	mi := &file_apipb_api_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8726,7 +8383,7 @@ func (x *NodeGrant) String() string {
 func (*NodeGrant) ProtoMessage() {}
 
 func (x *NodeGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[120]
+	mi := &file_apipb_api_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8739,7 +8396,7 @@ func (x *NodeGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrant.ProtoReflect.Descriptor instead.
 func (*NodeGrant) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{120}
+	return file_apipb_api_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *NodeGrant) GetPattern() string {
@@ -8784,7 +8441,7 @@ type EditNodeGrantRequest struct {
 
 func (x *EditNodeGrantRequest) Reset() {
 	*x = EditNodeGrantRequest{}
-	mi := &file_apipb_api_proto_msgTypes[121]
+	mi := &file_apipb_api_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8796,7 +8453,7 @@ func (x *EditNodeGrantRequest) String() string {
 func (*EditNodeGrantRequest) ProtoMessage() {}
 
 func (x *EditNodeGrantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[121]
+	mi := &file_apipb_api_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8809,7 +8466,7 @@ func (x *EditNodeGrantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditNodeGrantRequest.ProtoReflect.Descriptor instead.
 func (*EditNodeGrantRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{121}
+	return file_apipb_api_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *EditNodeGrantRequest) GetGrant() *NodeGrant {
@@ -8841,7 +8498,7 @@ type EditNodeGrantResponse struct {
 
 func (x *EditNodeGrantResponse) Reset() {
 	*x = EditNodeGrantResponse{}
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8853,7 +8510,7 @@ func (x *EditNodeGrantResponse) String() string {
 func (*EditNodeGrantResponse) ProtoMessage() {}
 
 func (x *EditNodeGrantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8866,7 +8523,7 @@ func (x *EditNodeGrantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditNodeGrantResponse.ProtoReflect.Descriptor instead.
 func (*EditNodeGrantResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{122}
+	return file_apipb_api_proto_rawDescGZIP(), []int{117}
 }
 
 // Drain says who keeps jobs away from a node, since when and why.
@@ -8881,7 +8538,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8893,7 +8550,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8906,7 +8563,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{123}
+	return file_apipb_api_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *Drain) GetUser() string {
@@ -8959,7 +8616,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8971,7 +8628,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8984,7 +8641,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{124}
+	return file_apipb_api_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *Node) GetId() string {
@@ -9112,7 +8769,7 @@ type FileCache struct {
 
 func (x *FileCache) Reset() {
 	*x = FileCache{}
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9124,7 +8781,7 @@ func (x *FileCache) String() string {
 func (*FileCache) ProtoMessage() {}
 
 func (x *FileCache) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9137,7 +8794,7 @@ func (x *FileCache) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileCache.ProtoReflect.Descriptor instead.
 func (*FileCache) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{125}
+	return file_apipb_api_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *FileCache) GetFiles() int64 {
@@ -9173,7 +8830,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9185,7 +8842,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9198,7 +8855,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{126}
+	return file_apipb_api_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *ListNodesRequest) GetState() string {
@@ -9232,7 +8889,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9244,7 +8901,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9257,7 +8914,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{127}
+	return file_apipb_api_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -9307,7 +8964,7 @@ type RefusedAgent struct {
 
 func (x *RefusedAgent) Reset() {
 	*x = RefusedAgent{}
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9319,7 +8976,7 @@ func (x *RefusedAgent) String() string {
 func (*RefusedAgent) ProtoMessage() {}
 
 func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9332,7 +8989,7 @@ func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedAgent.ProtoReflect.Descriptor instead.
 func (*RefusedAgent) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{128}
+	return file_apipb_api_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *RefusedAgent) GetNode() string {
@@ -9393,7 +9050,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9405,7 +9062,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9418,7 +9075,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{129}
+	return file_apipb_api_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *GetNodeRequest) GetNode() string {
@@ -9441,7 +9098,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9453,7 +9110,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9466,7 +9123,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{130}
+	return file_apipb_api_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -9503,7 +9160,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9515,7 +9172,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9528,7 +9185,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{131}
+	return file_apipb_api_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -9560,7 +9217,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9572,7 +9229,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9585,7 +9242,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{132}
+	return file_apipb_api_proto_rawDescGZIP(), []int{127}
 }
 
 type UndrainNodeRequest struct {
@@ -9597,7 +9254,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9609,7 +9266,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9622,7 +9279,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{133}
+	return file_apipb_api_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *UndrainNodeRequest) GetNode() string {
@@ -9640,7 +9297,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9652,7 +9309,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9665,7 +9322,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{134}
+	return file_apipb_api_proto_rawDescGZIP(), []int{129}
 }
 
 type RemoveNodeRequest struct {
@@ -9678,7 +9335,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9690,7 +9347,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9703,7 +9360,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{135}
+	return file_apipb_api_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *RemoveNodeRequest) GetNode() string {
@@ -9728,7 +9385,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9740,7 +9397,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9753,7 +9410,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{136}
+	return file_apipb_api_proto_rawDescGZIP(), []int{131}
 }
 
 type Member struct {
@@ -9773,7 +9430,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9785,7 +9442,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9798,7 +9455,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{137}
+	return file_apipb_api_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *Member) GetId() string {
@@ -9865,7 +9522,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9877,7 +9534,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9890,7 +9547,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{138}
+	return file_apipb_api_proto_rawDescGZIP(), []int{133}
 }
 
 type MembersResponse struct {
@@ -9902,7 +9559,7 @@ type MembersResponse struct {
 
 func (x *MembersResponse) Reset() {
 	*x = MembersResponse{}
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9914,7 +9571,7 @@ func (x *MembersResponse) String() string {
 func (*MembersResponse) ProtoMessage() {}
 
 func (x *MembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9927,7 +9584,7 @@ func (x *MembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersResponse.ProtoReflect.Descriptor instead.
 func (*MembersResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{139}
+	return file_apipb_api_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *MembersResponse) GetMembers() []*Member {
@@ -9945,7 +9602,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9957,7 +9614,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9970,7 +9627,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{140}
+	return file_apipb_api_proto_rawDescGZIP(), []int{135}
 }
 
 type StatusResponse struct {
@@ -10011,7 +9668,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10023,7 +9680,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10036,7 +9693,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{141}
+	return file_apipb_api_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *StatusResponse) GetClusterId() string {
@@ -10222,7 +9879,7 @@ type HeldCredentials struct {
 
 func (x *HeldCredentials) Reset() {
 	*x = HeldCredentials{}
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10234,7 +9891,7 @@ func (x *HeldCredentials) String() string {
 func (*HeldCredentials) ProtoMessage() {}
 
 func (x *HeldCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10247,7 +9904,7 @@ func (x *HeldCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldCredentials.ProtoReflect.Descriptor instead.
 func (*HeldCredentials) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{142}
+	return file_apipb_api_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *HeldCredentials) GetRole() string {
@@ -10302,7 +9959,7 @@ type TransferRequest struct {
 
 func (x *TransferRequest) Reset() {
 	*x = TransferRequest{}
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10314,7 +9971,7 @@ func (x *TransferRequest) String() string {
 func (*TransferRequest) ProtoMessage() {}
 
 func (x *TransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10327,7 +9984,7 @@ func (x *TransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
 func (*TransferRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{143}
+	return file_apipb_api_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *TransferRequest) GetTo() string {
@@ -10346,7 +10003,7 @@ type TransferResponse struct {
 
 func (x *TransferResponse) Reset() {
 	*x = TransferResponse{}
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10358,7 +10015,7 @@ func (x *TransferResponse) String() string {
 func (*TransferResponse) ProtoMessage() {}
 
 func (x *TransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10371,7 +10028,7 @@ func (x *TransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
 func (*TransferResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{144}
+	return file_apipb_api_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *TransferResponse) GetLeader() string {
@@ -10392,7 +10049,7 @@ type AddReplicaRequest struct {
 
 func (x *AddReplicaRequest) Reset() {
 	*x = AddReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10404,7 +10061,7 @@ func (x *AddReplicaRequest) String() string {
 func (*AddReplicaRequest) ProtoMessage() {}
 
 func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10417,7 +10074,7 @@ func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaRequest.ProtoReflect.Descriptor instead.
 func (*AddReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{145}
+	return file_apipb_api_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *AddReplicaRequest) GetId() string {
@@ -10442,7 +10099,7 @@ type AddReplicaResponse struct {
 
 func (x *AddReplicaResponse) Reset() {
 	*x = AddReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10454,7 +10111,7 @@ func (x *AddReplicaResponse) String() string {
 func (*AddReplicaResponse) ProtoMessage() {}
 
 func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10467,7 +10124,7 @@ func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaResponse.ProtoReflect.Descriptor instead.
 func (*AddReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{146}
+	return file_apipb_api_proto_rawDescGZIP(), []int{141}
 }
 
 type RemoveReplicaRequest struct {
@@ -10481,7 +10138,7 @@ type RemoveReplicaRequest struct {
 
 func (x *RemoveReplicaRequest) Reset() {
 	*x = RemoveReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10493,7 +10150,7 @@ func (x *RemoveReplicaRequest) String() string {
 func (*RemoveReplicaRequest) ProtoMessage() {}
 
 func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10506,7 +10163,7 @@ func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{147}
+	return file_apipb_api_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *RemoveReplicaRequest) GetId() string {
@@ -10531,7 +10188,7 @@ type RemoveReplicaResponse struct {
 
 func (x *RemoveReplicaResponse) Reset() {
 	*x = RemoveReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10543,7 +10200,7 @@ func (x *RemoveReplicaResponse) String() string {
 func (*RemoveReplicaResponse) ProtoMessage() {}
 
 func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10556,7 +10213,7 @@ func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{148}
+	return file_apipb_api_proto_rawDescGZIP(), []int{143}
 }
 
 type PromoteReplicaRequest struct {
@@ -10568,7 +10225,7 @@ type PromoteReplicaRequest struct {
 
 func (x *PromoteReplicaRequest) Reset() {
 	*x = PromoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10580,7 +10237,7 @@ func (x *PromoteReplicaRequest) String() string {
 func (*PromoteReplicaRequest) ProtoMessage() {}
 
 func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10593,7 +10250,7 @@ func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{149}
+	return file_apipb_api_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *PromoteReplicaRequest) GetId() string {
@@ -10611,7 +10268,7 @@ type PromoteReplicaResponse struct {
 
 func (x *PromoteReplicaResponse) Reset() {
 	*x = PromoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10623,7 +10280,7 @@ func (x *PromoteReplicaResponse) String() string {
 func (*PromoteReplicaResponse) ProtoMessage() {}
 
 func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10636,7 +10293,7 @@ func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{150}
+	return file_apipb_api_proto_rawDescGZIP(), []int{145}
 }
 
 type DemoteReplicaRequest struct {
@@ -10650,7 +10307,7 @@ type DemoteReplicaRequest struct {
 
 func (x *DemoteReplicaRequest) Reset() {
 	*x = DemoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10662,7 +10319,7 @@ func (x *DemoteReplicaRequest) String() string {
 func (*DemoteReplicaRequest) ProtoMessage() {}
 
 func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10675,7 +10332,7 @@ func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{151}
+	return file_apipb_api_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *DemoteReplicaRequest) GetId() string {
@@ -10700,7 +10357,7 @@ type DemoteReplicaResponse struct {
 
 func (x *DemoteReplicaResponse) Reset() {
 	*x = DemoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10712,7 +10369,7 @@ func (x *DemoteReplicaResponse) String() string {
 func (*DemoteReplicaResponse) ProtoMessage() {}
 
 func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10725,7 +10382,7 @@ func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{152}
+	return file_apipb_api_proto_rawDescGZIP(), []int{147}
 }
 
 type BackupRequest struct {
@@ -10736,7 +10393,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10748,7 +10405,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10761,7 +10418,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{153}
+	return file_apipb_api_proto_rawDescGZIP(), []int{148}
 }
 
 // BackupPart is the next bytes of a backup: records with their lengths, and a
@@ -10775,7 +10432,7 @@ type BackupPart struct {
 
 func (x *BackupPart) Reset() {
 	*x = BackupPart{}
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10787,7 +10444,7 @@ func (x *BackupPart) String() string {
 func (*BackupPart) ProtoMessage() {}
 
 func (x *BackupPart) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10800,7 +10457,7 @@ func (x *BackupPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart.ProtoReflect.Descriptor instead.
 func (*BackupPart) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{154}
+	return file_apipb_api_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *BackupPart) GetData() []byte {
@@ -10824,7 +10481,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10836,7 +10493,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10849,7 +10506,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{155}
+	return file_apipb_api_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *JoinRequest) GetId() string {
@@ -10893,7 +10550,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10905,7 +10562,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10918,7 +10575,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{156}
+	return file_apipb_api_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *JoinResponse) GetSuffrage() string {
@@ -10950,7 +10607,7 @@ type StoresRequest struct {
 
 func (x *StoresRequest) Reset() {
 	*x = StoresRequest{}
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10962,7 +10619,7 @@ func (x *StoresRequest) String() string {
 func (*StoresRequest) ProtoMessage() {}
 
 func (x *StoresRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10975,7 +10632,7 @@ func (x *StoresRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoresRequest.ProtoReflect.Descriptor instead.
 func (*StoresRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{157}
+	return file_apipb_api_proto_rawDescGZIP(), []int{152}
 }
 
 type StoresResponse struct {
@@ -10987,7 +10644,7 @@ type StoresResponse struct {
 
 func (x *StoresResponse) Reset() {
 	*x = StoresResponse{}
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10999,7 +10656,7 @@ func (x *StoresResponse) String() string {
 func (*StoresResponse) ProtoMessage() {}
 
 func (x *StoresResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11012,7 +10669,7 @@ func (x *StoresResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoresResponse.ProtoReflect.Descriptor instead.
 func (*StoresResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{158}
+	return file_apipb_api_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *StoresResponse) GetStores() []*NamedStore {
@@ -11044,7 +10701,7 @@ type NamedStore struct {
 
 func (x *NamedStore) Reset() {
 	*x = NamedStore{}
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11056,7 +10713,7 @@ func (x *NamedStore) String() string {
 func (*NamedStore) ProtoMessage() {}
 
 func (x *NamedStore) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11069,7 +10726,7 @@ func (x *NamedStore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedStore.ProtoReflect.Descriptor instead.
 func (*NamedStore) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{159}
+	return file_apipb_api_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *NamedStore) GetName() string {
@@ -11143,7 +10800,7 @@ type EditStoreRequest struct {
 
 func (x *EditStoreRequest) Reset() {
 	*x = EditStoreRequest{}
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11155,7 +10812,7 @@ func (x *EditStoreRequest) String() string {
 func (*EditStoreRequest) ProtoMessage() {}
 
 func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11168,7 +10825,7 @@ func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditStoreRequest.ProtoReflect.Descriptor instead.
 func (*EditStoreRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{160}
+	return file_apipb_api_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *EditStoreRequest) GetStore() *NamedStore {
@@ -11207,7 +10864,7 @@ type EditStoreResponse struct {
 
 func (x *EditStoreResponse) Reset() {
 	*x = EditStoreResponse{}
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11219,7 +10876,7 @@ func (x *EditStoreResponse) String() string {
 func (*EditStoreResponse) ProtoMessage() {}
 
 func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11232,7 +10889,7 @@ func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditStoreResponse.ProtoReflect.Descriptor instead.
 func (*EditStoreResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{161}
+	return file_apipb_api_proto_rawDescGZIP(), []int{156}
 }
 
 type WhoAmIRequest struct {
@@ -11243,7 +10900,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11255,7 +10912,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11268,7 +10925,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{162}
+	return file_apipb_api_proto_rawDescGZIP(), []int{157}
 }
 
 type WhoAmIResponse struct {
@@ -11292,7 +10949,7 @@ type WhoAmIResponse struct {
 
 func (x *WhoAmIResponse) Reset() {
 	*x = WhoAmIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11304,7 +10961,7 @@ func (x *WhoAmIResponse) String() string {
 func (*WhoAmIResponse) ProtoMessage() {}
 
 func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11317,7 +10974,7 @@ func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
 func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{163}
+	return file_apipb_api_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *WhoAmIResponse) GetUser() string {
@@ -11374,7 +11031,7 @@ type PoolRights struct {
 
 func (x *PoolRights) Reset() {
 	*x = PoolRights{}
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11386,7 +11043,7 @@ func (x *PoolRights) String() string {
 func (*PoolRights) ProtoMessage() {}
 
 func (x *PoolRights) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11399,7 +11056,7 @@ func (x *PoolRights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolRights.ProtoReflect.Descriptor instead.
 func (*PoolRights) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{164}
+	return file_apipb_api_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *PoolRights) GetTree() string {
@@ -11440,7 +11097,7 @@ type MayIRequest struct {
 
 func (x *MayIRequest) Reset() {
 	*x = MayIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11452,7 +11109,7 @@ func (x *MayIRequest) String() string {
 func (*MayIRequest) ProtoMessage() {}
 
 func (x *MayIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11465,7 +11122,7 @@ func (x *MayIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIRequest.ProtoReflect.Descriptor instead.
 func (*MayIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{165}
+	return file_apipb_api_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *MayIRequest) GetRight() string {
@@ -11516,7 +11173,7 @@ type MayIResponse struct {
 
 func (x *MayIResponse) Reset() {
 	*x = MayIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11528,7 +11185,7 @@ func (x *MayIResponse) String() string {
 func (*MayIResponse) ProtoMessage() {}
 
 func (x *MayIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11541,7 +11198,7 @@ func (x *MayIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIResponse.ProtoReflect.Descriptor instead.
 func (*MayIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{166}
+	return file_apipb_api_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *MayIResponse) GetAllowed() bool {
@@ -11575,7 +11232,7 @@ type PoolACL struct {
 
 func (x *PoolACL) Reset() {
 	*x = PoolACL{}
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11587,7 +11244,7 @@ func (x *PoolACL) String() string {
 func (*PoolACL) ProtoMessage() {}
 
 func (x *PoolACL) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11600,7 +11257,7 @@ func (x *PoolACL) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolACL.ProtoReflect.Descriptor instead.
 func (*PoolACL) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{167}
+	return file_apipb_api_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *PoolACL) GetRights() []*SubjectRight {
@@ -11623,7 +11280,7 @@ type SubjectRight struct {
 
 func (x *SubjectRight) Reset() {
 	*x = SubjectRight{}
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11635,7 +11292,7 @@ func (x *SubjectRight) String() string {
 func (*SubjectRight) ProtoMessage() {}
 
 func (x *SubjectRight) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11648,7 +11305,7 @@ func (x *SubjectRight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubjectRight.ProtoReflect.Descriptor instead.
 func (*SubjectRight) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{168}
+	return file_apipb_api_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *SubjectRight) GetSubject() string {
@@ -11682,7 +11339,7 @@ type GroupsRequest struct {
 
 func (x *GroupsRequest) Reset() {
 	*x = GroupsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11694,7 +11351,7 @@ func (x *GroupsRequest) String() string {
 func (*GroupsRequest) ProtoMessage() {}
 
 func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11707,7 +11364,7 @@ func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsRequest.ProtoReflect.Descriptor instead.
 func (*GroupsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{169}
+	return file_apipb_api_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *GroupsRequest) GetName() string {
@@ -11726,7 +11383,7 @@ type GroupsResponse struct {
 
 func (x *GroupsResponse) Reset() {
 	*x = GroupsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11738,7 +11395,7 @@ func (x *GroupsResponse) String() string {
 func (*GroupsResponse) ProtoMessage() {}
 
 func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11751,7 +11408,7 @@ func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsResponse.ProtoReflect.Descriptor instead.
 func (*GroupsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{170}
+	return file_apipb_api_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *GroupsResponse) GetGroups() []*Group {
@@ -11773,7 +11430,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_apipb_api_proto_msgTypes[171]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11785,7 +11442,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[171]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11798,7 +11455,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{171}
+	return file_apipb_api_proto_rawDescGZIP(), []int{166}
 }
 
 func (x *Group) GetName() string {
@@ -11838,7 +11495,7 @@ type EditGroupRequest struct {
 
 func (x *EditGroupRequest) Reset() {
 	*x = EditGroupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[172]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11850,7 +11507,7 @@ func (x *EditGroupRequest) String() string {
 func (*EditGroupRequest) ProtoMessage() {}
 
 func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[172]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11863,7 +11520,7 @@ func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupRequest.ProtoReflect.Descriptor instead.
 func (*EditGroupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{172}
+	return file_apipb_api_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *EditGroupRequest) GetGroup() string {
@@ -11909,7 +11566,7 @@ type EditGroupResponse struct {
 
 func (x *EditGroupResponse) Reset() {
 	*x = EditGroupResponse{}
-	mi := &file_apipb_api_proto_msgTypes[173]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11921,7 +11578,7 @@ func (x *EditGroupResponse) String() string {
 func (*EditGroupResponse) ProtoMessage() {}
 
 func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[173]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11934,7 +11591,7 @@ func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupResponse.ProtoReflect.Descriptor instead.
 func (*EditGroupResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{173}
+	return file_apipb_api_proto_rawDescGZIP(), []int{168}
 }
 
 type AccountsRequest struct {
@@ -11945,7 +11602,7 @@ type AccountsRequest struct {
 
 func (x *AccountsRequest) Reset() {
 	*x = AccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[174]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11957,7 +11614,7 @@ func (x *AccountsRequest) String() string {
 func (*AccountsRequest) ProtoMessage() {}
 
 func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[174]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11970,7 +11627,7 @@ func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsRequest.ProtoReflect.Descriptor instead.
 func (*AccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{174}
+	return file_apipb_api_proto_rawDescGZIP(), []int{169}
 }
 
 type AccountsResponse struct {
@@ -11983,7 +11640,7 @@ type AccountsResponse struct {
 
 func (x *AccountsResponse) Reset() {
 	*x = AccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[175]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11995,7 +11652,7 @@ func (x *AccountsResponse) String() string {
 func (*AccountsResponse) ProtoMessage() {}
 
 func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[175]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12008,7 +11665,7 @@ func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsResponse.ProtoReflect.Descriptor instead.
 func (*AccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{175}
+	return file_apipb_api_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *AccountsResponse) GetAccounts() []*Accounts {
@@ -12035,7 +11692,7 @@ type Accounts struct {
 
 func (x *Accounts) Reset() {
 	*x = Accounts{}
-	mi := &file_apipb_api_proto_msgTypes[176]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12047,7 +11704,7 @@ func (x *Accounts) String() string {
 func (*Accounts) ProtoMessage() {}
 
 func (x *Accounts) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[176]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12060,7 +11717,7 @@ func (x *Accounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accounts.ProtoReflect.Descriptor instead.
 func (*Accounts) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{176}
+	return file_apipb_api_proto_rawDescGZIP(), []int{171}
 }
 
 func (x *Accounts) GetSubject() string {
@@ -12114,7 +11771,7 @@ type EditAccountsRequest struct {
 
 func (x *EditAccountsRequest) Reset() {
 	*x = EditAccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[177]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12126,7 +11783,7 @@ func (x *EditAccountsRequest) String() string {
 func (*EditAccountsRequest) ProtoMessage() {}
 
 func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[177]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12139,7 +11796,7 @@ func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsRequest.ProtoReflect.Descriptor instead.
 func (*EditAccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{177}
+	return file_apipb_api_proto_rawDescGZIP(), []int{172}
 }
 
 func (x *EditAccountsRequest) GetSubject() string {
@@ -12185,7 +11842,7 @@ type EditAccountsResponse struct {
 
 func (x *EditAccountsResponse) Reset() {
 	*x = EditAccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[178]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12197,7 +11854,7 @@ func (x *EditAccountsResponse) String() string {
 func (*EditAccountsResponse) ProtoMessage() {}
 
 func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[178]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12210,7 +11867,7 @@ func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsResponse.ProtoReflect.Descriptor instead.
 func (*EditAccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{178}
+	return file_apipb_api_proto_rawDescGZIP(), []int{173}
 }
 
 type RevocationsRequest struct {
@@ -12221,7 +11878,7 @@ type RevocationsRequest struct {
 
 func (x *RevocationsRequest) Reset() {
 	*x = RevocationsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[179]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12233,7 +11890,7 @@ func (x *RevocationsRequest) String() string {
 func (*RevocationsRequest) ProtoMessage() {}
 
 func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[179]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12246,7 +11903,7 @@ func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsRequest.ProtoReflect.Descriptor instead.
 func (*RevocationsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{179}
+	return file_apipb_api_proto_rawDescGZIP(), []int{174}
 }
 
 type RevocationsResponse struct {
@@ -12258,7 +11915,7 @@ type RevocationsResponse struct {
 
 func (x *RevocationsResponse) Reset() {
 	*x = RevocationsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[180]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12270,7 +11927,7 @@ func (x *RevocationsResponse) String() string {
 func (*RevocationsResponse) ProtoMessage() {}
 
 func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[180]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12283,7 +11940,7 @@ func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsResponse.ProtoReflect.Descriptor instead.
 func (*RevocationsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{180}
+	return file_apipb_api_proto_rawDescGZIP(), []int{175}
 }
 
 func (x *RevocationsResponse) GetRevocations() []*Revocation {
@@ -12312,7 +11969,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_apipb_api_proto_msgTypes[181]
+	mi := &file_apipb_api_proto_msgTypes[176]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12324,7 +11981,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[181]
+	mi := &file_apipb_api_proto_msgTypes[176]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12337,7 +11994,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{181}
+	return file_apipb_api_proto_rawDescGZIP(), []int{176}
 }
 
 func (x *Revocation) GetSerial() string {
@@ -12404,7 +12061,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[182]
+	mi := &file_apipb_api_proto_msgTypes[177]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12416,7 +12073,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[182]
+	mi := &file_apipb_api_proto_msgTypes[177]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12429,7 +12086,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{182}
+	return file_apipb_api_proto_rawDescGZIP(), []int{177}
 }
 
 func (x *RevokeRequest) GetSerial() string {
@@ -12476,7 +12133,7 @@ type RevokeResponse struct {
 
 func (x *RevokeResponse) Reset() {
 	*x = RevokeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[183]
+	mi := &file_apipb_api_proto_msgTypes[178]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12488,7 +12145,7 @@ func (x *RevokeResponse) String() string {
 func (*RevokeResponse) ProtoMessage() {}
 
 func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[183]
+	mi := &file_apipb_api_proto_msgTypes[178]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12501,7 +12158,7 @@ func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeResponse.ProtoReflect.Descriptor instead.
 func (*RevokeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{183}
+	return file_apipb_api_proto_rawDescGZIP(), []int{178}
 }
 
 func (x *RevokeResponse) GetRevocation() *Revocation {
@@ -13159,65 +12816,36 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x12RemoveTreeResponse\"+\n" +
 	"\x15SetDefaultTreeRequest\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\"\x18\n" +
-	"\x16SetDefaultTreeResponse\"%\n" +
-	"\x0fSnapshotRequest\x12\x12\n" +
-	"\x04tree\x18\x01 \x01(\tR\x04tree\"\xc7\x02\n" +
-	"\x10SnapshotResponse\x12\x12\n" +
-	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\x12.\n" +
-	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x121\n" +
-	"\aoptions\x18\x04 \x01(\v2\x17.google.protobuf.StructR\aoptions\x12/\n" +
-	"\x05pools\x18\x05 \x03(\v2\x19.weir.api.v1.SnapshotPoolR\x05pools\x12>\n" +
-	"\n" +
-	"operations\x18\x06 \x03(\v2\x1e.weir.api.v1.SnapshotOperationR\n" +
-	"operations\x12/\n" +
-	"\x05nodes\x18\a \x03(\v2\x19.weir.api.v1.SnapshotNodeR\x05nodes\"\xc1\x01\n" +
-	"\fSnapshotPool\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06parent\x18\x02 \x01(\tR\x06parent\x121\n" +
-	"\aoptions\x18\x03 \x01(\v2\x17.google.protobuf.StructR\aoptions\x12+\n" +
-	"\x06volume\x18\x04 \x01(\v2\x13.weir.api.v1.VolumeR\x06volume\x12%\n" +
-	"\x0eephemeral_user\x18\x05 \x01(\tR\rephemeralUser\"\xa7\x01\n" +
-	"\x06Volume\x12\x1d\n" +
-	"\n" +
-	"user_slots\x18\x01 \x01(\x01R\tuserSlots\x12\x10\n" +
-	"\x03cpu\x18\x02 \x01(\x01R\x03cpu\x12\x10\n" +
-	"\x03gpu\x18\x03 \x01(\x01R\x03gpu\x12\x16\n" +
-	"\x06memory\x18\x04 \x01(\x01R\x06memory\x12\x18\n" +
-	"\anetwork\x18\x05 \x01(\x01R\anetwork\x12(\n" +
-	"\x10last_share_ratio\x18\x06 \x01(\x01R\x0elastShareRatio\"\xc8\x02\n" +
-	"\x11SnapshotOperation\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
-	"\x04pool\x18\x02 \x01(\tR\x04pool\x121\n" +
-	"\aoptions\x18\x03 \x01(\v2\x17.google.protobuf.StructR\aoptions\x12,\n" +
-	"\x05usage\x18\x04 \x01(\v2\x16.weir.api.v1.ResourcesR\x05usage\x12/\n" +
-	"\x05tasks\x18\x05 \x03(\v2\x19.weir.api.v1.SnapshotTaskR\x05tasks\x12\x18\n" +
-	"\aenabled\x18\x06 \x01(\bR\aenabled\x12\x12\n" +
-	"\x04gang\x18\a \x01(\bR\x04gang\x129\n" +
-	"\n" +
-	"start_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12\x14\n" +
-	"\x05title\x18\t \x01(\tR\x05title\"y\n" +
-	"\fSnapshotTask\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\apending\x18\x02 \x01(\x03R\apending\x12;\n" +
-	"\rjob_resources\x18\x03 \x01(\v2\x16.weir.api.v1.ResourcesR\fjobResources\"h\n" +
-	"\fSnapshotNode\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x124\n" +
-	"\tresources\x18\x02 \x01(\v2\x16.weir.api.v1.ResourcesR\tresources\x12\x12\n" +
-	"\x04tags\x18\x03 \x03(\tR\x04tags\"\x84\x01\n" +
+	"\x16SetDefaultTreeResponse\"\xfa\x01\n" +
 	"\rWhatIfRequest\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12+\n" +
 	"\x05edits\x18\x02 \x03(\v2\x15.weir.api.v1.TreeEditR\x05edits\x12\x1e\n" +
 	"\n" +
 	"operations\x18\x03 \x01(\bR\n" +
 	"operations\x12\x12\n" +
-	"\x04file\x18\x04 \x01(\bR\x04file\"\xb8\x01\n" +
+	"\x04file\x18\x04 \x01(\bR\x04file\x122\n" +
+	"\x05start\x18\x05 \x03(\v2\x1c.weir.api.v1.WhatIfOperationR\x05start\x12\x10\n" +
+	"\x03end\x18\x06 \x03(\tR\x03end\x12.\n" +
+	"\x05nodes\x18\a \x03(\v2\x18.weir.api.v1.WhatIfNodesR\x05nodes\"\x81\x02\n" +
+	"\x0fWhatIfOperation\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\x121\n" +
+	"\aoptions\x18\x03 \x01(\v2\x17.google.protobuf.StructR\aoptions\x12\x12\n" +
+	"\x04gang\x18\x04 \x01(\bR\x04gang\x12,\n" +
+	"\x05usage\x18\x05 \x01(\v2\x16.weir.api.v1.ResourcesR\x05usage\x12\x18\n" +
+	"\apending\x18\x06 \x01(\x03R\apending\x12;\n" +
+	"\rjob_resources\x18\a \x01(\v2\x16.weir.api.v1.ResourcesR\fjobResources\"m\n" +
+	"\vWhatIfNodes\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x03R\x05count\x124\n" +
+	"\tresources\x18\x02 \x01(\v2\x16.weir.api.v1.ResourcesR\tresources\x12\x12\n" +
+	"\x04tags\x18\x03 \x03(\tR\x04tags\"\xe8\x01\n" +
 	"\x0eWhatIfResponse\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x121\n" +
 	"\x06before\x18\x03 \x01(\v2\x19.weir.api.v1.WhatIfSharesR\x06before\x12/\n" +
 	"\x05after\x18\x04 \x01(\v2\x19.weir.api.v1.WhatIfSharesR\x05after\x12\x12\n" +
-	"\x04file\x18\x05 \x01(\tR\x04file\"\xcd\x01\n" +
+	"\x04file\x18\x05 \x01(\tR\x04file\x12.\n" +
+	"\x04time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xcd\x01\n" +
 	"\fWhatIfShares\x124\n" +
 	"\tresources\x18\x01 \x01(\v2\x16.weir.api.v1.ResourcesR\tresources\x120\n" +
 	"\x06shares\x18\x02 \x03(\v2\x18.weir.api.v1.WhatIfShareR\x06shares\x12=\n" +
@@ -13553,7 +13181,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x03Get\x12\x1b.weir.api.v1.GetPoolRequest\x1a\x1c.weir.api.v1.GetPoolResponse\x12C\n" +
 	"\x04Edit\x12\x1c.weir.api.v1.EditTreeRequest\x1a\x1d.weir.api.v1.EditTreeResponse\x12L\n" +
 	"\aHistory\x12\x1f.weir.api.v1.PoolHistoryRequest\x1a .weir.api.v1.PoolHistoryResponse\x12A\n" +
-	"\x06Ledger\x12\x1a.weir.api.v1.LedgerRequest\x1a\x1b.weir.api.v1.LedgerResponse2\xd1\x04\n" +
+	"\x06Ledger\x12\x1a.weir.api.v1.LedgerRequest\x1a\x1b.weir.api.v1.LedgerResponse2\x88\x04\n" +
 	"\vTreeService\x12E\n" +
 	"\x04List\x12\x1d.weir.api.v1.ListTreesRequest\x1a\x1e.weir.api.v1.ListTreesResponse\x12@\n" +
 	"\x03Get\x12\x1b.weir.api.v1.GetTreeRequest\x1a\x1c.weir.api.v1.GetTreeResponse\x12I\n" +
@@ -13561,8 +13189,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x03Set\x12\x1b.weir.api.v1.SetTreeRequest\x1a\x1c.weir.api.v1.SetTreeResponse\x12I\n" +
 	"\x06Remove\x12\x1e.weir.api.v1.RemoveTreeRequest\x1a\x1f.weir.api.v1.RemoveTreeResponse\x12U\n" +
 	"\n" +
-	"SetDefault\x12\".weir.api.v1.SetDefaultTreeRequest\x1a#.weir.api.v1.SetDefaultTreeResponse\x12G\n" +
-	"\bSnapshot\x12\x1c.weir.api.v1.SnapshotRequest\x1a\x1d.weir.api.v1.SnapshotResponse\x12A\n" +
+	"SetDefault\x12\".weir.api.v1.SetDefaultTreeRequest\x1a#.weir.api.v1.SetDefaultTreeResponse\x12A\n" +
 	"\x06WhatIf\x12\x1a.weir.api.v1.WhatIfRequest\x1a\x1b.weir.api.v1.WhatIfResponse2^\n" +
 	"\x10AttributeService\x12J\n" +
 	"\x03Get\x12 .weir.api.v1.GetAttributeRequest\x1a!.weir.api.v1.GetAttributeResponse2\x96\x04\n" +
@@ -13608,7 +13235,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 191)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 186)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                    // 0: weir.api.v1.Resources
 	(*Error)(nil),                        // 1: weir.api.v1.Error
@@ -13713,122 +13340,117 @@ var file_apipb_api_proto_goTypes = []any{
 	(*RemoveTreeResponse)(nil),           // 100: weir.api.v1.RemoveTreeResponse
 	(*SetDefaultTreeRequest)(nil),        // 101: weir.api.v1.SetDefaultTreeRequest
 	(*SetDefaultTreeResponse)(nil),       // 102: weir.api.v1.SetDefaultTreeResponse
-	(*SnapshotRequest)(nil),              // 103: weir.api.v1.SnapshotRequest
-	(*SnapshotResponse)(nil),             // 104: weir.api.v1.SnapshotResponse
-	(*SnapshotPool)(nil),                 // 105: weir.api.v1.SnapshotPool
-	(*Volume)(nil),                       // 106: weir.api.v1.Volume
-	(*SnapshotOperation)(nil),            // 107: weir.api.v1.SnapshotOperation
-	(*SnapshotTask)(nil),                 // 108: weir.api.v1.SnapshotTask
-	(*SnapshotNode)(nil),                 // 109: weir.api.v1.SnapshotNode
-	(*WhatIfRequest)(nil),                // 110: weir.api.v1.WhatIfRequest
-	(*WhatIfResponse)(nil),               // 111: weir.api.v1.WhatIfResponse
-	(*WhatIfShares)(nil),                 // 112: weir.api.v1.WhatIfShares
-	(*WhatIfShare)(nil),                  // 113: weir.api.v1.WhatIfShare
-	(*ShareVector)(nil),                  // 114: weir.api.v1.ShareVector
-	(*Overcommit)(nil),                   // 115: weir.api.v1.Overcommit
-	(*GetAttributeRequest)(nil),          // 116: weir.api.v1.GetAttributeRequest
-	(*GetAttributeResponse)(nil),         // 117: weir.api.v1.GetAttributeResponse
-	(*NodeGrantsRequest)(nil),            // 118: weir.api.v1.NodeGrantsRequest
-	(*NodeGrantsResponse)(nil),           // 119: weir.api.v1.NodeGrantsResponse
-	(*NodeGrant)(nil),                    // 120: weir.api.v1.NodeGrant
-	(*EditNodeGrantRequest)(nil),         // 121: weir.api.v1.EditNodeGrantRequest
-	(*EditNodeGrantResponse)(nil),        // 122: weir.api.v1.EditNodeGrantResponse
-	(*Drain)(nil),                        // 123: weir.api.v1.Drain
-	(*Node)(nil),                         // 124: weir.api.v1.Node
-	(*FileCache)(nil),                    // 125: weir.api.v1.FileCache
-	(*ListNodesRequest)(nil),             // 126: weir.api.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),            // 127: weir.api.v1.ListNodesResponse
-	(*RefusedAgent)(nil),                 // 128: weir.api.v1.RefusedAgent
-	(*GetNodeRequest)(nil),               // 129: weir.api.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),              // 130: weir.api.v1.GetNodeResponse
-	(*DrainNodeRequest)(nil),             // 131: weir.api.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),            // 132: weir.api.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),           // 133: weir.api.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),          // 134: weir.api.v1.UndrainNodeResponse
-	(*RemoveNodeRequest)(nil),            // 135: weir.api.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),           // 136: weir.api.v1.RemoveNodeResponse
-	(*Member)(nil),                       // 137: weir.api.v1.Member
-	(*MembersRequest)(nil),               // 138: weir.api.v1.MembersRequest
-	(*MembersResponse)(nil),              // 139: weir.api.v1.MembersResponse
-	(*StatusRequest)(nil),                // 140: weir.api.v1.StatusRequest
-	(*StatusResponse)(nil),               // 141: weir.api.v1.StatusResponse
-	(*HeldCredentials)(nil),              // 142: weir.api.v1.HeldCredentials
-	(*TransferRequest)(nil),              // 143: weir.api.v1.TransferRequest
-	(*TransferResponse)(nil),             // 144: weir.api.v1.TransferResponse
-	(*AddReplicaRequest)(nil),            // 145: weir.api.v1.AddReplicaRequest
-	(*AddReplicaResponse)(nil),           // 146: weir.api.v1.AddReplicaResponse
-	(*RemoveReplicaRequest)(nil),         // 147: weir.api.v1.RemoveReplicaRequest
-	(*RemoveReplicaResponse)(nil),        // 148: weir.api.v1.RemoveReplicaResponse
-	(*PromoteReplicaRequest)(nil),        // 149: weir.api.v1.PromoteReplicaRequest
-	(*PromoteReplicaResponse)(nil),       // 150: weir.api.v1.PromoteReplicaResponse
-	(*DemoteReplicaRequest)(nil),         // 151: weir.api.v1.DemoteReplicaRequest
-	(*DemoteReplicaResponse)(nil),        // 152: weir.api.v1.DemoteReplicaResponse
-	(*BackupRequest)(nil),                // 153: weir.api.v1.BackupRequest
-	(*BackupPart)(nil),                   // 154: weir.api.v1.BackupPart
-	(*JoinRequest)(nil),                  // 155: weir.api.v1.JoinRequest
-	(*JoinResponse)(nil),                 // 156: weir.api.v1.JoinResponse
-	(*StoresRequest)(nil),                // 157: weir.api.v1.StoresRequest
-	(*StoresResponse)(nil),               // 158: weir.api.v1.StoresResponse
-	(*NamedStore)(nil),                   // 159: weir.api.v1.NamedStore
-	(*EditStoreRequest)(nil),             // 160: weir.api.v1.EditStoreRequest
-	(*EditStoreResponse)(nil),            // 161: weir.api.v1.EditStoreResponse
-	(*WhoAmIRequest)(nil),                // 162: weir.api.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),               // 163: weir.api.v1.WhoAmIResponse
-	(*PoolRights)(nil),                   // 164: weir.api.v1.PoolRights
-	(*MayIRequest)(nil),                  // 165: weir.api.v1.MayIRequest
-	(*MayIResponse)(nil),                 // 166: weir.api.v1.MayIResponse
-	(*PoolACL)(nil),                      // 167: weir.api.v1.PoolACL
-	(*SubjectRight)(nil),                 // 168: weir.api.v1.SubjectRight
-	(*GroupsRequest)(nil),                // 169: weir.api.v1.GroupsRequest
-	(*GroupsResponse)(nil),               // 170: weir.api.v1.GroupsResponse
-	(*Group)(nil),                        // 171: weir.api.v1.Group
-	(*EditGroupRequest)(nil),             // 172: weir.api.v1.EditGroupRequest
-	(*EditGroupResponse)(nil),            // 173: weir.api.v1.EditGroupResponse
-	(*AccountsRequest)(nil),              // 174: weir.api.v1.AccountsRequest
-	(*AccountsResponse)(nil),             // 175: weir.api.v1.AccountsResponse
-	(*Accounts)(nil),                     // 176: weir.api.v1.Accounts
-	(*EditAccountsRequest)(nil),          // 177: weir.api.v1.EditAccountsRequest
-	(*EditAccountsResponse)(nil),         // 178: weir.api.v1.EditAccountsResponse
-	(*RevocationsRequest)(nil),           // 179: weir.api.v1.RevocationsRequest
-	(*RevocationsResponse)(nil),          // 180: weir.api.v1.RevocationsResponse
-	(*Revocation)(nil),                   // 181: weir.api.v1.Revocation
-	(*RevokeRequest)(nil),                // 182: weir.api.v1.RevokeRequest
-	(*RevokeResponse)(nil),               // 183: weir.api.v1.RevokeResponse
-	nil,                                  // 184: weir.api.v1.Error.AttributesEntry
-	nil,                                  // 185: weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	nil,                                  // 186: weir.api.v1.Operation.PreemptedOthersEntry
-	nil,                                  // 187: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                                  // 188: weir.api.v1.OperationEvent.AttributesEntry
-	nil,                                  // 189: weir.api.v1.JobStatistics.ValuesEntry
-	nil,                                  // 190: weir.api.v1.NodeGrant.MaxEntry
-	(*structpb.Struct)(nil),              // 191: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),        // 192: google.protobuf.Timestamp
-	(*structpb.Value)(nil),               // 193: google.protobuf.Value
+	(*WhatIfRequest)(nil),                // 103: weir.api.v1.WhatIfRequest
+	(*WhatIfOperation)(nil),              // 104: weir.api.v1.WhatIfOperation
+	(*WhatIfNodes)(nil),                  // 105: weir.api.v1.WhatIfNodes
+	(*WhatIfResponse)(nil),               // 106: weir.api.v1.WhatIfResponse
+	(*WhatIfShares)(nil),                 // 107: weir.api.v1.WhatIfShares
+	(*WhatIfShare)(nil),                  // 108: weir.api.v1.WhatIfShare
+	(*ShareVector)(nil),                  // 109: weir.api.v1.ShareVector
+	(*Overcommit)(nil),                   // 110: weir.api.v1.Overcommit
+	(*GetAttributeRequest)(nil),          // 111: weir.api.v1.GetAttributeRequest
+	(*GetAttributeResponse)(nil),         // 112: weir.api.v1.GetAttributeResponse
+	(*NodeGrantsRequest)(nil),            // 113: weir.api.v1.NodeGrantsRequest
+	(*NodeGrantsResponse)(nil),           // 114: weir.api.v1.NodeGrantsResponse
+	(*NodeGrant)(nil),                    // 115: weir.api.v1.NodeGrant
+	(*EditNodeGrantRequest)(nil),         // 116: weir.api.v1.EditNodeGrantRequest
+	(*EditNodeGrantResponse)(nil),        // 117: weir.api.v1.EditNodeGrantResponse
+	(*Drain)(nil),                        // 118: weir.api.v1.Drain
+	(*Node)(nil),                         // 119: weir.api.v1.Node
+	(*FileCache)(nil),                    // 120: weir.api.v1.FileCache
+	(*ListNodesRequest)(nil),             // 121: weir.api.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),            // 122: weir.api.v1.ListNodesResponse
+	(*RefusedAgent)(nil),                 // 123: weir.api.v1.RefusedAgent
+	(*GetNodeRequest)(nil),               // 124: weir.api.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),              // 125: weir.api.v1.GetNodeResponse
+	(*DrainNodeRequest)(nil),             // 126: weir.api.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),            // 127: weir.api.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),           // 128: weir.api.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),          // 129: weir.api.v1.UndrainNodeResponse
+	(*RemoveNodeRequest)(nil),            // 130: weir.api.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),           // 131: weir.api.v1.RemoveNodeResponse
+	(*Member)(nil),                       // 132: weir.api.v1.Member
+	(*MembersRequest)(nil),               // 133: weir.api.v1.MembersRequest
+	(*MembersResponse)(nil),              // 134: weir.api.v1.MembersResponse
+	(*StatusRequest)(nil),                // 135: weir.api.v1.StatusRequest
+	(*StatusResponse)(nil),               // 136: weir.api.v1.StatusResponse
+	(*HeldCredentials)(nil),              // 137: weir.api.v1.HeldCredentials
+	(*TransferRequest)(nil),              // 138: weir.api.v1.TransferRequest
+	(*TransferResponse)(nil),             // 139: weir.api.v1.TransferResponse
+	(*AddReplicaRequest)(nil),            // 140: weir.api.v1.AddReplicaRequest
+	(*AddReplicaResponse)(nil),           // 141: weir.api.v1.AddReplicaResponse
+	(*RemoveReplicaRequest)(nil),         // 142: weir.api.v1.RemoveReplicaRequest
+	(*RemoveReplicaResponse)(nil),        // 143: weir.api.v1.RemoveReplicaResponse
+	(*PromoteReplicaRequest)(nil),        // 144: weir.api.v1.PromoteReplicaRequest
+	(*PromoteReplicaResponse)(nil),       // 145: weir.api.v1.PromoteReplicaResponse
+	(*DemoteReplicaRequest)(nil),         // 146: weir.api.v1.DemoteReplicaRequest
+	(*DemoteReplicaResponse)(nil),        // 147: weir.api.v1.DemoteReplicaResponse
+	(*BackupRequest)(nil),                // 148: weir.api.v1.BackupRequest
+	(*BackupPart)(nil),                   // 149: weir.api.v1.BackupPart
+	(*JoinRequest)(nil),                  // 150: weir.api.v1.JoinRequest
+	(*JoinResponse)(nil),                 // 151: weir.api.v1.JoinResponse
+	(*StoresRequest)(nil),                // 152: weir.api.v1.StoresRequest
+	(*StoresResponse)(nil),               // 153: weir.api.v1.StoresResponse
+	(*NamedStore)(nil),                   // 154: weir.api.v1.NamedStore
+	(*EditStoreRequest)(nil),             // 155: weir.api.v1.EditStoreRequest
+	(*EditStoreResponse)(nil),            // 156: weir.api.v1.EditStoreResponse
+	(*WhoAmIRequest)(nil),                // 157: weir.api.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),               // 158: weir.api.v1.WhoAmIResponse
+	(*PoolRights)(nil),                   // 159: weir.api.v1.PoolRights
+	(*MayIRequest)(nil),                  // 160: weir.api.v1.MayIRequest
+	(*MayIResponse)(nil),                 // 161: weir.api.v1.MayIResponse
+	(*PoolACL)(nil),                      // 162: weir.api.v1.PoolACL
+	(*SubjectRight)(nil),                 // 163: weir.api.v1.SubjectRight
+	(*GroupsRequest)(nil),                // 164: weir.api.v1.GroupsRequest
+	(*GroupsResponse)(nil),               // 165: weir.api.v1.GroupsResponse
+	(*Group)(nil),                        // 166: weir.api.v1.Group
+	(*EditGroupRequest)(nil),             // 167: weir.api.v1.EditGroupRequest
+	(*EditGroupResponse)(nil),            // 168: weir.api.v1.EditGroupResponse
+	(*AccountsRequest)(nil),              // 169: weir.api.v1.AccountsRequest
+	(*AccountsResponse)(nil),             // 170: weir.api.v1.AccountsResponse
+	(*Accounts)(nil),                     // 171: weir.api.v1.Accounts
+	(*EditAccountsRequest)(nil),          // 172: weir.api.v1.EditAccountsRequest
+	(*EditAccountsResponse)(nil),         // 173: weir.api.v1.EditAccountsResponse
+	(*RevocationsRequest)(nil),           // 174: weir.api.v1.RevocationsRequest
+	(*RevocationsResponse)(nil),          // 175: weir.api.v1.RevocationsResponse
+	(*Revocation)(nil),                   // 176: weir.api.v1.Revocation
+	(*RevokeRequest)(nil),                // 177: weir.api.v1.RevokeRequest
+	(*RevokeResponse)(nil),               // 178: weir.api.v1.RevokeResponse
+	nil,                                  // 179: weir.api.v1.Error.AttributesEntry
+	nil,                                  // 180: weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	nil,                                  // 181: weir.api.v1.Operation.PreemptedOthersEntry
+	nil,                                  // 182: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                                  // 183: weir.api.v1.OperationEvent.AttributesEntry
+	nil,                                  // 184: weir.api.v1.JobStatistics.ValuesEntry
+	nil,                                  // 185: weir.api.v1.NodeGrant.MaxEntry
+	(*structpb.Struct)(nil),              // 186: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),        // 187: google.protobuf.Timestamp
+	(*structpb.Value)(nil),               // 188: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	184, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	179, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
 	4,   // 2: weir.api.v1.OperationStatisticsResponse.statistics:type_name -> weir.api.v1.Statistic
 	5,   // 3: weir.api.v1.OperationStatisticsResponse.advice:type_name -> weir.api.v1.MemoryAdvice
-	191, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	185, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	192, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	192, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	186, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	180, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	187, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	187, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	16,  // 8: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	16,  // 9: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 10: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	191, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	191, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	186, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	186, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
 	15,  // 13: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
 	14,  // 14: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
 	76,  // 15: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
-	186, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
+	181, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
 	11,  // 17: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
 	12,  // 18: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
 	13,  // 19: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
-	192, // 20: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
-	191, // 21: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	187, // 22: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	187, // 20: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
+	186, // 21: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	182, // 22: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
 	0,   // 23: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
 	18,  // 24: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
 	20,  // 25: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
@@ -13842,17 +13464,17 @@ var file_apipb_api_proto_depIdxs = []int32{
 	10,  // 33: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
 	37,  // 34: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
 	37,  // 35: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	192, // 36: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	192, // 37: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	187, // 36: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	187, // 37: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
 	45,  // 38: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	191, // 39: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	192, // 40: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	188, // 41: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	186, // 39: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	187, // 40: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	183, // 41: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
 	48,  // 42: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
 	52,  // 43: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
 	1,   // 44: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	192, // 45: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	192, // 46: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	187, // 45: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	187, // 46: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
 	0,   // 47: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
 	58,  // 48: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
 	57,  // 49: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
@@ -13860,240 +13482,232 @@ var file_apipb_api_proto_depIdxs = []int32{
 	54,  // 51: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
 	56,  // 52: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
 	55,  // 53: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
-	192, // 54: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	192, // 55: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	192, // 56: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
-	189, // 57: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
+	187, // 54: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	187, // 55: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	187, // 56: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
+	184, // 57: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
 	53,  // 58: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
 	53,  // 59: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	192, // 60: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	187, // 60: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
 	71,  // 61: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
-	192, // 62: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	187, // 62: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
 	76,  // 63: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	192, // 64: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	192, // 65: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	187, // 64: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	187, // 65: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
 	79,  // 66: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	192, // 67: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	187, // 67: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
 	0,   // 68: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
 	0,   // 69: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	191, // 70: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	191, // 71: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	186, // 70: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	186, // 71: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
 	0,   // 72: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
 	80,  // 73: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	191, // 74: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	186, // 74: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
 	80,  // 75: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
 	86,  // 76: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	191, // 77: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	186, // 77: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
 	80,  // 78: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
 	87,  // 79: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
 	88,  // 80: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	191, // 81: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	191, // 82: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	191, // 83: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	186, // 81: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	186, // 82: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	186, // 83: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
 	0,   // 84: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	192, // 85: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	187, // 85: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
 	90,  // 86: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
 	90,  // 87: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	191, // 88: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	191, // 89: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	192, // 90: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	191, // 91: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
-	105, // 92: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
-	107, // 93: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
-	109, // 94: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	191, // 95: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
-	106, // 96: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	191, // 97: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
-	0,   // 98: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
-	108, // 99: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	192, // 100: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
-	0,   // 101: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
-	0,   // 102: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	86,  // 103: weir.api.v1.WhatIfRequest.edits:type_name -> weir.api.v1.TreeEdit
-	112, // 104: weir.api.v1.WhatIfResponse.before:type_name -> weir.api.v1.WhatIfShares
-	112, // 105: weir.api.v1.WhatIfResponse.after:type_name -> weir.api.v1.WhatIfShares
-	0,   // 106: weir.api.v1.WhatIfShares.resources:type_name -> weir.api.v1.Resources
-	113, // 107: weir.api.v1.WhatIfShares.shares:type_name -> weir.api.v1.WhatIfShare
-	115, // 108: weir.api.v1.WhatIfShares.overcommitted:type_name -> weir.api.v1.Overcommit
-	114, // 109: weir.api.v1.WhatIfShare.fair:type_name -> weir.api.v1.ShareVector
-	114, // 110: weir.api.v1.WhatIfShare.guarantee:type_name -> weir.api.v1.ShareVector
-	114, // 111: weir.api.v1.WhatIfShare.usage:type_name -> weir.api.v1.ShareVector
-	114, // 112: weir.api.v1.WhatIfShare.demand:type_name -> weir.api.v1.ShareVector
-	191, // 113: weir.api.v1.WhatIfShare.options:type_name -> google.protobuf.Struct
-	193, // 114: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	120, // 115: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
-	190, // 116: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
-	192, // 117: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
-	120, // 118: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
-	192, // 119: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	0,   // 120: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
-	0,   // 121: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	192, // 122: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	192, // 123: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
-	123, // 124: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
-	125, // 125: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
-	124, // 126: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	128, // 127: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
-	0,   // 128: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
-	192, // 129: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
-	120, // 130: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
-	124, // 131: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	53,  // 132: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	137, // 133: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	137, // 134: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 135: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 136: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	124, // 137: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	142, // 138: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
-	128, // 139: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
-	192, // 140: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
-	137, // 141: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	159, // 142: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
-	192, // 143: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
-	159, // 144: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
-	164, // 145: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
-	176, // 146: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
-	85,  // 147: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
-	168, // 148: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
-	171, // 149: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	192, // 150: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	176, // 151: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
-	192, // 152: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
-	181, // 153: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
-	192, // 154: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	192, // 155: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	181, // 156: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
-	6,   // 157: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 158: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 159: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	25,  // 160: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	27,  // 161: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	29,  // 162: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	31,  // 163: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	38,  // 164: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	40,  // 165: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	42,  // 166: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	47,  // 167: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	44,  // 168: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	33,  // 169: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	35,  // 170: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	2,   // 171: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	59,  // 172: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	61,  // 173: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	63,  // 174: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	65,  // 175: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	67,  // 176: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	50,  // 177: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	69,  // 178: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	72,  // 179: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	81,  // 180: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	83,  // 181: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	85,  // 182: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	77,  // 183: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	74,  // 184: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	91,  // 185: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	93,  // 186: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	95,  // 187: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	97,  // 188: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	99,  // 189: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	101, // 190: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	103, // 191: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	110, // 192: weir.api.v1.TreeService.WhatIf:input_type -> weir.api.v1.WhatIfRequest
-	116, // 193: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	126, // 194: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	129, // 195: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	131, // 196: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	133, // 197: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	135, // 198: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	118, // 199: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
-	121, // 200: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
-	138, // 201: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	140, // 202: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	143, // 203: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	145, // 204: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	147, // 205: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	149, // 206: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	151, // 207: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	153, // 208: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	155, // 209: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	162, // 210: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	165, // 211: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	169, // 212: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	172, // 213: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	174, // 214: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
-	177, // 215: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
-	179, // 216: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
-	182, // 217: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
-	157, // 218: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
-	160, // 219: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
-	7,   // 220: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 221: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 222: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	26,  // 223: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	28,  // 224: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	30,  // 225: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	32,  // 226: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	39,  // 227: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	41,  // 228: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	43,  // 229: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	49,  // 230: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	46,  // 231: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	34,  // 232: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	36,  // 233: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	3,   // 234: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	60,  // 235: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	62,  // 236: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	64,  // 237: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	66,  // 238: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	68,  // 239: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	51,  // 240: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	70,  // 241: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	73,  // 242: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	82,  // 243: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	84,  // 244: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	89,  // 245: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	78,  // 246: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	75,  // 247: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	92,  // 248: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	94,  // 249: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	96,  // 250: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	98,  // 251: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	100, // 252: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	102, // 253: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	104, // 254: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	111, // 255: weir.api.v1.TreeService.WhatIf:output_type -> weir.api.v1.WhatIfResponse
-	117, // 256: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	127, // 257: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	130, // 258: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	132, // 259: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	134, // 260: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	136, // 261: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	119, // 262: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
-	122, // 263: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
-	139, // 264: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	141, // 265: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	144, // 266: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	146, // 267: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	148, // 268: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	150, // 269: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	152, // 270: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	154, // 271: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	156, // 272: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	163, // 273: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	166, // 274: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	170, // 275: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	173, // 276: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	175, // 277: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
-	178, // 278: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
-	180, // 279: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
-	183, // 280: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
-	158, // 281: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
-	161, // 282: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
-	220, // [220:283] is the sub-list for method output_type
-	157, // [157:220] is the sub-list for method input_type
-	157, // [157:157] is the sub-list for extension type_name
-	157, // [157:157] is the sub-list for extension extendee
-	0,   // [0:157] is the sub-list for field type_name
+	186, // 88: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	186, // 89: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	86,  // 90: weir.api.v1.WhatIfRequest.edits:type_name -> weir.api.v1.TreeEdit
+	104, // 91: weir.api.v1.WhatIfRequest.start:type_name -> weir.api.v1.WhatIfOperation
+	105, // 92: weir.api.v1.WhatIfRequest.nodes:type_name -> weir.api.v1.WhatIfNodes
+	186, // 93: weir.api.v1.WhatIfOperation.options:type_name -> google.protobuf.Struct
+	0,   // 94: weir.api.v1.WhatIfOperation.usage:type_name -> weir.api.v1.Resources
+	0,   // 95: weir.api.v1.WhatIfOperation.job_resources:type_name -> weir.api.v1.Resources
+	0,   // 96: weir.api.v1.WhatIfNodes.resources:type_name -> weir.api.v1.Resources
+	107, // 97: weir.api.v1.WhatIfResponse.before:type_name -> weir.api.v1.WhatIfShares
+	107, // 98: weir.api.v1.WhatIfResponse.after:type_name -> weir.api.v1.WhatIfShares
+	187, // 99: weir.api.v1.WhatIfResponse.time:type_name -> google.protobuf.Timestamp
+	0,   // 100: weir.api.v1.WhatIfShares.resources:type_name -> weir.api.v1.Resources
+	108, // 101: weir.api.v1.WhatIfShares.shares:type_name -> weir.api.v1.WhatIfShare
+	110, // 102: weir.api.v1.WhatIfShares.overcommitted:type_name -> weir.api.v1.Overcommit
+	109, // 103: weir.api.v1.WhatIfShare.fair:type_name -> weir.api.v1.ShareVector
+	109, // 104: weir.api.v1.WhatIfShare.guarantee:type_name -> weir.api.v1.ShareVector
+	109, // 105: weir.api.v1.WhatIfShare.usage:type_name -> weir.api.v1.ShareVector
+	109, // 106: weir.api.v1.WhatIfShare.demand:type_name -> weir.api.v1.ShareVector
+	186, // 107: weir.api.v1.WhatIfShare.options:type_name -> google.protobuf.Struct
+	188, // 108: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	115, // 109: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
+	185, // 110: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
+	187, // 111: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
+	115, // 112: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
+	187, // 113: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	0,   // 114: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
+	0,   // 115: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
+	187, // 116: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	187, // 117: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	118, // 118: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
+	120, // 119: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
+	119, // 120: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
+	123, // 121: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	0,   // 122: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
+	187, // 123: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
+	115, // 124: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
+	119, // 125: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	53,  // 126: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	132, // 127: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	132, // 128: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 129: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 130: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	119, // 131: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	137, // 132: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
+	123, // 133: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	187, // 134: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
+	132, // 135: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	154, // 136: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
+	187, // 137: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
+	154, // 138: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
+	159, // 139: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
+	171, // 140: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
+	85,  // 141: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
+	163, // 142: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
+	166, // 143: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
+	187, // 144: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	171, // 145: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
+	187, // 146: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	176, // 147: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	187, // 148: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	187, // 149: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	176, // 150: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 151: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 152: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 153: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	25,  // 154: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	27,  // 155: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	29,  // 156: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	31,  // 157: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	38,  // 158: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	40,  // 159: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	42,  // 160: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	47,  // 161: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	44,  // 162: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	33,  // 163: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	35,  // 164: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	2,   // 165: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	59,  // 166: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	61,  // 167: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	63,  // 168: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	65,  // 169: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	67,  // 170: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	50,  // 171: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	69,  // 172: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	72,  // 173: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	81,  // 174: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	83,  // 175: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	85,  // 176: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	77,  // 177: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	74,  // 178: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	91,  // 179: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	93,  // 180: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	95,  // 181: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	97,  // 182: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	99,  // 183: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	101, // 184: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	103, // 185: weir.api.v1.TreeService.WhatIf:input_type -> weir.api.v1.WhatIfRequest
+	111, // 186: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	121, // 187: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	124, // 188: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	126, // 189: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	128, // 190: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	130, // 191: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	113, // 192: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
+	116, // 193: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
+	133, // 194: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	135, // 195: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	138, // 196: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	140, // 197: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	142, // 198: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	144, // 199: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	146, // 200: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	148, // 201: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	150, // 202: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	157, // 203: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	160, // 204: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	164, // 205: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	167, // 206: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	169, // 207: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
+	172, // 208: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
+	174, // 209: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	177, // 210: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	152, // 211: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
+	155, // 212: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
+	7,   // 213: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 214: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 215: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	26,  // 216: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	28,  // 217: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	30,  // 218: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	32,  // 219: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	39,  // 220: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	41,  // 221: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	43,  // 222: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	49,  // 223: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	46,  // 224: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	34,  // 225: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	36,  // 226: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	3,   // 227: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	60,  // 228: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	62,  // 229: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	64,  // 230: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	66,  // 231: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	68,  // 232: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	51,  // 233: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	70,  // 234: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	73,  // 235: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	82,  // 236: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	84,  // 237: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	89,  // 238: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	78,  // 239: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	75,  // 240: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	92,  // 241: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	94,  // 242: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	96,  // 243: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	98,  // 244: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	100, // 245: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	102, // 246: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	106, // 247: weir.api.v1.TreeService.WhatIf:output_type -> weir.api.v1.WhatIfResponse
+	112, // 248: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	122, // 249: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	125, // 250: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	127, // 251: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	129, // 252: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	131, // 253: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	114, // 254: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
+	117, // 255: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
+	134, // 256: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	136, // 257: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	139, // 258: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	141, // 259: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	143, // 260: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	145, // 261: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	147, // 262: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	149, // 263: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	151, // 264: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	158, // 265: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	161, // 266: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	165, // 267: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	168, // 268: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	170, // 269: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
+	173, // 270: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
+	175, // 271: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	178, // 272: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	153, // 273: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
+	156, // 274: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
+	213, // [213:275] is the sub-list for method output_type
+	151, // [151:213] is the sub-list for method input_type
+	151, // [151:151] is the sub-list for extension type_name
+	151, // [151:151] is the sub-list for extension extendee
+	0,   // [0:151] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -14121,7 +13735,7 @@ func file_apipb_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   191,
+			NumMessages:   186,
 			NumExtensions: 0,
 			NumServices:   9,
 		},
