@@ -73,7 +73,6 @@ var needs = map[string]need{
 	apipbconnect.PoolServiceEditProcedure:       subjects,
 	apipbconnect.TreeServiceListProcedure:       everyone,
 	apipbconnect.TreeServiceGetProcedure:        everyone,
-	apipbconnect.TreeServiceSnapshotProcedure:   everyone,
 	apipbconnect.TreeServiceWhatIfProcedure:     everyone,
 	apipbconnect.TreeServiceCreateProcedure:     subjects,
 	apipbconnect.TreeServiceSetProcedure:        subjects,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"connectrpc.com/connect"
@@ -86,12 +87,13 @@ func stepsOf(m *apipb.PoolHistoryRequest, now time.Time) (steps, error) {
 	return s, nil
 }
 
-// sum adds up the points of a step.
+// sum adds up the points of a step, and keeps the least and the greatest usage among them.
 type sum struct {
 	fair, usage, demand, volume, n float64
+	least, most                    float64
 }
 
-// thin returns the mean of each step that has any points. A step uses per-minute points only if it
+// thin returns the mean of each step that has any points, and between what its usage was. A step uses per-minute points only if it
 // has no per-second points.
 func (s steps) thin(seconds, minutes *actorpb.Points) (out []*apipb.PoolPoint) {
 	finer := map[int64]bool{}
@@ -108,7 +110,7 @@ func (s steps) thin(seconds, minutes *actorpb.Points) (out []*apipb.PoolPoint) {
 		if of != nil {
 			out = append(out, &apipb.PoolPoint{
 				Time: timestamppb.New(time.Unix(at, 0)), FairShare: of.fair / of.n, UsageShare: of.usage / of.n,
-				DemandShare: of.demand / of.n, Volume: of.volume / of.n,
+				DemandShare: of.demand / of.n, Volume: of.volume / of.n, UsageShareMin: of.least, UsageShareMax: of.most,
 			})
 		}
 	}
@@ -129,11 +131,13 @@ func (s steps) sums(points *actorpb.Points, unit int64, but map[int64]bool) map[
 		begin := at - (at-s.from)%s.step
 		of := by[begin]
 		if of == nil {
-			of = &sum{}
+			of = &sum{least: math.Inf(1)}
 			by[begin] = of
 		}
+		usage := float64(points.GetUsageShare()[i])
+		of.least, of.most = min(of.least, usage), max(of.most, usage)
 		of.fair += float64(points.GetFairShare()[i])
-		of.usage += float64(points.GetUsageShare()[i])
+		of.usage += usage
 		of.demand += float64(points.GetDemandShare()[i])
 		of.volume += float64(points.GetVolume()[i])
 		of.n++

@@ -46,9 +46,17 @@ func TestHistory(t *testing.T) {
 	want(t, usual, 7124.5, "points", 58, "usage_share")
 	want(t, usual, 7169.5, "points", 59, "usage_share")
 	want(t, usual, 2.0, "points", 59, "volume")
+	// A peak of a second is seen in a step of a minute; what is known by minute shows its minutes.
+	want(t, usual, 7140.0, "points", 59, "usage_share_min")
+	want(t, usual, 7199.0, "points", 59, "usage_share_max")
+	want(t, usual, 3600.0, "points", 0, "usage_share_max")
 	if asked.GetTree() != "default" || asked.GetSecondsAfter() != now-3601 || asked.GetMinutesAfter() != (now-3600)/60-1 {
 		t.Errorf("asked for %v", asked)
 	}
+	hours := ask(`, "from": "` + time.Unix(now-7200, 0).UTC().Format(time.RFC3339) + `", "step_seconds": 600`)
+	want(t, hours, 270.0, "points", 0, "usage_share")
+	want(t, hours, 0.0, "points", 0, "usage_share_min")
+	want(t, hours, 540.0, "points", 0, "usage_share_max")
 	fine := ask(`, "from": "` + time.Unix(now-100, 0).UTC().Format(time.RFC3339) + `", "step_seconds": 10`)
 	if got := len(at(t, fine, "points").([]any)); got != 9 {
 		t.Errorf("%d points of the last 100 s in steps of 10, want 9", got)

@@ -140,13 +140,13 @@ func TestNodesAreListedInParts(t *testing.T) {
 // bytes than clients read.
 func TestLargeAnswersAreRefused(t *testing.T) {
 	s := newSite(t, func(l *Limits) { l.AnswerBytes = 30_000 })
-	for i := range 10 {
-		s.must(&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{
-			Id: fmt.Sprint("m", i), Incarnation: 1, Tags: []string{strings.Repeat("t", 5000)}, Resources: &statepb.Resources{UserSlots: 1, CpuHundredths: 100, Memory: 1 << 30},
-		}})
+	edits := make([]string, 10)
+	for i := range edits {
+		edits[i] = fmt.Sprintf(`{"create": {"name": "p%d", "options": {"scheduling_tag_filter": %q}}}`, i, strings.Repeat("t", 2500))
 	}
-	got := s.post("TreeService/Snapshot", `{}`)
-	if got.header.Get(apipb.HeaderCode) != apipb.CodeAnswerTooLarge || !strings.Contains(got.raw, "TreeService/Snapshot: the answer has 4") || !strings.Contains(got.raw, "clients read 39.1 KiB at most") {
+	s.get("PoolService/Edit", `{"edits": [`+strings.Join(edits, ",")+`]}`)
+	got := s.post("TreeService/WhatIf", `{}`)
+	if got.header.Get(apipb.HeaderCode) != apipb.CodeAnswerTooLarge || !strings.Contains(got.raw, "TreeService/WhatIf: the answer has ") || !strings.Contains(got.raw, "clients read 39.1 KiB at most") {
 		t.Errorf("%d %s", got.status, got.raw)
 	}
 }

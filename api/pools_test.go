@@ -13,7 +13,6 @@ import (
 
 	"weir/messages/actorpb"
 	"weir/messages/apipb"
-	"weir/messages/statepb"
 )
 
 func TestPools(t *testing.T) {
@@ -220,25 +219,6 @@ func TestAttributes(t *testing.T) {
 			t.Errorf("%s: %d %s, want %s", path, got.status, got.raw, problem)
 		}
 	}
-}
-
-func TestSnapshot(t *testing.T) {
-	s := newSite(t)
-	id := s.run(2, "j1")
-	s.get("PoolService/Edit", `{"edits": [{"create": {"name": "saves", "options": {"integral_guarantees": {"guarantee_type": "relaxed", "resource_flow": {"cpu": 1}}}}}]}`)
-	s.view.Store(&actorpb.SchedulerView{Elements: []*actorpb.ElementView{
-		{Tree: "default", Id: "saves", Pool: true, Volume: &statepb.PoolVolume{CpuHundredths: 650}},
-	}})
-	got := s.get("TreeService/Snapshot", "{}")
-	want(t, got, "2", "revision")
-	want(t, got, "n1", "nodes", 0, "id")
-	want(t, got, 10.0, "nodes", 0, "resources", "cpu")
-	want(t, got, id, "operations", 0, "id")
-	want(t, got, "1", "operations", 0, "tasks", 0, "pending")
-	want(t, got, 1.0, "operations", 0, "usage", "cpu")
-	want(t, got, true, "operations", 0, "enabled")
-	want(t, got, "saves", "pools", 1, "name")
-	want(t, got, 6.5, "pools", 1, "volume", "cpu")
 }
 
 // TestRootIsNamedAsOtherPools gives the name of the root, as answers have it, back to

@@ -79,7 +79,7 @@ func BenchmarkReads(b *testing.B) {
 		{"ClusterService/Status", "{}"}, {"ClusterService/Members", "{}"}, {"NodeService/List", "{}"}, {"NodeService/Get", `{"node": "n0000"}`},
 		{"NodeService/Grants", "{}"}, {"OperationService/List", "{}"}, {"OperationService/List", `{"filter": "nosuch"}`}, {"OperationService/Get", `{"operation": "op7"}`},
 		{"OperationService/Get", `{"operation": "ended7"}`}, {"JobService/List", `{"operation": "op7"}`}, {"JobService/Get", `{"job_id": "j7-1"}`}, {"PoolService/List", "{}"},
-		{"PoolService/Get", `{"name": "default"}`}, {"TreeService/List", "{}"}, {"TreeService/Snapshot", `{}`}, {"AttributeService/Get", `{"path": "/"}`},
+		{"PoolService/Get", `{"name": "default"}`}, {"TreeService/List", "{}"}, {"TreeService/WhatIf", `{}`}, {"AttributeService/Get", `{"path": "/"}`},
 		{"AttributeService/Get", `{"path": "/scheduler/pool_trees/default/pools/default"}`}, {"AttributeService/Get", `{"path": "/scheduler/pool_trees/default"}`},
 		{"AttributeService/Get", `{"path": "/scheduler/pool_trees/default/nodes"}`}, {"AttributeService/Get", `{"path": "/scheduler/pool_trees/default/operations"}`},
 		{"MemoryService/Profiles", "{}"}, {"AccessService/WhoAmI", "{}"},

@@ -90,8 +90,7 @@ func TestRightsOnEveryCall(t *testing.T) {
 		"PoolService/List": {`{}`, everyone}, "PoolService/Get": {`{"name": "ads"}`, everyone}, "PoolService/History": {`{"pool": "ads"}`, everyone},
 		"PoolService/Ledger": {`{"pool": "ads"}`, everyone},
 		"PoolService/Edit":   {`{"edits": [{"change": {"name": "ads-prod", "options": {"weight": 2}}}]}`, admins},
-		"TreeService/List":   {`{}`, everyone}, "TreeService/Get": {`{}`, everyone}, "TreeService/Snapshot": {`{}`, everyone},
-		"TreeService/WhatIf": {`{}`, everyone},
+		"TreeService/List":   {`{}`, everyone}, "TreeService/Get": {`{}`, everyone}, "TreeService/WhatIf": {`{}`, everyone},
 		"TreeService/Create": {`{"tree": "gpu", "options": {"nodes_filter": "gpu"}}`, operator}, "TreeService/Set": {`{"options": {"max_operation_count": 9}}`, operator},
 		"TreeService/Remove": {`{"tree": "gpu"}`, operator}, "TreeService/SetDefault": {`{"tree": "default"}`, operator},
 		"AttributeService/Get": {`{"path": "scheduler"}`, everyone}, "ExplainService/Explain": {of, everyone},
@@ -232,7 +231,7 @@ func TestWhatOthersSee(t *testing.T) {
 		reads := slices.Contains([]string{"user/ann", "user/reader", "user/member", "operator/oda"}, subject)
 		for _, call := range []struct{ procedure, body string }{
 			{"OperationService/Get", of}, {"OperationService/List", `{}`}, {"OperationService/Wait", `{"operation": "op-1", "timeout_millis": 1}`},
-			{"TreeService/Snapshot", `{}`}, {"AttributeService/Get", `{"path": "scheduler/pool_trees/default/operations/op-1"}`},
+			{"AttributeService/Get", `{"path": "scheduler/pool_trees/default/operations/op-1"}`},
 			{"OperationService/Watch", of}, {"EventService/Read", `{}`},
 		} {
 			text := s.answered(call.procedure, call.body, subject)

@@ -10,6 +10,7 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/api/document"
 	"weir/api/poolfile"
@@ -30,7 +31,7 @@ import (
 // its turn, as all do.
 func (s trees) WhatIf(ctx context.Context, req *connect.Request[apipb.WhatIfRequest]) (*connect.Response[apipb.WhatIfResponse], error) {
 	const what = "what if"
-	changes, err := whatIfChanges(req.Msg.GetEdits())
+	changes, err := whatIfChanges(req.Msg)
 	if err != nil {
 		return nil, invalid("%s: %v", what, err)
 	}
@@ -72,8 +73,37 @@ func (s trees) WhatIf(ctx context.Context, req *connect.Request[apipb.WhatIfRequ
 	return connect.NewResponse(out), nil
 }
 
-// whatIfChanges returns the changes that edits stand for.
-func whatIfChanges(edits []*apipb.TreeEdit) (out []whatif.Change, err error) {
+// maxNodesAdded bounds the nodes that a request adds: each takes its time, as those of the cluster do.
+const maxNodesAdded = 20_000
+
+// whatIfChanges returns the changes that a request asks for.
+func whatIfChanges(m *apipb.WhatIfRequest) (out []whatif.Change, err error) {
+	for _, op := range m.GetStart() {
+		started := whatif.Operation{
+			ID: scheduling.OperationID(op.GetId()), Pool: scheduling.PoolName(op.GetPool()), Gang: op.GetGang(), Usage: givenAmounts(op.GetUsage()),
+			Tasks: []whatif.Task{{Pending: op.GetPending(), PerJob: givenAmounts(op.GetJobResources())}},
+		}
+		if started.Options, err = pooltree.ReadOperationOptions(op.GetOptions().AsMap()); err != nil {
+			return nil, fmt.Errorf("start operation %q: %w", op.GetId(), err)
+		}
+		out = append(out, whatif.Change{AddOperation: &started})
+	}
+	for _, id := range m.GetEnd() {
+		out = append(out, whatif.Change{RemoveOperation: scheduling.OperationID(id)})
+	}
+	added := int64(0)
+	for _, n := range m.GetNodes() {
+		if added += min(max(n.GetCount(), 0), maxNodesAdded+1); added > maxNodesAdded {
+			return nil, fmt.Errorf("add nodes: there are more than %d", maxNodesAdded)
+		}
+		out = append(out, whatif.Change{AddNodes: &whatif.Node{Count: n.GetCount(), Resources: givenAmounts(n.GetResources()), Tags: n.GetTags()}})
+	}
+	edited, err := whatIfEdits(m.GetEdits())
+	return append(out, edited...), err
+}
+
+// whatIfEdits returns the changes that edits stand for.
+func whatIfEdits(edits []*apipb.TreeEdit) (out []whatif.Change, err error) {
 	for _, e := range edits {
 		for _, options := range []*structpb.Struct{e.GetTreeOptions(), e.GetCreate().GetOptions(), e.GetChange().GetOptions()} {
 			if _, err := document.FromStruct("options", options); err != nil {
@@ -107,6 +137,10 @@ func whatIfChanges(edits []*apipb.TreeEdit) (out []whatif.Change, err error) {
 	return out, nil
 }
 
+func givenAmounts(r *apipb.Resources) resource.Amounts {
+	return resource.Amounts{UserSlots: r.GetUserSlots(), CPU: resource.Cores(r.GetCpu()), GPU: r.GetGpu(), Memory: r.GetMemory(), Network: r.GetNetwork()}
+}
+
 // eachSetting calls visit for the new values of options, by path.
 func eachSetting(of string, options *structpb.Struct, visit func(whatif.Setting)) {
 	for _, path := range slices.Sorted(maps.Keys(options.GetFields())) {
@@ -132,6 +166,7 @@ func (s trees) described(ctx context.Context, what, tree string, out *apipb.What
 			out.Tree, out.Revision = string(t.name), t.record.GetRevision()
 			c = whatif.Cluster{Pools: t.pools, Nodes: whatIfNodes(st, t)}
 			c.At, c.Volumes = whatIfVolumes(t, view, s.cfg.Now())
+			out.Time = timestamppb.New(c.At)
 		}
 		return err
 	})

@@ -63,6 +63,14 @@ func TestWhatIf(t *testing.T) {
 			t.Errorf("the file lacks %q:\n%s", line, file)
 		}
 	}
+	// An operation ends, another one starts, there are more nodes, and one is moved.
+	more := s.get("TreeService/WhatIf", `{"operations": true, "end": ["op-2"], "start": [{"id": "big", "pool": "saves", "pending": 40, "job_resources": {"cpu": 1}, "options": {"weight": 2}}],
+		"nodes": [{"count": 2, "resources": {"cpu": 5}}], "edits": [{"change": {"name": "op-1", "options": {"pool": "night"}}}]}`)
+	want(t, more, 20.0, "after", "resources", "cpu")
+	want(t, more, "night", "after", "shares", 4, "parent")
+	if night, big := fair(more, "after", 3, "night"), fair(more, "after", 6, "big"); night+big < 0.99 || fair(more, "before", 3, "default") != 0 {
+		t.Errorf("after the changes night has %v and big %v", night, big)
+	}
 	if again := s.get("PoolService/Get", `{"name": "ads"}`); at(t, again, "pool", "effective_weight") != 1.0 {
 		t.Errorf("the pool was changed: %v", again)
 	}
@@ -84,6 +92,10 @@ func TestWhatIfRefuses(t *testing.T) {
 		"rename":         {`{"rename": {"from": "ads", "to": "bids"}}`, 400, "changes no share"},
 		"nothing":        {`{}`, 400, "an edit is empty"},
 		"removed, used":  {`{"remove": "default"}`, 400, "op-1"},
+		"many nodes":     {`{"change": {"name": "ads", "options": {"weight": 2}}}], "nodes": [{"count": 20000, "resources": {"cpu": 1}}, {"count": 1}`, 400, "add nodes: there are more than 20000"},
+		"few nodes":      {`{"change": {"name": "ads", "options": {"weight": 2}}}], "nodes": [{"count": -1, "resources": {"cpu": 1}}`, 400, "there are only 0 such nodes"},
+		"bad operation":  {`{"change": {"name": "ads", "options": {"weight": 2}}}], "start": [{"id": "big", "pool": "ads", "pending": -1, "job_resources": {"cpu": 1}}`, 400, "negative number"},
+		"no pool":        {`{"change": {"name": "ads", "options": {"weight": 2}}}], "start": [{"id": "big", "pool": "bids", "pending": 1, "job_resources": {"cpu": 1}}`, 400, "bids"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)

@@ -56,9 +56,9 @@ func (c *Client) SetDefaultTree(ctx context.Context, tree string) error {
 	return do(ctx, t, apipbconnect.TreeServiceClient.SetDefault, &apipb.SetDefaultTreeRequest{Tree: tree})
 }
 
-// SnapshotTree returns all inputs of the fair shares of a tree.
-func (c *Client) SnapshotTree(ctx context.Context, tree string) (*apipb.SnapshotResponse, error) {
-	return call(ctx, c.task("snapshot pool tree"), apipbconnect.TreeServiceClient.Snapshot, &apipb.SnapshotRequest{Tree: tree})
+// WhatIf returns the fair shares of a tree as they are and as they would be after changes.
+func (c *Client) WhatIf(ctx context.Context, req *apipb.WhatIfRequest) (*apipb.WhatIfResponse, error) {
+	return call(ctx, c.task("what if"), apipbconnect.TreeServiceClient.WhatIf, req)
 }
 
 // Attribute returns the value at a path in the tree of attributes.

@@ -59,7 +59,6 @@ var methods = map[string]kind{
 	apipbconnect.PoolServiceEditProcedure:       changes,
 	apipbconnect.TreeServiceListProcedure:       reads,
 	apipbconnect.TreeServiceGetProcedure:        reads,
-	apipbconnect.TreeServiceSnapshotProcedure:   reads,
 	apipbconnect.TreeServiceWhatIfProcedure:     reads,
 	apipbconnect.TreeServiceCreateProcedure:     changes,
 	apipbconnect.TreeServiceSetProcedure:        changes,

@@ -127,16 +127,8 @@ func lackingText(may *apipb.MayIResponse) string {
 	return b.String()
 }
 
-// describedPool is a pool in a message.
-type describedPool interface {
-	GetName() string
-	GetParent() string
-	GetOptions() *structpb.Struct
-	GetEphemeralUser() string
-}
-
 // treeOf returns the tree that messages describe.
-func treeOf[P describedPool](tree *structpb.Struct, described []P) (pooltree.Tree, error) {
+func treeOf(tree *structpb.Struct, described []*apipb.Pool) (pooltree.Tree, error) {
 	options, err := pooltree.ReadTreeOptions(tree.AsMap())
 	if err != nil {
 		return pooltree.Tree{}, err

@@ -55,18 +55,11 @@ how many jobs an operation could run at once, job is what each of them needs.`,
 		return err
 	})
 	live := f.verb(func(ctx context.Context, s *session, _ []string) error {
-		snapshot, err := s.SnapshotTree(ctx, w.tree)
+		before, after, err := w.ask(ctx, s, changes)
 		if err != nil {
 			return err
 		}
-		cluster, err := clusterOf(snapshot)
-		if err != nil {
-			return err
-		}
-		if err := resolveAliases(ctx, s, changes); err != nil {
-			return err
-		}
-		return w.compare(s.printer, cluster, changes)
+		return w.show(s.printer, before, after, len(changes) > 0)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if w.file == "" {
@@ -77,7 +70,11 @@ how many jobs an operation could run at once, job is what each of them needs.`,
 			return usage(err)
 		}
 		cluster.At = time.Unix(0, 0)
-		return w.compare(newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), f.format), cluster, changes)
+		before, after, err := compare(cluster, changes)
+		if err != nil {
+			return err
+		}
+		return w.show(newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), f.format), before, after, len(changes) > 0)
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&w.file, "file", "f", "", "file that describes a cluster, - for standard input (default: the cluster as it is)")
@@ -194,22 +191,21 @@ func nodesOf(text string, live bool) (whatif.Node, error) {
 	return whatif.Node{Count: n, Resources: read.Resources.Or(missing), Tags: read.Tags}, nil
 }
 
-// compare shows the fair shares before and after changes.
-func (w *whatifFlags) compare(p *printer, cluster whatif.Cluster, changes []whatif.Change) error {
-	before, err := cluster.Solve()
+// compare computes the fair shares of a described cluster before and after changes.
+func compare(cluster whatif.Cluster, changes []whatif.Change) (before, after whatif.Result, err error) {
+	changed, err := cluster.With(changes...)
 	if err != nil {
-		return err
+		return before, after, &exitError{exitUsage, fmt.Errorf("impossible change: %w", err)}
 	}
-	after := before
-	if len(changes) > 0 {
-		changed, err := cluster.With(changes...)
-		if err != nil {
-			return &exitError{exitUsage, fmt.Errorf("impossible change: %w", err)}
-		}
-		if after, err = changed.Solve(); err != nil {
-			return err
-		}
+	if before, err = cluster.Solve(); err != nil {
+		return before, after, err
 	}
+	after, err = changed.Solve()
+	return before, after, err
+}
+
+// show shows fair shares side by side; changed says that there are changes between them.
+func (w *whatifFlags) show(p *printer, before, after whatif.Result, changed bool) error {
 	var shown []whatif.Difference
 	for _, d := range whatif.Compare(before, after) {
 		same := d.Before != nil && d.After != nil && strings.TrimPrefix(number(100*d.Change(), 3), "-") == "0"
@@ -222,7 +218,7 @@ func (w *whatifFlags) compare(p *printer, cluster whatif.Cluster, changes []what
 	if err != nil {
 		return err
 	}
-	return p.show(view{message: message, text: func(time.Time) string { return whatifText(before, after, shown, len(changes) > 0) }})
+	return p.show(view{message: message, text: func(time.Time) string { return whatifText(before, after, shown, changed) }})
 }
 
 // whatifText draws the shares side by side.

@@ -5,51 +5,118 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/messages/apipb"
 	"weir/scheduling"
-	"weir/scheduling/engine"
+	"weir/scheduling/option"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 	"weir/scheduling/whatif"
 )
 
-// clusterOf converts a snapshot to a cluster.
-func clusterOf(s *apipb.SnapshotResponse) (whatif.Cluster, error) {
-	c := whatif.Cluster{At: time.Now()}
-	if s.GetTime() != nil {
-		c.At = s.GetTime().AsTime()
+// ask asks the cluster for the fair shares of a tree before and after changes.
+func (w *whatifFlags) ask(ctx context.Context, s *session, changes []whatif.Change) (before, after whatif.Result, err error) {
+	if err := resolveAliases(ctx, s, changes); err != nil {
+		return before, after, err
 	}
-	var err error
-	if c.Pools, err = treeOf(s.GetOptions(), s.GetPools()); err != nil {
-		return c, fmt.Errorf("tree %s: %w", s.GetTree(), err)
+	request, err := whatIfRequest(changes)
+	if err != nil {
+		return before, after, err
 	}
-	for _, p := range s.GetPools() {
-		if v := p.GetVolume(); v != nil {
-			c.Volumes = append(c.Volumes, volumeOf(scheduling.PoolName(p.GetName()), v))
+	request.Tree, request.Operations = w.tree, !w.poolsOnly
+	answer, err := s.WhatIf(ctx, request)
+	if err != nil {
+		return before, after, err
+	}
+	if before, err = resultOf(answer.GetBefore()); err != nil {
+		return before, after, err
+	}
+	after, err = resultOf(answer.GetAfter())
+	return before, after, err
+}
+
+// whatIfRequest returns the request for changes of a live cluster.
+func whatIfRequest(changes []whatif.Change) (*apipb.WhatIfRequest, error) {
+	m := &apipb.WhatIfRequest{}
+	edit := func(e *apipb.TreeEdit) { m.Edits = append(m.Edits, e) }
+	for _, c := range changes {
+		var err error
+		switch {
+		case c.Set != nil:
+			change := &apipb.PoolChange{Name: c.Set.Of}
+			if parent, ok := c.Set.Value.(string); ok && c.Set.Path == "parent" {
+				change.Parent = &parent
+			} else if change.Options, err = structpb.NewStruct(map[string]any{c.Set.Path: c.Set.Value}); err != nil {
+				err = fmt.Errorf("set %s/%s: %w", c.Set.Of, c.Set.Path, err)
+			}
+			edit(&apipb.TreeEdit{Edit: &apipb.TreeEdit_Change{Change: change}})
+		case c.SetTree != nil:
+			var options *structpb.Struct
+			options, err = structpb.NewStruct(map[string]any{c.SetTree.Path: c.SetTree.Value})
+			edit(&apipb.TreeEdit{Edit: &apipb.TreeEdit_TreeOptions{TreeOptions: options}})
+		case c.AddPool != nil:
+			p := &apipb.Pool{Name: string(c.AddPool.Name), Parent: string(c.AddPool.Parent)}
+			p.Options, err = structpb.NewStruct(option.Write(c.AddPool.Options))
+			edit(&apipb.TreeEdit{Edit: &apipb.TreeEdit_Create{Create: p}})
+		case c.RemovePool != "":
+			edit(&apipb.TreeEdit{Edit: &apipb.TreeEdit_Remove{Remove: string(c.RemovePool)}})
+		case c.AddOperation != nil:
+			err = start(m, *c.AddOperation)
+		case c.RemoveOperation != "":
+			m.End = append(m.End, string(c.RemoveOperation))
+		case c.AddNodes != nil:
+			m.Nodes = append(m.Nodes, &apipb.WhatIfNodes{Count: c.AddNodes.Count, Resources: shownAmounts(c.AddNodes.Resources), Tags: c.AddNodes.Tags})
 		}
-	}
-	for _, n := range s.GetNodes() {
-		c.Nodes = append(c.Nodes, whatif.Node{Name: n.GetId(), Count: 1, Resources: amountsFrom(n.GetResources()), Tags: n.GetTags()})
-	}
-	for _, op := range s.GetOperations() {
-		read, err := pooltree.ReadOperationOptions(op.GetOptions().AsMap())
 		if err != nil {
-			return c, fmt.Errorf("operation %s: %w", op.GetId(), err)
+			return nil, err
 		}
-		shown := whatif.Operation{
-			ID: scheduling.OperationID(op.GetId()), Pool: scheduling.PoolName(op.GetPool()), Options: read, Usage: amountsFrom(op.GetUsage()),
-			Idle: !op.GetEnabled(), Gang: op.GetGang(), Started: op.GetStartTime().AsTime(),
-		}
-		for _, task := range op.GetTasks() {
-			shown.Tasks = append(shown.Tasks, whatif.Task{Pending: task.GetPending(), PerJob: amountsFrom(task.GetJobResources())})
-		}
-		c.Operations = append(c.Operations, shown)
 	}
-	return c, nil
+	return m, nil
+}
+
+// start adds an operation that starts to a request.
+func start(m *apipb.WhatIfRequest, op whatif.Operation) error {
+	options, err := structpb.NewStruct(option.Write(op.Options))
+	if err != nil {
+		return fmt.Errorf("operation %s: %w", op.ID, err)
+	}
+	started := &apipb.WhatIfOperation{Id: string(op.ID), Pool: string(op.Pool), Options: options, Gang: op.Gang, Usage: shownAmounts(op.Usage)}
+	for _, task := range op.Tasks {
+		started.Pending, started.JobResources = task.Pending, shownAmounts(task.PerJob)
+	}
+	m.Start = append(m.Start, started)
+	return nil
+}
+
+// resultOf reads the fair shares of an answer.
+func resultOf(m *apipb.WhatIfShares) (whatif.Result, error) {
+	r := whatif.Result{Total: amountsFrom(m.GetResources()), Alerts: m.GetAlerts()}
+	for _, o := range m.GetOvercommitted() {
+		kind, err := resource.ParseKind(o.GetResource())
+		if err != nil {
+			return r, err
+		}
+		over := whatif.Overcommit{Overcommit: pooltree.Overcommit{Resource: kind, Guaranteed: o.GetGuaranteed(), Total: o.GetTotal()}}
+		for _, name := range o.GetPools() {
+			over.Pools = append(over.Pools, scheduling.PoolName(name))
+		}
+		r.Overcommitted = append(r.Overcommitted, over)
+	}
+	for _, s := range m.GetShares() {
+		r.Shares = append(r.Shares, whatif.Share{
+			Pool: s.GetPool(), Name: s.GetName(), Parent: scheduling.PoolName(s.GetParent()), FairRatio: s.GetFairRatio(), Volume: s.GetVolume(),
+			Fair: vectorOf(s.GetFair()), Guarantee: vectorOf(s.GetGuarantee()), Usage: vectorOf(s.GetUsage()), Demand: vectorOf(s.GetDemand()),
+		})
+	}
+	return r, nil
+}
+
+func vectorOf(v *apipb.ShareVector) resource.Vector {
+	return resource.Vector{
+		resource.UserSlots: v.GetUserSlots(), resource.CPU: v.GetCpu(), resource.GPU: v.GetGpu(), resource.Memory: v.GetMemory(), resource.Network: v.GetNetwork(),
+	}
 }
 
 // resolveAliases replaces aliases of operations in changes by their ids.
@@ -82,12 +149,6 @@ func amountsFrom(r *apipb.Resources) resource.Amounts {
 
 func shownAmounts(a resource.Amounts) *apipb.Resources {
 	return &apipb.Resources{UserSlots: a.UserSlots, Cpu: a.CPU.Cores(), Gpu: a.GPU, Memory: a.Memory, Network: a.Network}
-}
-
-func volumeOf(pool scheduling.PoolName, v *apipb.Volume) engine.PoolVolume {
-	return engine.PoolVolume{Pool: pool, LastShareRatio: v.GetLastShareRatio(), Volume: resource.Volume{
-		UserSlots: v.GetUserSlots(), CPU: resource.Cores(v.GetCpu()), GPU: v.GetGpu(), Memory: v.GetMemory(), Network: v.GetNetwork(),
-	}}
 }
 
 // whatifMessage is the comparison for programs: shares by resource.

@@ -161,6 +161,22 @@ test('the error of a failed operation and the stderr of its job', async () => {
   await close(page);
 });
 
+test('the curves of a pool over a span of one\'s choice, with what happened to it', async () => {
+  await cluster.call('pool', 'set', 'vision', 'max_operation_count=49');
+  const page = await open('#/pools?pool=vision&span=10m');
+  await page.locator('section canvas').waitFor();
+  const legend = page.locator('section .u-legend');
+  await until('the latest share is in the legend', async () => /usage.*\d%.*fair share.*\d%/s.test(await legend.textContent()));
+  // It had the cluster alone, and had to leave most of it to the others.
+  await page.getByText(/[1-9]\d* jobs had to make room/).waitFor();
+  await page.getByText(/the last at .*changed by .*max_operation_count = 49/).waitFor();
+  await page.getByRole('button', { name: '24h' }).click();
+  await page.getByText('A point is the mean of 6m 0s, the band its least and greatest minute').waitFor();
+  assert.match(page.url(), /span=24h/);
+  await page.getByText(/[1-9]\d* jobs had to make room/).waitFor();
+  await close(page);
+});
+
 test('what-if shows shares before and after a change, checks what is typed, and gives a file that can be applied', async () => {
   const page = await open('#/whatif');
   const line = (name) => page.locator('.line').filter({ has: page.getByRole('link', { name, exact: true }) });

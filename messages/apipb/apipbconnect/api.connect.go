@@ -135,8 +135,6 @@ const (
 	TreeServiceRemoveProcedure = "/weir.api.v1.TreeService/Remove"
 	// TreeServiceSetDefaultProcedure is the fully-qualified name of the TreeService's SetDefault RPC.
 	TreeServiceSetDefaultProcedure = "/weir.api.v1.TreeService/SetDefault"
-	// TreeServiceSnapshotProcedure is the fully-qualified name of the TreeService's Snapshot RPC.
-	TreeServiceSnapshotProcedure = "/weir.api.v1.TreeService/Snapshot"
 	// TreeServiceWhatIfProcedure is the fully-qualified name of the TreeService's WhatIf RPC.
 	TreeServiceWhatIfProcedure = "/weir.api.v1.TreeService/WhatIf"
 	// AttributeServiceGetProcedure is the fully-qualified name of the AttributeService's Get RPC.
@@ -1289,8 +1287,6 @@ type TreeServiceClient interface {
 	Remove(context.Context, *connect.Request[apipb.RemoveTreeRequest]) (*connect.Response[apipb.RemoveTreeResponse], error)
 	// SetDefault names the tree of operations that name none.
 	SetDefault(context.Context, *connect.Request[apipb.SetDefaultTreeRequest]) (*connect.Response[apipb.SetDefaultTreeResponse], error)
-	// Snapshot answers with all that fair shares in a tree follow from.
-	Snapshot(context.Context, *connect.Request[apipb.SnapshotRequest]) (*connect.Response[apipb.SnapshotResponse], error)
 	// WhatIf answers with the fair shares of a tree as they are and as they would be after changes,
 	// computed by the engine that schedules. It changes nothing.
 	WhatIf(context.Context, *connect.Request[apipb.WhatIfRequest]) (*connect.Response[apipb.WhatIfResponse], error)
@@ -1343,12 +1339,6 @@ func NewTreeServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(treeServiceMethods.ByName("SetDefault")),
 			connect.WithClientOptions(opts...),
 		),
-		snapshot: connect.NewClient[apipb.SnapshotRequest, apipb.SnapshotResponse](
-			httpClient,
-			baseURL+TreeServiceSnapshotProcedure,
-			connect.WithSchema(treeServiceMethods.ByName("Snapshot")),
-			connect.WithClientOptions(opts...),
-		),
 		whatIf: connect.NewClient[apipb.WhatIfRequest, apipb.WhatIfResponse](
 			httpClient,
 			baseURL+TreeServiceWhatIfProcedure,
@@ -1366,7 +1356,6 @@ type treeServiceClient struct {
 	set        *connect.Client[apipb.SetTreeRequest, apipb.SetTreeResponse]
 	remove     *connect.Client[apipb.RemoveTreeRequest, apipb.RemoveTreeResponse]
 	setDefault *connect.Client[apipb.SetDefaultTreeRequest, apipb.SetDefaultTreeResponse]
-	snapshot   *connect.Client[apipb.SnapshotRequest, apipb.SnapshotResponse]
 	whatIf     *connect.Client[apipb.WhatIfRequest, apipb.WhatIfResponse]
 }
 
@@ -1400,11 +1389,6 @@ func (c *treeServiceClient) SetDefault(ctx context.Context, req *connect.Request
 	return c.setDefault.CallUnary(ctx, req)
 }
 
-// Snapshot calls weir.api.v1.TreeService.Snapshot.
-func (c *treeServiceClient) Snapshot(ctx context.Context, req *connect.Request[apipb.SnapshotRequest]) (*connect.Response[apipb.SnapshotResponse], error) {
-	return c.snapshot.CallUnary(ctx, req)
-}
-
 // WhatIf calls weir.api.v1.TreeService.WhatIf.
 func (c *treeServiceClient) WhatIf(ctx context.Context, req *connect.Request[apipb.WhatIfRequest]) (*connect.Response[apipb.WhatIfResponse], error) {
 	return c.whatIf.CallUnary(ctx, req)
@@ -1424,8 +1408,6 @@ type TreeServiceHandler interface {
 	Remove(context.Context, *connect.Request[apipb.RemoveTreeRequest]) (*connect.Response[apipb.RemoveTreeResponse], error)
 	// SetDefault names the tree of operations that name none.
 	SetDefault(context.Context, *connect.Request[apipb.SetDefaultTreeRequest]) (*connect.Response[apipb.SetDefaultTreeResponse], error)
-	// Snapshot answers with all that fair shares in a tree follow from.
-	Snapshot(context.Context, *connect.Request[apipb.SnapshotRequest]) (*connect.Response[apipb.SnapshotResponse], error)
 	// WhatIf answers with the fair shares of a tree as they are and as they would be after changes,
 	// computed by the engine that schedules. It changes nothing.
 	WhatIf(context.Context, *connect.Request[apipb.WhatIfRequest]) (*connect.Response[apipb.WhatIfResponse], error)
@@ -1474,12 +1456,6 @@ func NewTreeServiceHandler(svc TreeServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(treeServiceMethods.ByName("SetDefault")),
 		connect.WithHandlerOptions(opts...),
 	)
-	treeServiceSnapshotHandler := connect.NewUnaryHandler(
-		TreeServiceSnapshotProcedure,
-		svc.Snapshot,
-		connect.WithSchema(treeServiceMethods.ByName("Snapshot")),
-		connect.WithHandlerOptions(opts...),
-	)
 	treeServiceWhatIfHandler := connect.NewUnaryHandler(
 		TreeServiceWhatIfProcedure,
 		svc.WhatIf,
@@ -1500,8 +1476,6 @@ func NewTreeServiceHandler(svc TreeServiceHandler, opts ...connect.HandlerOption
 			treeServiceRemoveHandler.ServeHTTP(w, r)
 		case TreeServiceSetDefaultProcedure:
 			treeServiceSetDefaultHandler.ServeHTTP(w, r)
-		case TreeServiceSnapshotProcedure:
-			treeServiceSnapshotHandler.ServeHTTP(w, r)
 		case TreeServiceWhatIfProcedure:
 			treeServiceWhatIfHandler.ServeHTTP(w, r)
 		default:
@@ -1535,10 +1509,6 @@ func (UnimplementedTreeServiceHandler) Remove(context.Context, *connect.Request[
 
 func (UnimplementedTreeServiceHandler) SetDefault(context.Context, *connect.Request[apipb.SetDefaultTreeRequest]) (*connect.Response[apipb.SetDefaultTreeResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.TreeService.SetDefault is not implemented"))
-}
-
-func (UnimplementedTreeServiceHandler) Snapshot(context.Context, *connect.Request[apipb.SnapshotRequest]) (*connect.Response[apipb.SnapshotResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.TreeService.Snapshot is not implemented"))
 }
 
 func (UnimplementedTreeServiceHandler) WhatIf(context.Context, *connect.Request[apipb.WhatIfRequest]) (*connect.Response[apipb.WhatIfResponse], error) {

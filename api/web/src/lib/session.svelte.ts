@@ -3,7 +3,7 @@
 
 import { Code, ConnectError, createClient, type Interceptor } from '@connectrpc/connect';
 import { createConnectTransport } from '@connectrpc/connect-web';
-import { AuditService } from '../gen/apipb/events_pb';
+import { AuditService, EventService } from '../gen/apipb/events_pb';
 import { ExplainService } from '../gen/apipb/explain_pb';
 import { AccessService, ClusterService, JobService, NodeService, OperationService, PoolService, TreeService } from '../gen/apipb/api_pb';
 import { clock } from './clock.svelte';
@@ -82,6 +82,7 @@ export const api = {
   access: createClient(AccessService, transport),
   audit: createClient(AuditService, transport),
   cluster: createClient(ClusterService, transport),
+  events: createClient(EventService, transport),
   explain: createClient(ExplainService, transport),
   jobs: createClient(JobService, transport),
   nodes: createClient(NodeService, transport),

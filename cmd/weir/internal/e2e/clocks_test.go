@@ -89,11 +89,11 @@ func TestClocks(t *testing.T) {
 	volume := func(story string, least float64) float64 {
 		var slots float64
 		until(t, story+": the volume grows", func() string {
-			var answer apipb.SnapshotResponse
-			c.ask(t, "TreeService/Snapshot", object{"tree": "default"}, &answer)
-			for _, p := range answer.GetPools() {
+			var answer apipb.WhatIfResponse
+			c.ask(t, "TreeService/WhatIf", object{"tree": "default"}, &answer)
+			for _, p := range answer.GetBefore().GetShares() {
 				if p.GetName() == "saver" {
-					slots = p.GetVolume().GetUserSlots()
+					slots = p.GetVolume() * float64(answer.GetBefore().GetResources().GetUserSlots())
 				}
 			}
 			if slots <= least {

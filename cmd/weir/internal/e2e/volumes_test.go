@@ -25,12 +25,11 @@ type volumeAt struct {
 
 func (c *cluster) saved(t testing.TB) volumeAt {
 	t.Helper()
-	var answer apipb.SnapshotResponse
-	c.ask(t, "TreeService/Snapshot", object{"tree": "saving"}, &answer)
-	for _, p := range answer.GetPools() {
+	var answer apipb.WhatIfResponse
+	c.ask(t, "TreeService/WhatIf", object{"tree": "saving"}, &answer)
+	for _, p := range answer.GetBefore().GetShares() {
 		if p.GetName() == "saver" {
-			// Slots are kept as they are, cores in hundredths, and rounded in each update.
-			return volumeAt{p.GetVolume().GetUserSlots() / 4, answer.GetTime().AsTime()}
+			return volumeAt{p.GetVolume() * slots, answer.GetTime().AsTime()}
 		}
 	}
 	return volumeAt{}
