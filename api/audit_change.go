@@ -98,6 +98,11 @@ func otherChanges(t treeIn, former scheduling.TreeName, asked any) (parts []stri
 			return []string{"lifted the revocation of " + what}
 		}
 		return []string{"revoked " + what + put(": ", m.GetReason())}
+	case *apipb.JobFileRequest:
+		if m.GetKept() {
+			return []string{fmt.Sprintf("read %q of what was kept", m.GetPath())}
+		}
+		return []string{fmt.Sprintf("read %q of the workspace", m.GetPath())}
 	case *apipb.UpdateOperationRequest:
 		for _, change := range m.GetChanges() {
 			if change.Pool != nil {

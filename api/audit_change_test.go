@@ -40,6 +40,8 @@ func TestAuditSaysWhatChanged(t *testing.T) {
 		"revoked":   {"AccessService/Revoke", `{"role": "user", "name": "ann", "reason": "lost"}`, "revoked user ann: lost"},
 		"serial":    {"AccessService/Revoke", `{"serial": "ab12", "lift": true}`, "lifted the revocation of serial ab12"},
 		"operation": {"OperationService/Update", `{"operation": "op-1", "changes": [{"pool": "ads-prod", "options": {"weight": 2}}]}`, "moved to pool ads-prod; weight default -> 2"},
+		"file":      {"JobService/File", `{"job_id": "j1", "path": "a b"}`, `read "a b" of the workspace`},
+		"kept file": {"JobService/File", `{"job_id": "j1", "path": "x", "kept": true}`, `read "x" of what was kept`},
 		"drain":     {"NodeService/Drain", `{"node": "n1", "reason": "new kernel"}`, "drained: new kernel"},
 		"too long":  {"AccessService/EditGroup", fmt.Sprintf(`{"group": "g", "add": ["%s"]}`, strings.Join(many, `", "`)), "group g + user0000, user0001"},
 	} {

@@ -90,6 +90,8 @@ func TestAudited(t *testing.T) {
 		"retry needs read too":  {"user/submitter", "OperationService/Retry", of(`, "jobs": "failed"`), nil, "user submitter denied OperationService/Retry [operation op-1] needs read: permission_denied"},
 		"output":                {"user/reader", "JobService/Output", job, nil, "user reader allowed JobService/Output [job j1] needs read"},
 		"output, denied":        {"user/stranger", "JobService/Output", job, nil, "user stranger denied JobService/Output [job j1] needs read: permission_denied"},
+		"file":                  {"user/manager", "JobService/File", `{"job_id": "j1", "path": "a b"}`, nil, "user manager allowed JobService/File [job j1] needs manage"},
+		"file, denied":          {"user/reader", "JobService/File", `{"job_id": "j1"}`, nil, "user reader denied JobService/File [job j1] needs manage: permission_denied"},
 		"output, failed":        {"user/ann", "JobService/Output", `{"job_id": "j9", "stream": "stdout"}`, nil, ""},
 		"jobs":                  {"user/reader", "JobService/List", of(""), nil, ""},
 		"jobs, denied":          {"user/stranger", "JobService/List", of(""), nil, "user stranger denied JobService/List [operation op-1] needs read: permission_denied"},

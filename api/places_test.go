@@ -228,19 +228,26 @@ func TestShareOfTheTime(t *testing.T) {
 	})
 }
 
-// TestRateOfOutput (T5) has a user read many outputs at once through a replica, in parts that take a millisecond. The user has
+// TestRateOfOutput (T5) has a user read many outputs and files at once through a replica, in parts that take a millisecond. The user has
 // partRate, or twice as much while two parts are under way together. Another user's reads wait for none of them.
 func TestRateOfOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const part = 128 << 10
 		d := newDoor("r1", DefaultLimits())
 		leader := sharedLeader{to: outputs{size: part}, door: d}
+		var reads atomic.Int64
 		read := func(name string) (waited time.Duration) {
 			asked := time.Now()
 			mine := &turn{door: d, of: aUser(name), ctx: t.Context()}
 			defer mine.rest()
 			ctx := context.WithValue(t.Context(), askingKey{}, &asking{caller: caller{Identity: identity.Identity{Role: identity.User, Name: name}}, turn: mine})
-			if _, err := leader.ReadOutput(ctx, &actorpb.ReadOutput{}); err != nil {
+			var err error
+			if reads.Add(1)%2 == 0 {
+				_, err = leader.ReadOutput(ctx, &actorpb.ReadOutput{})
+			} else {
+				_, err = leader.ReadFile(ctx, &actorpb.ReadFile{})
+			}
+			if err != nil {
 				t.Error(err)
 			}
 			return time.Since(asked)
@@ -282,4 +289,9 @@ type outputs struct {
 func (o outputs) ReadOutput(context.Context, *actorpb.ReadOutput) (*actorpb.OutputPart, error) {
 	time.Sleep(outputTakes)
 	return &actorpb.OutputPart{Data: make([]byte, o.size)}, nil
+}
+
+func (o outputs) ReadFile(context.Context, *actorpb.ReadFile) (*actorpb.FilePart, error) {
+	time.Sleep(outputTakes)
+	return &actorpb.FilePart{Data: make([]byte, o.size)}, nil
 }

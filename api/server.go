@@ -154,16 +154,21 @@ func (l sharedLeader) JobLive(ctx context.Context, jobs []string) (*actorpb.JobL
 
 // ReadOutput implements Leader.
 func (l sharedLeader) ReadOutput(ctx context.Context, m *actorpb.ReadOutput) (*actorpb.OutputPart, error) {
-	return away(ctx, l.door, l.door.parts, func() (*actorpb.OutputPart, error) {
-		part, err := l.to.ReadOutput(ctx, m)
-		l.door.parts.charge(subjectOf(askerOf(ctx).Identity), time.Duration(len(part.GetData()))*time.Second/partRate)
-		return part, err
-	})
+	return partBy(ctx, l.door, func() (*actorpb.OutputPart, error) { return l.to.ReadOutput(ctx, m) })
 }
 
 // ReadFile implements Leader.
 func (l sharedLeader) ReadFile(ctx context.Context, m *actorpb.ReadFile) (*actorpb.FilePart, error) {
-	return away(ctx, l.door, l.door.parts, func() (*actorpb.FilePart, error) { return l.to.ReadFile(ctx, m) })
+	return partBy(ctx, l.door, func() (*actorpb.FilePart, error) { return l.to.ReadFile(ctx, m) })
+}
+
+// partBy reads a part of output or of a file, and charges its reader for the bytes.
+func partBy[T interface{ GetData() []byte }](ctx context.Context, d *door, read func() (T, error)) (T, error) {
+	return away(ctx, d, d.parts, func() (T, error) {
+		part, err := read()
+		d.parts.charge(subjectOf(askerOf(ctx).Identity), time.Duration(len(part.GetData()))*time.Second/partRate)
+		return part, err
+	})
 }
 
 // recovered turns a panic into an error of that call, so that other calls go on.

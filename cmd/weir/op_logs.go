@@ -12,6 +12,7 @@ import (
 
 	"weir/api/client"
 	"weir/messages/apipb"
+	"weir/scheduling"
 )
 
 // streams are the outputs of a job.
@@ -134,9 +135,8 @@ func logObject(job *apipb.Job, stream, text string) loggedLine {
 	return loggedLine{job.GetId(), job.GetTask(), job.GetCookie(), job.GetAttempt(), job.GetNode(), stream, text}
 }
 
-// logText returns a line of a job's output, with whose it is. A job's ids begin alike: their ends differ.
+// logText returns a line of a job's output, with whose it is.
 func logText(line client.LogLine) string {
-	id := line.Job.GetId()
-	return fmt.Sprintf("%s/%d %s%s: %s\n", printable(line.Job.GetTask()), line.Job.GetCookie(), id[max(0, len(id)-8):],
+	return fmt.Sprintf("%s/%d %s%s: %s\n", printable(line.Job.GetTask()), line.Job.GetCookie(), scheduling.ShortID(line.Job.GetId()),
 		when(line.Stream == "stderr", " err"), line.Text)
 }
