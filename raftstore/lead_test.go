@@ -186,10 +186,11 @@ func TestLeaderThatIsOnlyCutOff(t *testing.T) {
 		if s == leader {
 			continue
 		}
-		if current, gone := s.leaderGone(); gone || current.Term != before.Term {
+		v := vacancy{s}
+		if current, gone := v.leaderGone(); gone || current.Term != before.Term {
 			t.Errorf("%s: leader %+v gone: %v, want that of term %d", s.cfg.ReplicaID, current, gone, before.Term)
 		}
-		if s.refuses(raft.ServerAddress(leader.cfg.Address)) {
+		if v.refuses(raft.ServerAddress(leader.cfg.Address)) {
 			t.Errorf("%s: the port of a leader that lives refuses connections", s.cfg.ReplicaID)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -20,11 +22,14 @@ const (
 	vacancyLooks = 10
 )
 
-// watchLeader replaces a leader whose process has ended without waiting for Timeouts.Heartbeat. Silence alone
+// vacancy replaces a leader whose process has ended without waiting for Timeouts.Heartbeat. Silence alone
 // may be that of a leader that is slow; but if its connection breaks and its port refuses the next one, the
 // process that led is gone. Then the lease is wait enough: after that time without answers the leader would
 // have stepped down even if it lived.
-func (s *Store) watchLeader() {
+type vacancy struct{ *Store }
+
+// watch runs until the store closes.
+func (s vacancy) watch() {
 	for {
 		select {
 		case <-s.transport.stream.parted:
@@ -39,7 +44,7 @@ func (s *Store) watchLeader() {
 
 // leaderGone looks at the port of the leader, if this replica is a voter that follows one, until the port
 // refuses a connection, the leader is heard or replaced, or the lease is over.
-func (s *Store) leaderGone() (leader Leadership, gone bool) {
+func (s vacancy) leaderGone() (leader Leadership, gone bool) {
 	leader, changed := s.Leadership()
 	if leader.Leader || leader.LeaderID == "" || !slices.Contains(s.voters(), s.self()) {
 		return leader, false
@@ -57,7 +62,7 @@ func (s *Store) leaderGone() (leader Leadership, gone bool) {
 }
 
 // refuses reports whether nobody listens at an address. A machine that does not answer refuses nothing.
-func (s *Store) refuses(address raft.ServerAddress) bool {
+func (s vacancy) refuses(address raft.ServerAddress) bool {
 	ctx, cancel := context.WithTimeout(s.transport.stream.ctx, s.cfg.Timeouts.Lease)
 	defer cancel()
 	conn, err := s.transport.stream.Transport.Dial(ctx, string(address))
@@ -69,7 +74,7 @@ func (s *Store) refuses(address raft.ServerAddress) bool {
 
 // replace has this replica stand for election once the lease of a leader that is gone is over, in its turn
 // among the voters, and has elections follow each other sooner until there is a leader.
-func (s *Store) replace(gone Leadership) {
+func (s vacancy) replace(gone Leadership) {
 	t := s.cfg.Timeouts
 	others := slices.DeleteFunc(s.voters(), func(id raft.ServerID) bool { return id == raft.ServerID(gone.LeaderID) })
 	slices.Sort(others)
@@ -84,7 +89,7 @@ func (s *Store) replace(gone Leadership) {
 }
 
 // succeeded waits until the deadline for another leader, and returns true if there is one, or the store closes.
-func (s *Store) succeeded(gone Leadership, deadline time.Time) bool {
+func (s vacancy) succeeded(gone Leadership, deadline time.Time) bool {
 	for {
 		current, changed := s.Leadership()
 		if current.LeaderID != "" && current.Term > gone.Term {
@@ -103,27 +108,14 @@ func (s *Store) succeeded(gone Leadership, deadline time.Time) bool {
 
 // hasten sets raft's timeouts. If they become shorter, a follower checks at once whether it has heard from
 // its leader within the heartbeat timeout.
-func (s *Store) hasten(heartbeat, election time.Duration) {
-	if err := s.reload(func(c *raft.ReloadableConfig) { c.HeartbeatTimeout, c.ElectionTimeout = heartbeat, election }); err != nil {
-		s.cfg.Logger.Error("timeouts of elections not changed", "heartbeat", heartbeat, "election", election, "error", err)
+func (s vacancy) hasten(heartbeat, election time.Duration) {
+	if err := s.settings.change(func(c *raft.ReloadableConfig) { c.HeartbeatTimeout, c.ElectionTimeout = heartbeat, election }); err != nil {
+		s.cfg.Logger.Error("timeouts of elections not changed", "error", err)
 	}
-}
-
-// reload changes settings of raft while it runs.
-func (s *Store) reload(change func(*raft.ReloadableConfig)) error {
-	r := s.transport.book.raft.Load()
-	if r == nil {
-		return nil // Raft has not started.
-	}
-	s.reloading.Lock()
-	defer s.reloading.Unlock()
-	next := r.ReloadableConfig()
-	change(&next)
-	return r.ReloadConfig(next)
 }
 
 // wait returns true after d, or false as soon as leadership changes or the store closes.
-func (s *Store) wait(changed <-chan struct{}, d time.Duration) bool {
+func (s vacancy) wait(changed <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -133,4 +125,24 @@ func (s *Store) wait(changed <-chan struct{}, d time.Duration) bool {
 	case <-s.closing:
 	}
 	return false
+}
+
+// settings are those of raft that change while it runs.
+type settings struct {
+	mu sync.Mutex
+	// raft is set once raft runs.
+	raft *atomic.Pointer[raft.Raft]
+}
+
+// change does nothing before raft runs.
+func (s *settings) change(change func(*raft.ReloadableConfig)) error {
+	r := s.raft.Load()
+	if r == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := r.ReloadableConfig()
+	change(&next)
+	return r.ReloadConfig(next)
 }
