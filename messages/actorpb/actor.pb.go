@@ -3156,8 +3156,10 @@ type ElementView struct {
 	// Of pools: what is wrong with their settings, though it is taken.
 	Alerts []string `protobuf:"bytes,21,rep,name=alerts,proto3" json:"alerts,omitempty"`
 	// What is held for jobs that have not started; usage is without it.
-	ClaimedShare  float64            `protobuf:"fixed64,22,opt,name=claimed_share,json=claimedShare,proto3" json:"claimed_share,omitempty"`
-	Claimed       *statepb.Resources `protobuf:"bytes,23,opt,name=claimed,proto3" json:"claimed,omitempty"`
+	ClaimedShare float64            `protobuf:"fixed64,22,opt,name=claimed_share,json=claimedShare,proto3" json:"claimed_share,omitempty"`
+	Claimed      *statepb.Resources `protobuf:"bytes,23,opt,name=claimed,proto3" json:"claimed,omitempty"`
+	// Set while the element starves or is below its fair share: since when.
+	BelowSince    *timestamppb.Timestamp `protobuf:"bytes,24,opt,name=below_since,json=belowSince,proto3" json:"below_since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3349,6 +3351,13 @@ func (x *ElementView) GetClaimedShare() float64 {
 func (x *ElementView) GetClaimed() *statepb.Resources {
 	if x != nil {
 		return x.Claimed
+	}
+	return nil
+}
+
+func (x *ElementView) GetBelowSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BelowSince
 	}
 	return nil
 }
@@ -4655,7 +4664,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
 	"\x04tags\x18\x03 \x03(\tR\x04tags\x126\n" +
 	"\tresources\x18\x04 \x01(\v2\x18.weir.state.v1.ResourcesR\tresources\x12.\n" +
-	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xf1\x06\n" +
+	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xae\a\n" +
 	"\vElementView\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -4684,7 +4693,9 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x15volume_capacity_ratio\x18\x14 \x01(\x01R\x13volumeCapacityRatio\x12\x16\n" +
 	"\x06alerts\x18\x15 \x03(\tR\x06alerts\x12#\n" +
 	"\rclaimed_share\x18\x16 \x01(\x01R\fclaimedShare\x122\n" +
-	"\aclaimed\x18\x17 \x01(\v2\x18.weir.state.v1.ResourcesR\aclaimed\"\x92\x03\n" +
+	"\aclaimed\x18\x17 \x01(\v2\x18.weir.state.v1.ResourcesR\aclaimed\x12;\n" +
+	"\vbelow_since\x18\x18 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"belowSince\"\x92\x03\n" +
 	"\bNodeView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12.\n" +
 	"\x05usage\x18\x02 \x01(\v2\x18.weir.state.v1.ResourcesR\x05usage\x120\n" +
@@ -4913,27 +4924,28 @@ var file_actorpb_actor_proto_depIdxs = []int32{
 	67, // 54: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
 	68, // 55: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
 	54, // 56: weir.actor.v1.ElementView.claimed:type_name -> weir.state.v1.Resources
-	54, // 57: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
-	54, // 58: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
-	55, // 59: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
-	10, // 60: weir.actor.v1.NodeView.files:type_name -> weir.actor.v1.FileCache
-	3,  // 61: weir.actor.v1.NodeView.credentials:type_name -> weir.actor.v1.HeldCredentials
-	42, // 62: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
-	43, // 63: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
-	43, // 64: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
-	4,  // 65: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
-	55, // 66: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
-	55, // 67: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
-	55, // 68: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
-	46, // 69: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
-	48, // 70: weir.actor.v1.InstanceWords.words:type_name -> weir.actor.v1.InstanceWord
-	55, // 71: weir.actor.v1.NodeWord.time:type_name -> google.protobuf.Timestamp
-	50, // 72: weir.actor.v1.NodeWords.words:type_name -> weir.actor.v1.NodeWord
-	73, // [73:73] is the sub-list for method output_type
-	73, // [73:73] is the sub-list for method input_type
-	73, // [73:73] is the sub-list for extension type_name
-	73, // [73:73] is the sub-list for extension extendee
-	0,  // [0:73] is the sub-list for field type_name
+	55, // 57: weir.actor.v1.ElementView.below_since:type_name -> google.protobuf.Timestamp
+	54, // 58: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
+	54, // 59: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
+	55, // 60: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
+	10, // 61: weir.actor.v1.NodeView.files:type_name -> weir.actor.v1.FileCache
+	3,  // 62: weir.actor.v1.NodeView.credentials:type_name -> weir.actor.v1.HeldCredentials
+	42, // 63: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
+	43, // 64: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
+	43, // 65: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
+	4,  // 66: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
+	55, // 67: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
+	55, // 68: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
+	55, // 69: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
+	46, // 70: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
+	48, // 71: weir.actor.v1.InstanceWords.words:type_name -> weir.actor.v1.InstanceWord
+	55, // 72: weir.actor.v1.NodeWord.time:type_name -> google.protobuf.Timestamp
+	50, // 73: weir.actor.v1.NodeWords.words:type_name -> weir.actor.v1.NodeWord
+	74, // [74:74] is the sub-list for method output_type
+	74, // [74:74] is the sub-list for method input_type
+	74, // [74:74] is the sub-list for extension type_name
+	74, // [74:74] is the sub-list for extension extendee
+	0,  // [0:74] is the sub-list for field type_name
 }
 
 func init() { file_actorpb_actor_proto_init() }

@@ -5981,8 +5981,10 @@ type Pool struct {
 	IntegralPoolCapacity           *float64 `protobuf:"fixed64,25,opt,name=integral_pool_capacity,json=integralPoolCapacity,proto3,oneof" json:"integral_pool_capacity,omitempty"`
 	// What is held for jobs that wait for others to leave; usage is what jobs have, also those
 	// that are about to leave.
-	ClaimedShare  *float64   `protobuf:"fixed64,26,opt,name=claimed_share,json=claimedShare,proto3,oneof" json:"claimed_share,omitempty"`
-	Claimed       *Resources `protobuf:"bytes,27,opt,name=claimed,proto3" json:"claimed,omitempty"`
+	ClaimedShare *float64   `protobuf:"fixed64,26,opt,name=claimed_share,json=claimedShare,proto3,oneof" json:"claimed_share,omitempty"`
+	Claimed      *Resources `protobuf:"bytes,27,opt,name=claimed,proto3" json:"claimed,omitempty"`
+	// Of a pool that starves or is below its fair share: since when it has been below its share.
+	BelowSince    *timestamppb.Timestamp `protobuf:"bytes,28,opt,name=below_since,json=belowSince,proto3" json:"below_since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6185,11 +6187,22 @@ func (x *Pool) GetClaimed() *Resources {
 	return nil
 }
 
+func (x *Pool) GetBelowSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BelowSince
+	}
+	return nil
+}
+
 type ListPoolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Tree  string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
 	// The next of an earlier answer: the pools from there on.
-	After         string `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`
+	After string `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`
+	// Without options and effective, which are most of an answer.
+	Brief bool `protobuf:"varint,3,opt,name=brief,proto3" json:"brief,omitempty"`
+	// The first pool is <Root>, which has the figures of the whole tree.
+	WithRoot      bool `protobuf:"varint,4,opt,name=with_root,json=withRoot,proto3" json:"with_root,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6236,6 +6249,20 @@ func (x *ListPoolsRequest) GetAfter() string {
 		return x.After
 	}
 	return ""
+}
+
+func (x *ListPoolsRequest) GetBrief() bool {
+	if x != nil {
+		return x.Brief
+	}
+	return false
+}
+
+func (x *ListPoolsRequest) GetWithRoot() bool {
+	if x != nil {
+		return x.WithRoot
+	}
+	return false
 }
 
 type ListPoolsResponse struct {
@@ -12516,7 +12543,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\vusage_share\x18\x03 \x01(\x01R\n" +
 	"usageShare\x12!\n" +
 	"\fdemand_share\x18\x04 \x01(\x01R\vdemandShare\x12\x16\n" +
-	"\x06volume\x18\x05 \x01(\x01R\x06volume\"\x95\n" +
+	"\x06volume\x18\x05 \x01(\x01R\x06volume\"\xd2\n" +
 	"\n" +
 	"\x04Pool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
@@ -12545,17 +12572,21 @@ const file_apipb_api_proto_rawDesc = "" +
 	"!accumulated_resource_ratio_volume\x18\x18 \x01(\x01H\x04R\x1eaccumulatedResourceRatioVolume\x88\x01\x01\x129\n" +
 	"\x16integral_pool_capacity\x18\x19 \x01(\x01H\x05R\x14integralPoolCapacity\x88\x01\x01\x12(\n" +
 	"\rclaimed_share\x18\x1a \x01(\x01H\x06R\fclaimedShare\x88\x01\x01\x120\n" +
-	"\aclaimed\x18\x1b \x01(\v2\x16.weir.api.v1.ResourcesR\aclaimedB\r\n" +
+	"\aclaimed\x18\x1b \x01(\v2\x16.weir.api.v1.ResourcesR\aclaimed\x12;\n" +
+	"\vbelow_since\x18\x1c \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"belowSinceB\r\n" +
 	"\v_fair_shareB\x0e\n" +
 	"\f_usage_shareB\x0f\n" +
 	"\r_demand_shareB\x19\n" +
 	"\x17_strong_guarantee_shareB$\n" +
 	"\"_accumulated_resource_ratio_volumeB\x19\n" +
 	"\x17_integral_pool_capacityB\x10\n" +
-	"\x0e_claimed_shareJ\x04\b\x03\x10\x06\"<\n" +
+	"\x0e_claimed_shareJ\x04\b\x03\x10\x06\"o\n" +
 	"\x10ListPoolsRequest\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x14\n" +
-	"\x05after\x18\x02 \x01(\tR\x05after\"\xef\x01\n" +
+	"\x05after\x18\x02 \x01(\tR\x05after\x12\x14\n" +
+	"\x05brief\x18\x03 \x01(\bR\x05brief\x12\x1b\n" +
+	"\twith_root\x18\x04 \x01(\bR\bwithRoot\"\xef\x01\n" +
 	"\x11ListPoolsResponse\x12'\n" +
 	"\x05pools\x18\x01 \x03(\v2\x11.weir.api.v1.PoolR\x05pools\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x12\n" +
@@ -13296,208 +13327,209 @@ var file_apipb_api_proto_depIdxs = []int32{
 	185, // 70: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
 	185, // 71: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
 	0,   // 72: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
-	80,  // 73: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	185, // 74: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
-	80,  // 75: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
-	86,  // 76: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	185, // 77: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
-	80,  // 78: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
-	87,  // 79: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
-	88,  // 80: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	185, // 81: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	185, // 82: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	185, // 83: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
-	0,   // 84: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	186, // 85: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
-	90,  // 86: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
-	90,  // 87: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	185, // 88: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	185, // 89: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	186, // 90: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	185, // 91: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
-	105, // 92: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
-	107, // 93: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
-	109, // 94: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	185, // 95: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
-	106, // 96: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	185, // 97: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
-	0,   // 98: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
-	108, // 99: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	186, // 100: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
-	0,   // 101: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
-	0,   // 102: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	187, // 103: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	114, // 104: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
-	184, // 105: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
-	186, // 106: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
-	114, // 107: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
-	186, // 108: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	0,   // 109: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
-	0,   // 110: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	186, // 111: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	186, // 112: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
-	117, // 113: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
-	119, // 114: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
-	118, // 115: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	122, // 116: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
-	0,   // 117: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
-	186, // 118: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
-	114, // 119: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
-	118, // 120: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	53,  // 121: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	131, // 122: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	131, // 123: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 124: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 125: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	118, // 126: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	136, // 127: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
-	122, // 128: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
-	186, // 129: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
-	131, // 130: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	153, // 131: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
-	186, // 132: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
-	153, // 133: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
-	158, // 134: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
-	170, // 135: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
-	85,  // 136: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
-	162, // 137: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
-	165, // 138: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	186, // 139: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	170, // 140: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
-	186, // 141: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
-	175, // 142: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
-	186, // 143: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	186, // 144: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	175, // 145: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
-	6,   // 146: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 147: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 148: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	25,  // 149: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	27,  // 150: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	29,  // 151: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	31,  // 152: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	38,  // 153: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	40,  // 154: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	42,  // 155: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	47,  // 156: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	44,  // 157: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	33,  // 158: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	35,  // 159: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	2,   // 160: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	59,  // 161: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	61,  // 162: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	63,  // 163: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	65,  // 164: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	67,  // 165: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	50,  // 166: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	69,  // 167: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	72,  // 168: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	81,  // 169: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	83,  // 170: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	85,  // 171: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	77,  // 172: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	74,  // 173: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	91,  // 174: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	93,  // 175: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	95,  // 176: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	97,  // 177: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	99,  // 178: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	101, // 179: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	103, // 180: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	110, // 181: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	120, // 182: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	123, // 183: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	125, // 184: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	127, // 185: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	129, // 186: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	112, // 187: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
-	115, // 188: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
-	132, // 189: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	134, // 190: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	137, // 191: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	139, // 192: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	141, // 193: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	143, // 194: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	145, // 195: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	147, // 196: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	149, // 197: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	156, // 198: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	159, // 199: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	163, // 200: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	166, // 201: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	168, // 202: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
-	171, // 203: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
-	173, // 204: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
-	176, // 205: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
-	151, // 206: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
-	154, // 207: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
-	7,   // 208: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 209: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 210: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	26,  // 211: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	28,  // 212: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	30,  // 213: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	32,  // 214: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	39,  // 215: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	41,  // 216: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	43,  // 217: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	49,  // 218: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	46,  // 219: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	34,  // 220: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	36,  // 221: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	3,   // 222: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	60,  // 223: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	62,  // 224: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	64,  // 225: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	66,  // 226: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	68,  // 227: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	51,  // 228: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	70,  // 229: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	73,  // 230: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	82,  // 231: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	84,  // 232: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	89,  // 233: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	78,  // 234: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	75,  // 235: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	92,  // 236: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	94,  // 237: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	96,  // 238: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	98,  // 239: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	100, // 240: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	102, // 241: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	104, // 242: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	111, // 243: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	121, // 244: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	124, // 245: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	126, // 246: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	128, // 247: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	130, // 248: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	113, // 249: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
-	116, // 250: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
-	133, // 251: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	135, // 252: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	138, // 253: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	140, // 254: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	142, // 255: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	144, // 256: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	146, // 257: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	148, // 258: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	150, // 259: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	157, // 260: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	160, // 261: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	164, // 262: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	167, // 263: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	169, // 264: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
-	172, // 265: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
-	174, // 266: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
-	177, // 267: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
-	152, // 268: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
-	155, // 269: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
-	208, // [208:270] is the sub-list for method output_type
-	146, // [146:208] is the sub-list for method input_type
-	146, // [146:146] is the sub-list for extension type_name
-	146, // [146:146] is the sub-list for extension extendee
-	0,   // [0:146] is the sub-list for field type_name
+	186, // 73: weir.api.v1.Pool.below_since:type_name -> google.protobuf.Timestamp
+	80,  // 74: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
+	185, // 75: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	80,  // 76: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
+	86,  // 77: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
+	185, // 78: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	80,  // 79: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
+	87,  // 80: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
+	88,  // 81: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
+	185, // 82: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	185, // 83: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	185, // 84: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	0,   // 85: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
+	186, // 86: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	90,  // 87: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
+	90,  // 88: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
+	185, // 89: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	185, // 90: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	186, // 91: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	185, // 92: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	105, // 93: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
+	107, // 94: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
+	109, // 95: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
+	185, // 96: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	106, // 97: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
+	185, // 98: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	0,   // 99: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
+	108, // 100: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
+	186, // 101: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	0,   // 102: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
+	0,   // 103: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
+	187, // 104: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	114, // 105: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
+	184, // 106: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
+	186, // 107: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
+	114, // 108: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
+	186, // 109: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	0,   // 110: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
+	0,   // 111: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
+	186, // 112: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	186, // 113: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	117, // 114: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
+	119, // 115: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
+	118, // 116: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
+	122, // 117: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	0,   // 118: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
+	186, // 119: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
+	114, // 120: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
+	118, // 121: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	53,  // 122: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	131, // 123: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	131, // 124: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 125: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 126: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	118, // 127: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	136, // 128: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
+	122, // 129: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	186, // 130: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
+	131, // 131: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	153, // 132: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
+	186, // 133: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
+	153, // 134: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
+	158, // 135: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
+	170, // 136: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
+	85,  // 137: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
+	162, // 138: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
+	165, // 139: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
+	186, // 140: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	170, // 141: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
+	186, // 142: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	175, // 143: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	186, // 144: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	186, // 145: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	175, // 146: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 147: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 148: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 149: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	25,  // 150: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	27,  // 151: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	29,  // 152: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	31,  // 153: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	38,  // 154: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	40,  // 155: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	42,  // 156: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	47,  // 157: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	44,  // 158: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	33,  // 159: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	35,  // 160: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	2,   // 161: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	59,  // 162: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	61,  // 163: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	63,  // 164: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	65,  // 165: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	67,  // 166: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	50,  // 167: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	69,  // 168: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	72,  // 169: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	81,  // 170: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	83,  // 171: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	85,  // 172: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	77,  // 173: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	74,  // 174: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	91,  // 175: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	93,  // 176: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	95,  // 177: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	97,  // 178: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	99,  // 179: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	101, // 180: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	103, // 181: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	110, // 182: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	120, // 183: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	123, // 184: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	125, // 185: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	127, // 186: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	129, // 187: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	112, // 188: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
+	115, // 189: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
+	132, // 190: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	134, // 191: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	137, // 192: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	139, // 193: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	141, // 194: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	143, // 195: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	145, // 196: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	147, // 197: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	149, // 198: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	156, // 199: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	159, // 200: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	163, // 201: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	166, // 202: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	168, // 203: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
+	171, // 204: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
+	173, // 205: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	176, // 206: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	151, // 207: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
+	154, // 208: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
+	7,   // 209: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 210: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 211: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	26,  // 212: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	28,  // 213: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	30,  // 214: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	32,  // 215: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	39,  // 216: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	41,  // 217: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	43,  // 218: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	49,  // 219: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	46,  // 220: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	34,  // 221: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	36,  // 222: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	3,   // 223: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	60,  // 224: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	62,  // 225: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	64,  // 226: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	66,  // 227: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	68,  // 228: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	51,  // 229: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	70,  // 230: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	73,  // 231: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	82,  // 232: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	84,  // 233: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	89,  // 234: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	78,  // 235: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	75,  // 236: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	92,  // 237: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	94,  // 238: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	96,  // 239: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	98,  // 240: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	100, // 241: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	102, // 242: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	104, // 243: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	111, // 244: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	121, // 245: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	124, // 246: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	126, // 247: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	128, // 248: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	130, // 249: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	113, // 250: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
+	116, // 251: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
+	133, // 252: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	135, // 253: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	138, // 254: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	140, // 255: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	142, // 256: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	144, // 257: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	146, // 258: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	148, // 259: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	150, // 260: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	157, // 261: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	160, // 262: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	164, // 263: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	167, // 264: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	169, // 265: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
+	172, // 266: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
+	174, // 267: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	177, // 268: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	152, // 269: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
+	155, // 270: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
+	209, // [209:271] is the sub-list for method output_type
+	147, // [147:209] is the sub-list for method input_type
+	147, // [147:147] is the sub-list for extension type_name
+	147, // [147:147] is the sub-list for extension extendee
+	0,   // [0:147] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
