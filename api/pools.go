@@ -53,27 +53,31 @@ func (t treeIn) has(what string, pool scheduling.PoolName) error {
 	return fail(connect.CodeNotFound, state.CodeUnknownPool, "%s: there is no pool %q in tree %q", what, pool, t.name)
 }
 
-// shown returns a pool as the state knows it.
-func (t treeIn) shown(p pooltree.Pool) (*apipb.Pool, error) {
+// shown returns a pool as the state knows it; without its options and those that hold for it if brief is set.
+func (t treeIn) shown(p pooltree.Pool, brief bool) (*apipb.Pool, error) {
 	effective, err := t.pools.Effective(p.Name)
 	if err != nil {
 		return nil, err
-	}
-	holds, err := structpb.NewStruct(effective.Document())
-	if err != nil {
-		return nil, fmt.Errorf("show pool %q: %w", p.Name, err)
 	}
 	count := t.counts[p.Name]
 	out := &apipb.Pool{
 		Tree: string(t.name), Name: string(p.Name), Parent: string(p.Parent), EphemeralUser: string(p.Ephemeral),
 		OperationCount: saturated(count.Operations), RunningOperationCount: saturated(count.Running),
 		EffectiveWeight: effective.Weight, EffectiveMaxOperationCount: saturated(effective.MaxOperationCount),
-		EffectiveMaxRunningOperationCount: saturated(effective.MaxRunningOperationCount), Effective: holds,
+		EffectiveMaxRunningOperationCount: saturated(effective.MaxRunningOperationCount),
 	}
 	if p.Name == scheduling.RootPool {
 		// The root has no options of its own; those of the tree bound its counts.
 		settings := t.pools.Settings()
 		out.EffectiveMaxOperationCount, out.EffectiveMaxRunningOperationCount = saturated(settings.MaxOperationCount), saturated(settings.MaxRunningOperationCount)
+	}
+	if brief {
+		return out, nil
+	}
+	if out.Effective, err = structpb.NewStruct(effective.Document()); err != nil {
+		return nil, fmt.Errorf("show pool %q: %w", p.Name, err)
+	}
+	if p.Name == scheduling.RootPool {
 		out.Options = &structpb.Struct{}
 		return out, nil
 	}
@@ -91,9 +95,9 @@ func orEmpty(options *structpb.Struct) *structpb.Struct {
 }
 
 // list returns the pools of a tree for which pick returns true, parents before children.
-// It calls pick for the root first. Pools beyond answerBytes are left out; the answer says how many,
+// It calls pick for the root first. brief leaves out options. Pools beyond answerBytes are left out; the answer says how many,
 // and after which one they are.
-func (s pools) list(ctx context.Context, what, tree string, pick func(scheduling.PoolName) bool) (*apipb.ListPoolsResponse, error) {
+func (s pools) list(ctx context.Context, what, tree string, brief bool, pick func(scheduling.PoolName) bool) (*apipb.ListPoolsResponse, error) {
 	out := &apipb.ListPoolsResponse{}
 	err := s.read(ctx, what, func(st *state.State) error {
 		t, err := findTree(st, what, tree)
@@ -110,7 +114,7 @@ func (s pools) list(ctx context.Context, what, tree string, pick func(scheduling
 				out.LeftOut++
 				continue
 			}
-			shown, err := t.shown(p)
+			shown, err := t.shown(p, brief)
 			if err != nil {
 				return err
 			}
@@ -133,7 +137,9 @@ func (s pools) list(ctx context.Context, what, tree string, pick func(scheduling
 	for _, shown := range out.GetPools() {
 		if e, ok := elements[shown.GetName()]; ok {
 			addPoolView(shown, e)
-			out.Alerts = append(out.Alerts, e.GetAlerts()...)
+			if shown.GetName() != string(scheduling.RootPool) {
+				out.Alerts = append(out.Alerts, e.GetAlerts()...)
+			}
 		}
 	}
 	return out, nil
@@ -148,7 +154,7 @@ func addPoolView(shown *apipb.Pool, e *actorpb.ElementView) {
 	shown.Usage, shown.Demand = resourcesOf(e.GetUsage().Amounts()), resourcesOf(e.GetDemand().Amounts())
 	shown.ClaimedShare, shown.Claimed = &e.ClaimedShare, resourcesOf(e.GetClaimed().Amounts())
 	shown.DominantResource, shown.StrongGuaranteeShare = e.GetDominantResource(), &e.StrongGuaranteeShare
-	shown.SchedulingStatus, shown.StarvationStatus = e.GetSchedulingStatus(), e.GetStarvationStatus()
+	shown.SchedulingStatus, shown.StarvationStatus, shown.BelowSince = e.GetSchedulingStatus(), e.GetStarvationStatus(), e.GetBelowSince()
 	if e.GetVolume() != nil {
 		shown.AccumulatedResourceRatioVolume, shown.IntegralPoolCapacity = &e.VolumeRatio, &e.VolumeCapacityRatio
 	}
@@ -159,10 +165,13 @@ func (s pools) List(ctx context.Context, req *connect.Request[apipb.ListPoolsReq
 	const what = "list pools"
 	after := scheduling.PoolName(req.Msg.GetAfter())
 	passed := after == ""
-	out, err := s.list(ctx, what, req.Msg.GetTree(), func(name scheduling.PoolName) bool {
-		if name == scheduling.RootPool || !passed {
-			passed = passed || name == after
+	out, err := s.list(ctx, what, req.Msg.GetTree(), req.Msg.GetBrief(), func(name scheduling.PoolName) bool {
+		switch {
+		case !passed:
+			passed = name == after
 			return false
+		case name == scheduling.RootPool:
+			return req.Msg.GetWithRoot()
 		}
 		return true
 	})
@@ -174,7 +183,7 @@ func (s pools) List(ctx context.Context, req *connect.Request[apipb.ListPoolsReq
 
 // Get shows one pool, which may be the root.
 func (s pools) Get(ctx context.Context, req *connect.Request[apipb.GetPoolRequest]) (*connect.Response[apipb.GetPoolResponse], error) {
-	all, err := s.list(ctx, "get pool", req.Msg.GetTree(), func(name scheduling.PoolName) bool { return string(name) == req.Msg.GetName() })
+	all, err := s.list(ctx, "get pool", req.Msg.GetTree(), false, func(name scheduling.PoolName) bool { return string(name) == req.Msg.GetName() })
 	if err != nil {
 		return nil, err
 	}

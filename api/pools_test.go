@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/actorpb"
 	"weir/messages/apipb"
@@ -47,6 +49,41 @@ func TestPools(t *testing.T) {
 	z := s.get("PoolService/Get", `{"name": "z"}`)
 	want(t, z, 2147483647.0, "pool", "effective_max_operation_count")
 	want(t, z, 3e9, "pool", "effective", "max_operation_count")
+}
+
+// TestBriefPools (W1): a page that is open all day asks for figures, not for all options again and again.
+func TestBriefPools(t *testing.T) {
+	s := newSite(t)
+	s.get("PoolService/Edit", `{"edits": [{"create": {"name": "ads", "options": {"weight": 2}}}]}`)
+	since := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	s.view.Store(&actorpb.SchedulerView{Elements: []*actorpb.ElementView{
+		{Tree: "default", Id: "<Root>", Pool: true, UsageShare: 0.5, Alerts: []string{"guarantees exceed the cluster"}},
+		{Tree: "default", Id: "ads", Pool: true, StarvationStatus: "starving", BelowSince: timestamppb.New(since)},
+	}})
+	whole := s.post("PoolService/List", "{}")
+	want(t, whole.fields, "ads", "pools", 0, "name")
+	brief := s.post("PoolService/List", `{"brief": true, "with_root": true}`)
+	for i, name := range []string{"<Root>", "ads", "default"} {
+		want(t, brief.fields, name, "pools", i, "name")
+		shown := at(t, brief.fields, "pools", i).(map[string]any)
+		for _, left := range []string{"options", "effective"} {
+			if _, told := shown[left]; told {
+				t.Errorf("pool %s has its %s", name, left)
+			}
+		}
+	}
+	want(t, brief.fields, 0.5, "pools", 0, "usage_share")
+	if alerts := at(t, brief.fields, "alerts").([]any); len(alerts) != 1 {
+		t.Errorf("alerts: %v, want that of the root once", alerts)
+	}
+	want(t, brief.fields, 2.0, "pools", 1, "effective_weight")
+	want(t, brief.fields, "starving", "pools", 1, "starvation_status")
+	want(t, brief.fields, "2026-03-01T12:00:00Z", "pools", 1, "below_since")
+	if len(brief.raw)*2 > len(whole.raw) {
+		t.Errorf("the brief list has %d bytes, the whole one %d", len(brief.raw), len(whole.raw))
+	}
+	after := s.get("PoolService/List", `{"brief": true, "with_root": true, "after": "ads"}`)
+	want(t, after, "default", "pools", 0, "name")
 }
 
 func TestEditsAreOneRevision(t *testing.T) {

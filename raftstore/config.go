@@ -153,7 +153,8 @@ type Transport struct {
 // Timeouts are the timeouts of raft. Each is measured by one machine's clock.
 type Timeouts struct {
 	// Heartbeat is how long a follower waits to hear from its leader before it starts an election.
-	// A dead leader is replaced after about twice this time.
+	// A leader that falls silent is replaced after about twice this time. One whose port refuses connections
+	// is replaced after Lease.
 	Heartbeat time.Duration
 	// Election is how long an election may take before it is repeated. It must be at least
 	// Heartbeat.

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
 )
 
 func TestFollowersNameTheLeader(t *testing.T) {
@@ -138,6 +141,60 @@ func TestLeaderWithoutAMajority(t *testing.T) {
 	if got := weightOf(old); got != 2 {
 		t.Errorf("the old leader has weight %d, want 2", got)
 	}
+}
+
+// TestLeaderWhoseProcessIsGone: a port that refuses connections tells more than silence. The heartbeat
+// timeout, by which this cluster would elect nobody during the test, need not pass.
+func TestLeaderWhoseProcessIsGone(t *testing.T) {
+	timeouts := steady()
+	timeouts.Heartbeat, timeouts.Election, timeouts.Lease = 20*time.Second, 20*time.Second, 5*time.Second
+	c := startCluster(t, 3, func(cfg *Config) { cfg.Timeouts = timeouts })
+	c.propose(createPool(t, testPool))
+	old := c.leader()
+	before, _ := old.Leadership()
+	began := time.Now()
+	if err := old.transport.closeConns(); err != nil {
+		t.Fatal(err)
+	}
+	c.forget(old.cfg.ReplicaID)
+	next, _ := c.leader().Leadership()
+	if next.Term != before.Term+1 || time.Since(began) >= timeouts.Heartbeat {
+		t.Errorf("term %d after %v, want %d before the heartbeat timeout of %v", next.Term, time.Since(began), before.Term+1, timeouts.Heartbeat)
+	}
+	wantAccepted(t, c.propose(setWeight(t, 2)))
+	for _, s := range c.running() {
+		for current, changed := s.Leadership(); current.Term != next.Term; current, changed = s.Leadership() {
+			<-changed
+		}
+	}
+	c.stores[old.cfg.ReplicaID] = old
+}
+
+// TestLeaderThatIsOnlyCutOff: a connection that breaks is no reason for an election, as long as the leader's
+// port does not refuse the next one.
+func TestLeaderThatIsOnlyCutOff(t *testing.T) {
+	c := startCluster(t, 3, nil)
+	c.propose(createPool(t, testPool))
+	leader := c.leader()
+	before, _ := leader.Leadership()
+	for range 5 {
+		c.wires[leader.cfg.ReplicaID].setCut(true)
+		c.wires[leader.cfg.ReplicaID].setCut(false)
+		wantAccepted(t, c.propose(setWeight(t, 2)))
+	}
+	for _, s := range c.running() {
+		if s == leader {
+			continue
+		}
+		v := vacancy{s}
+		if current, gone := v.leaderGone(); gone || current.Term != before.Term {
+			t.Errorf("%s: leader %+v gone: %v, want that of term %d", s.cfg.ReplicaID, current, gone, before.Term)
+		}
+		if v.refuses(raft.ServerAddress(leader.cfg.Address)) {
+			t.Errorf("%s: the port of a leader that lives refuses connections", s.cfg.ReplicaID)
+		}
+	}
+	c.wantEqual()
 }
 
 func TestLeadershipChannel(t *testing.T) {

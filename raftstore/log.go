@@ -231,13 +231,7 @@ func (s *Store) watchLog(long <-chan struct{}) {
 
 // trail sets how many entries raft keeps when it cuts the log behind a snapshot.
 func (s *Store) trail() {
-	r := s.transport.book.raft.Load()
-	if r == nil {
-		return // Raft has not started; it cuts nothing.
-	}
-	next := r.ReloadableConfig()
-	next.TrailingLogs = s.log.within(s.cfg.TrailingBytes, s.cfg.TrailingLogs)
-	if err := r.ReloadConfig(next); err != nil {
+	if err := s.settings.change(func(c *raft.ReloadableConfig) { c.TrailingLogs = s.log.within(s.cfg.TrailingBytes, s.cfg.TrailingLogs) }); err != nil {
 		s.cfg.Logger.Error("the log behind snapshots is not cut by bytes", "error", err)
 	}
 }

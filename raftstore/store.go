@@ -28,6 +28,7 @@ type Store struct {
 	batcher    *batcher
 	leadership *leadershipSignal
 	announcer  *announcer
+	settings   settings
 	// opened is when the store was opened.
 	opened time.Time
 	// calls counts the requests to raft in progress. Raft may drop them at shutdown.
@@ -42,7 +43,7 @@ type Store struct {
 	// closing is closed when Close begins. down is closed when raft's goroutines have ended.
 	// stopped is closed when no call can get an answer any more.
 	closing, down, stopped chan struct{}
-	// watching are the watches of leadership and of the log's size.
+	// watching are the watches of leadership, of the leader, and of the log's size.
 	watching  sync.WaitGroup
 	closeOnce sync.Once
 	closeErr  error
@@ -76,6 +77,7 @@ func start(cfg Config, d *disk, t *transport, logger hclog.Logger) (*Store, erro
 		disk:       d,
 		log:        newLogStore(d, cfg.LogCacheBytes),
 		transport:  t,
+		settings:   settings{raft: &t.book.raft},
 		machine:    newMachine(cfg),
 		leadership: newLeadershipSignal(),
 		patience:   closePatience,
@@ -97,6 +99,7 @@ func start(cfg Config, d *disk, t *transport, logger hclog.Logger) (*Store, erro
 	t.book.raft.Store(s.raft)
 	s.batcher = newBatcher(cfg, s.appendEntry, s.explainPropose, &s.machine.proposed, s.announce)
 	s.watching.Go(s.watchLeadership)
+	s.watching.Go(vacancy{s}.watch)
 	s.watching.Go(func() { s.watchLog(long) })
 	stats := s.Stats()
 	cfg.Logger.Info("store open", "replica", cfg.ReplicaID, "dir", cfg.Dir, "new", d.bootstrapped,

@@ -235,13 +235,15 @@ type streamLayer struct {
 	// ctx ends with Close and closes all connections, including those being established.
 	ctx  context.Context
 	stop func() error
+	// parted holds a token after a connection that another replica has made was closed.
+	parted chan struct{}
 }
 
 var _ raft.StreamLayer = (*streamLayer)(nil)
 
 func newStreamLayer(cfg Config) *streamLayer {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &streamLayer{Transport: cfg.Transport, address: replicaAddr(cfg.Address), ctx: ctx, stop: sync.OnceValue(func() error {
+	return &streamLayer{Transport: cfg.Transport, address: replicaAddr(cfg.Address), ctx: ctx, parted: make(chan struct{}, 1), stop: sync.OnceValue(func() error {
 		cancel()
 		return cfg.Transport.Listener.Close()
 	})}
@@ -253,7 +255,7 @@ func (s *streamLayer) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.bound(conn), nil
+	return acceptedConn{s.bound(conn), s.parted}, nil
 }
 
 // Addr implements net.Listener: it returns the address that others use, which may differ
@@ -276,7 +278,7 @@ func (s *streamLayer) Close() error { return s.stop() }
 
 // bound returns a connection that is closed with the layer. The error of that close is
 // ignored: the connection is given up anyway.
-func (s *streamLayer) bound(conn net.Conn) net.Conn {
+func (s *streamLayer) bound(conn net.Conn) boundConn {
 	return boundConn{conn, context.AfterFunc(s.ctx, func() { _ = conn.Close() })}
 }
 
@@ -290,4 +292,19 @@ type boundConn struct {
 func (c boundConn) Close() error {
 	c.release()
 	return c.Conn.Close()
+}
+
+// acceptedConn leaves a token when it is closed, as raft does once the replica that made it is gone.
+type acceptedConn struct {
+	boundConn
+	parted chan<- struct{}
+}
+
+// Close implements net.Conn.
+func (c acceptedConn) Close() error {
+	select {
+	case c.parted <- struct{}{}:
+	default:
+	}
+	return c.boundConn.Close()
 }

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"weir/messages/actorpb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
@@ -54,6 +55,24 @@ func (w *world) leaving() (leaving int) {
 		leaving += op.Leaving
 	}
 	return leaving
+}
+
+// TestBelowSince (W1): who starves is shown with since when it has been below its share; others are not.
+func TestBelowSince(t *testing.T) {
+	w := starving(t)
+	view := w.tree.view(Config{Tree: scheduling.DefaultTree}, &actorpb.SchedulerViewRequest{}, w.now)
+	told := map[string]string{}
+	for _, e := range view.GetElements() {
+		if e.BelowSince != nil {
+			told[e.GetId()] = e.GetStarvationStatus()
+			if below := w.now.Sub(e.GetBelowSince().AsTime()); below < 30*time.Second || below > 5*time.Minute {
+				t.Errorf("%s is below its share for %v, want what made it starve", e.GetId(), below)
+			}
+		}
+	}
+	if len(told) != 1 || told["b"] != "starving" {
+		t.Errorf("below their shares: %v, want b alone, which starves", told)
+	}
 }
 
 func TestWhatAVictimLeavesIsForWhomItLeft(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"weir/messages/actorpb"
 	"weir/messages/statepb"
 	"weir/scheduling/engine"
+	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
 
@@ -80,6 +81,10 @@ func operationView(cfg Config, op engine.OperationView, s engine.Snapshot) *acto
 func elementView(cfg Config, shares engine.Shares, total resource.Amounts) *actorpb.ElementView {
 	running := shares.Running()
 	dominant := resource.Dominant(running, total)
+	var below time.Time
+	if shares.Clock.Status != preemption.Normal || shares.Clock.Starvation != preemption.NonStarving {
+		below = shares.Clock.From()
+	}
 	return &actorpb.ElementView{
 		Tree:             string(cfg.Tree),
 		Weight:           shares.Weight,
@@ -92,5 +97,6 @@ func elementView(cfg Config, shares engine.Shares, total resource.Amounts) *acto
 		Claimed:          statepb.NewResources(shares.Claimed),
 		SchedulingStatus: shares.Clock.Status.String(),
 		StarvationStatus: shares.Clock.Starvation.String(),
+		BelowSince:       moment(below),
 	}
 }

@@ -18,13 +18,22 @@ import (
 // ListPools returns the pools of a tree, parents before children; an empty name means the
 // default tree.
 func (c *Client) ListPools(ctx context.Context, tree string) (*apipb.ListPoolsResponse, error) {
+	return c.listPools(ctx, tree, false)
+}
+
+// ListPoolsBriefly is like ListPools, but leaves out the pools' options.
+func (c *Client) ListPoolsBriefly(ctx context.Context, tree string) (*apipb.ListPoolsResponse, error) {
+	return c.listPools(ctx, tree, true)
+}
+
+func (c *Client) listPools(ctx context.Context, tree string, brief bool) (*apipb.ListPoolsResponse, error) {
 	for range listAttempts {
-		all, err := c.pools(ctx, &apipb.ListPoolsRequest{Tree: tree})
+		all, err := c.pools(ctx, &apipb.ListPoolsRequest{Tree: tree, Brief: brief})
 		if err != nil {
 			return nil, err
 		}
 		for all.GetNext() != "" {
-			part, err := c.pools(ctx, &apipb.ListPoolsRequest{Tree: all.GetTree(), After: all.GetNext()})
+			part, err := c.pools(ctx, &apipb.ListPoolsRequest{Tree: all.GetTree(), After: all.GetNext(), Brief: brief})
 			if CodeOf(err) == "unknown_pool" || err == nil && part.GetRevision() != all.GetRevision() {
 				break // The tree has changed meanwhile.
 			}

@@ -58,9 +58,9 @@ var texts = map[string]func(t *testing.T, answer []byte) string{
 	}),
 	"job":       drawn(func(m *apipb.Job) string { return jobText(m, textIDs, textTime) }),
 	"instances": drawn(func(m *apipb.WatchInstancesResponse) string { return instancesText(m, textIDs, textTime) }),
-	"pools":     drawn(func(m *apipb.ListPoolsResponse) string { return poolsText(m.GetPools()) }),
-	"pool":      drawn(poolText),
-	"pooltree":  drawn(poolTreeText),
+	"pools":     drawn(func(m *apipb.ListPoolsResponse) string { return poolsText(m.GetPools(), textTime) }),
+	"pool":      drawn(func(m *apipb.GetPoolResponse) string { return poolText(m, textTime) }),
+	"pooltree":  drawn(func(m *apipb.ListPoolsResponse) string { return poolTreeText(m, textTime) }),
 	"history": drawn(func(m *apipb.PoolHistoryResponse) string {
 		return historyText(m, textTime.Add(-10*time.Minute), textTime)
 	}),

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/api/poolfile"
+	"weir/cmd/weir/internal/figures"
 	"weir/messages/apipb"
 	"weir/scheduling"
 )
@@ -75,7 +76,7 @@ and its demand.`,
 		Example: "  weir pool list\n  weir pool list --tree gpu --watch\n  weir pool list -o json",
 		RunE: f.shows(func(ctx context.Context, s *session, _ []string) (view, error) {
 			all, err := s.ListPools(ctx, f.tree)
-			return view{message: all, rows: true, text: func(time.Time) string { return poolsText(all.GetPools()) }}, err
+			return view{message: all, rows: true, text: func(now time.Time) string { return poolsText(all.GetPools(), now) }}, err
 		}),
 	})
 }
@@ -91,19 +92,19 @@ above and the defaults of the tree.`,
 		Example: "  weir pool get ads\n  weir pool get ads --tree gpu -o yaml\n  weir pool get '<Root>'",
 		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
 			answer, err := s.GetPool(ctx, f.tree, args[0])
-			return view{message: answer, text: func(time.Time) string { return poolText(answer) }}, err
+			return view{message: answer, text: func(now time.Time) string { return poolText(answer, now) }}, err
 		}),
 	}
 }
 
 // poolsText draws the tree. Parents are before their children.
-func poolsText(pools []*apipb.Pool) string {
-	g := newGrid("pool", "weight>", "guarantee>", "fair share>", "usage>", "demand>", "dominant", "running>", "operations>")
+func poolsText(pools []*apipb.Pool, now time.Time) string {
+	g := newGrid("pool", "weight>", "guarantee>", "fair share>", "usage>", "demand>", "dominant", "running>", "operations>", "status")
 	for _, p := range ranked(pools) {
 		g.row(strings.Repeat("  ", len(p.last)-1)+p.GetName(), number(p.GetEffectiveWeight(), 3), share(p.StrongGuaranteeShare), share(p.FairShare), share(p.UsageShare),
 			share(p.DemandShare), p.GetDominantResource(),
 			limited(p.GetRunningOperationCount(), p.GetEffectiveMaxRunningOperationCount()),
-			limited(p.GetOperationCount(), p.GetEffectiveMaxOperationCount()))
+			limited(p.GetOperationCount(), p.GetEffectiveMaxOperationCount()), stateCell(poolStatus(p.Pool, now)))
 	}
 	return g.String()
 }
@@ -141,7 +142,7 @@ func ranked(pools []*apipb.Pool) []rankedPool {
 	return out
 }
 
-func poolText(answer *apipb.GetPoolResponse) string {
+func poolText(answer *apipb.GetPoolResponse, now time.Time) string {
 	p := answer.GetPool()
 	page := newFacts()
 	page.add("pool", p.GetName())
@@ -157,7 +158,7 @@ func poolText(answer *apipb.GetPoolResponse) string {
 	page.add("claimed", when(p.GetClaimedShare() > 0, fmt.Sprintf("%s, waiting for others to stop: %s", share(p.ClaimedShare), amounts(p.GetClaimed()))))
 	page.add("demand share", share(p.DemandShare))
 	page.add("dominant resource", p.GetDominantResource())
-	page.addState("status", poolStatus(p))
+	page.addState("status", poolStatus(p, now))
 	page.add("volume", volumeText(p))
 	page.add("usage", amounts(p.GetUsage()))
 	page.add("demand", amounts(p.GetDemand()))
@@ -212,13 +213,13 @@ they may accumulate. Warnings below it name guarantees that cannot be met.`,
 		Example: "  weir pool tree\n  weir pool tree --tree gpu --watch",
 		RunE: f.shows(func(ctx context.Context, s *session, _ []string) (view, error) {
 			all, err := s.ListPools(ctx, f.tree)
-			return view{message: all, rows: true, text: func(time.Time) string { return poolTreeText(all) }}, err
+			return view{message: all, rows: true, text: func(now time.Time) string { return poolTreeText(all, now) }}, err
 		}),
 	})
 }
 
 // poolTreeText draws a tree with lines from each pool to its children.
-func poolTreeText(all *apipb.ListPoolsResponse) string {
+func poolTreeText(all *apipb.ListPoolsResponse, now time.Time) string {
 	g := newGrid("pool", "weight>", "guarantee>", "fair share>", "usage>", "demand>", "status", "volume")
 	for _, p := range ranked(all.GetPools()) {
 		name := ""
@@ -236,7 +237,7 @@ func poolTreeText(all *apipb.ListPoolsResponse) string {
 		}
 		name += p.GetName() + when(p.GetEphemeralUser() != "", " (ephemeral)")
 		g.row(name, number(p.GetEffectiveWeight(), 3), share(p.StrongGuaranteeShare), share(p.FairShare), share(p.UsageShare),
-			share(p.DemandShare), stateCell(poolStatus(p.Pool)), volumeText(p.Pool))
+			share(p.DemandShare), stateCell(poolStatus(p.Pool, now)), volumeText(p.Pool))
 	}
 	drawn := fmt.Sprintf("%s (revision %d)\n%s", all.GetTree(), all.GetRevision(), g)
 	for _, alert := range all.GetAlerts() {
@@ -245,13 +246,13 @@ func poolTreeText(all *apipb.ListPoolsResponse) string {
 	return drawn
 }
 
-// poolStatus returns a pool's status in words; "" if all is well.
-func poolStatus(p *apipb.Pool) string {
-	status := p.GetSchedulingStatus()
+// poolStatus returns a pool's status in words, and how long it has been below its share; "" if all is well.
+func poolStatus(p *apipb.Pool, now time.Time) string {
+	status, joined := p.GetSchedulingStatus(), " for "
 	if starving := p.GetStarvationStatus(); starving != "" && starving != "non_starving" {
-		status = starving
+		status, joined = starving, ", below for "
 	}
-	return strings.ReplaceAll(status, "_", " ")
+	return strings.ReplaceAll(status, "_", " ") + when(p.BelowSince != nil, joined+figures.Span(now.Sub(p.GetBelowSince().AsTime())))
 }
 
 // volumeText returns the volume that a pool with integral guarantees has accumulated, and

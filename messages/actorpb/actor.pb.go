@@ -3429,8 +3429,10 @@ type ElementView struct {
 	// Of pools: what is wrong with their settings, though it is taken.
 	Alerts []string `protobuf:"bytes,21,rep,name=alerts,proto3" json:"alerts,omitempty"`
 	// What is held for jobs that have not started; usage is without it.
-	ClaimedShare  float64            `protobuf:"fixed64,22,opt,name=claimed_share,json=claimedShare,proto3" json:"claimed_share,omitempty"`
-	Claimed       *statepb.Resources `protobuf:"bytes,23,opt,name=claimed,proto3" json:"claimed,omitempty"`
+	ClaimedShare float64            `protobuf:"fixed64,22,opt,name=claimed_share,json=claimedShare,proto3" json:"claimed_share,omitempty"`
+	Claimed      *statepb.Resources `protobuf:"bytes,23,opt,name=claimed,proto3" json:"claimed,omitempty"`
+	// Set while the element starves or is below its fair share: since when.
+	BelowSince    *timestamppb.Timestamp `protobuf:"bytes,24,opt,name=below_since,json=belowSince,proto3" json:"below_since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3622,6 +3624,13 @@ func (x *ElementView) GetClaimedShare() float64 {
 func (x *ElementView) GetClaimed() *statepb.Resources {
 	if x != nil {
 		return x.Claimed
+	}
+	return nil
+}
+
+func (x *ElementView) GetBelowSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BelowSince
 	}
 	return nil
 }
@@ -4951,7 +4960,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
 	"\x04tags\x18\x03 \x03(\tR\x04tags\x126\n" +
 	"\tresources\x18\x04 \x01(\v2\x18.weir.state.v1.ResourcesR\tresources\x12.\n" +
-	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xf1\x06\n" +
+	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xae\a\n" +
 	"\vElementView\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -4980,7 +4989,9 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x15volume_capacity_ratio\x18\x14 \x01(\x01R\x13volumeCapacityRatio\x12\x16\n" +
 	"\x06alerts\x18\x15 \x03(\tR\x06alerts\x12#\n" +
 	"\rclaimed_share\x18\x16 \x01(\x01R\fclaimedShare\x122\n" +
-	"\aclaimed\x18\x17 \x01(\v2\x18.weir.state.v1.ResourcesR\aclaimed\"\x92\x03\n" +
+	"\aclaimed\x18\x17 \x01(\v2\x18.weir.state.v1.ResourcesR\aclaimed\x12;\n" +
+	"\vbelow_since\x18\x18 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"belowSince\"\x92\x03\n" +
 	"\bNodeView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12.\n" +
 	"\x05usage\x18\x02 \x01(\v2\x18.weir.state.v1.ResourcesR\x05usage\x120\n" +
@@ -5214,27 +5225,28 @@ var file_actorpb_actor_proto_depIdxs = []int32{
 	70, // 56: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
 	71, // 57: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
 	57, // 58: weir.actor.v1.ElementView.claimed:type_name -> weir.state.v1.Resources
-	57, // 59: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
-	57, // 60: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
-	58, // 61: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
-	10, // 62: weir.actor.v1.NodeView.files:type_name -> weir.actor.v1.FileCache
-	3,  // 63: weir.actor.v1.NodeView.credentials:type_name -> weir.actor.v1.HeldCredentials
-	45, // 64: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
-	46, // 65: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
-	46, // 66: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
-	4,  // 67: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
-	58, // 68: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
-	58, // 69: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
-	58, // 70: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
-	49, // 71: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
-	51, // 72: weir.actor.v1.InstanceWords.words:type_name -> weir.actor.v1.InstanceWord
-	58, // 73: weir.actor.v1.NodeWord.time:type_name -> google.protobuf.Timestamp
-	53, // 74: weir.actor.v1.NodeWords.words:type_name -> weir.actor.v1.NodeWord
-	75, // [75:75] is the sub-list for method output_type
-	75, // [75:75] is the sub-list for method input_type
-	75, // [75:75] is the sub-list for extension type_name
-	75, // [75:75] is the sub-list for extension extendee
-	0,  // [0:75] is the sub-list for field type_name
+	58, // 59: weir.actor.v1.ElementView.below_since:type_name -> google.protobuf.Timestamp
+	57, // 60: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
+	57, // 61: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
+	58, // 62: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
+	10, // 63: weir.actor.v1.NodeView.files:type_name -> weir.actor.v1.FileCache
+	3,  // 64: weir.actor.v1.NodeView.credentials:type_name -> weir.actor.v1.HeldCredentials
+	45, // 65: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
+	46, // 66: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
+	46, // 67: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
+	4,  // 68: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
+	58, // 69: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
+	58, // 70: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
+	58, // 71: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
+	49, // 72: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
+	51, // 73: weir.actor.v1.InstanceWords.words:type_name -> weir.actor.v1.InstanceWord
+	58, // 74: weir.actor.v1.NodeWord.time:type_name -> google.protobuf.Timestamp
+	53, // 75: weir.actor.v1.NodeWords.words:type_name -> weir.actor.v1.NodeWord
+	76, // [76:76] is the sub-list for method output_type
+	76, // [76:76] is the sub-list for method input_type
+	76, // [76:76] is the sub-list for extension type_name
+	76, // [76:76] is the sub-list for extension extendee
+	0,  // [0:76] is the sub-list for field type_name
 }
 
 func init() { file_actorpb_actor_proto_init() }

@@ -6617,15 +6617,20 @@ func (x *PoolHistoryResponse) GetPoints() []*PoolPoint {
 	return nil
 }
 
-// PoolPoint is a pool over the step that begins at a time: shares by dominant
-// resource, and the volume in seconds of the whole cluster.
+// PoolPoint is a pool over the step that begins at a time: means of shares by dominant
+// resource, and of the volume in seconds of the whole cluster. What is known is a value a second
+// for an hour, and for a day the mean of each minute.
 type PoolPoint struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Time          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
-	FairShare     float64                `protobuf:"fixed64,2,opt,name=fair_share,json=fairShare,proto3" json:"fair_share,omitempty"`
-	UsageShare    float64                `protobuf:"fixed64,3,opt,name=usage_share,json=usageShare,proto3" json:"usage_share,omitempty"`
-	DemandShare   float64                `protobuf:"fixed64,4,opt,name=demand_share,json=demandShare,proto3" json:"demand_share,omitempty"`
-	Volume        float64                `protobuf:"fixed64,5,opt,name=volume,proto3" json:"volume,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Time        *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	FairShare   float64                `protobuf:"fixed64,2,opt,name=fair_share,json=fairShare,proto3" json:"fair_share,omitempty"`
+	UsageShare  float64                `protobuf:"fixed64,3,opt,name=usage_share,json=usageShare,proto3" json:"usage_share,omitempty"`
+	DemandShare float64                `protobuf:"fixed64,4,opt,name=demand_share,json=demandShare,proto3" json:"demand_share,omitempty"`
+	Volume      float64                `protobuf:"fixed64,5,opt,name=volume,proto3" json:"volume,omitempty"`
+	// The least and the greatest of the values that usage_share is the mean of: so a peak is seen
+	// however long the step is.
+	UsageShareMin float64 `protobuf:"fixed64,6,opt,name=usage_share_min,json=usageShareMin,proto3" json:"usage_share_min,omitempty"`
+	UsageShareMax float64 `protobuf:"fixed64,7,opt,name=usage_share_max,json=usageShareMax,proto3" json:"usage_share_max,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6695,6 +6700,20 @@ func (x *PoolPoint) GetVolume() float64 {
 	return 0
 }
 
+func (x *PoolPoint) GetUsageShareMin() float64 {
+	if x != nil {
+		return x.UsageShareMin
+	}
+	return 0
+}
+
+func (x *PoolPoint) GetUsageShareMax() float64 {
+	if x != nil {
+		return x.UsageShareMax
+	}
+	return 0
+}
+
 type Pool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -6734,8 +6753,10 @@ type Pool struct {
 	IntegralPoolCapacity           *float64 `protobuf:"fixed64,25,opt,name=integral_pool_capacity,json=integralPoolCapacity,proto3,oneof" json:"integral_pool_capacity,omitempty"`
 	// What is held for jobs that wait for others to leave; usage is what jobs have, also those
 	// that are about to leave.
-	ClaimedShare  *float64   `protobuf:"fixed64,26,opt,name=claimed_share,json=claimedShare,proto3,oneof" json:"claimed_share,omitempty"`
-	Claimed       *Resources `protobuf:"bytes,27,opt,name=claimed,proto3" json:"claimed,omitempty"`
+	ClaimedShare *float64   `protobuf:"fixed64,26,opt,name=claimed_share,json=claimedShare,proto3,oneof" json:"claimed_share,omitempty"`
+	Claimed      *Resources `protobuf:"bytes,27,opt,name=claimed,proto3" json:"claimed,omitempty"`
+	// Of a pool that starves or is below its fair share: since when it has been below its share.
+	BelowSince    *timestamppb.Timestamp `protobuf:"bytes,28,opt,name=below_since,json=belowSince,proto3" json:"below_since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6938,11 +6959,22 @@ func (x *Pool) GetClaimed() *Resources {
 	return nil
 }
 
+func (x *Pool) GetBelowSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BelowSince
+	}
+	return nil
+}
+
 type ListPoolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Tree  string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
 	// The next of an earlier answer: the pools from there on.
-	After         string `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`
+	After string `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`
+	// Without options and effective, which are most of an answer.
+	Brief bool `protobuf:"varint,3,opt,name=brief,proto3" json:"brief,omitempty"`
+	// The first pool is <Root>, which has the figures of the whole tree.
+	WithRoot      bool `protobuf:"varint,4,opt,name=with_root,json=withRoot,proto3" json:"with_root,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6989,6 +7021,20 @@ func (x *ListPoolsRequest) GetAfter() string {
 		return x.After
 	}
 	return ""
+}
+
+func (x *ListPoolsRequest) GetBrief() bool {
+	if x != nil {
+		return x.Brief
+	}
+	return false
+}
+
+func (x *ListPoolsRequest) GetWithRoot() bool {
+	if x != nil {
+		return x.WithRoot
+	}
+	return false
 }
 
 type ListPoolsResponse struct {
@@ -8221,541 +8267,6 @@ func (*SetDefaultTreeResponse) Descriptor() ([]byte, []int) {
 	return file_apipb_api_proto_rawDescGZIP(), []int{111}
 }
 
-type SnapshotRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tree          string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SnapshotRequest) Reset() {
-	*x = SnapshotRequest{}
-	mi := &file_apipb_api_proto_msgTypes[112]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SnapshotRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SnapshotRequest) ProtoMessage() {}
-
-func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[112]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SnapshotRequest.ProtoReflect.Descriptor instead.
-func (*SnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{112}
-}
-
-func (x *SnapshotRequest) GetTree() string {
-	if x != nil {
-		return x.Tree
-	}
-	return ""
-}
-
-type SnapshotResponse struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Tree     string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
-	Revision uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
-	Time     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
-	Options  *structpb.Struct       `protobuf:"bytes,4,opt,name=options,proto3" json:"options,omitempty"`
-	// Parents before children.
-	Pools      []*SnapshotPool      `protobuf:"bytes,5,rep,name=pools,proto3" json:"pools,omitempty"`
-	Operations []*SnapshotOperation `protobuf:"bytes,6,rep,name=operations,proto3" json:"operations,omitempty"`
-	// Those that may run jobs.
-	Nodes         []*SnapshotNode `protobuf:"bytes,7,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SnapshotResponse) Reset() {
-	*x = SnapshotResponse{}
-	mi := &file_apipb_api_proto_msgTypes[113]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SnapshotResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SnapshotResponse) ProtoMessage() {}
-
-func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[113]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SnapshotResponse.ProtoReflect.Descriptor instead.
-func (*SnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{113}
-}
-
-func (x *SnapshotResponse) GetTree() string {
-	if x != nil {
-		return x.Tree
-	}
-	return ""
-}
-
-func (x *SnapshotResponse) GetRevision() uint64 {
-	if x != nil {
-		return x.Revision
-	}
-	return 0
-}
-
-func (x *SnapshotResponse) GetTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Time
-	}
-	return nil
-}
-
-func (x *SnapshotResponse) GetOptions() *structpb.Struct {
-	if x != nil {
-		return x.Options
-	}
-	return nil
-}
-
-func (x *SnapshotResponse) GetPools() []*SnapshotPool {
-	if x != nil {
-		return x.Pools
-	}
-	return nil
-}
-
-func (x *SnapshotResponse) GetOperations() []*SnapshotOperation {
-	if x != nil {
-		return x.Operations
-	}
-	return nil
-}
-
-func (x *SnapshotResponse) GetNodes() []*SnapshotNode {
-	if x != nil {
-		return x.Nodes
-	}
-	return nil
-}
-
-type SnapshotPool struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Parent  string                 `protobuf:"bytes,2,opt,name=parent,proto3" json:"parent,omitempty"`
-	Options *structpb.Struct       `protobuf:"bytes,3,opt,name=options,proto3" json:"options,omitempty"`
-	// Not set: it has no volume.
-	Volume        *Volume `protobuf:"bytes,4,opt,name=volume,proto3" json:"volume,omitempty"`
-	EphemeralUser string  `protobuf:"bytes,5,opt,name=ephemeral_user,json=ephemeralUser,proto3" json:"ephemeral_user,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SnapshotPool) Reset() {
-	*x = SnapshotPool{}
-	mi := &file_apipb_api_proto_msgTypes[114]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SnapshotPool) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SnapshotPool) ProtoMessage() {}
-
-func (x *SnapshotPool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[114]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SnapshotPool.ProtoReflect.Descriptor instead.
-func (*SnapshotPool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{114}
-}
-
-func (x *SnapshotPool) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *SnapshotPool) GetParent() string {
-	if x != nil {
-		return x.Parent
-	}
-	return ""
-}
-
-func (x *SnapshotPool) GetOptions() *structpb.Struct {
-	if x != nil {
-		return x.Options
-	}
-	return nil
-}
-
-func (x *SnapshotPool) GetVolume() *Volume {
-	if x != nil {
-		return x.Volume
-	}
-	return nil
-}
-
-func (x *SnapshotPool) GetEphemeralUser() string {
-	if x != nil {
-		return x.EphemeralUser
-	}
-	return ""
-}
-
-// Volume is resources times seconds.
-type Volume struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	UserSlots float64                `protobuf:"fixed64,1,opt,name=user_slots,json=userSlots,proto3" json:"user_slots,omitempty"`
-	// Cores.
-	Cpu     float64 `protobuf:"fixed64,2,opt,name=cpu,proto3" json:"cpu,omitempty"`
-	Gpu     float64 `protobuf:"fixed64,3,opt,name=gpu,proto3" json:"gpu,omitempty"`
-	Memory  float64 `protobuf:"fixed64,4,opt,name=memory,proto3" json:"memory,omitempty"`
-	Network float64 `protobuf:"fixed64,5,opt,name=network,proto3" json:"network,omitempty"`
-	// What the last update granted by integral guarantee.
-	LastShareRatio float64 `protobuf:"fixed64,6,opt,name=last_share_ratio,json=lastShareRatio,proto3" json:"last_share_ratio,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
-}
-
-func (x *Volume) Reset() {
-	*x = Volume{}
-	mi := &file_apipb_api_proto_msgTypes[115]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Volume) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Volume) ProtoMessage() {}
-
-func (x *Volume) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[115]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Volume.ProtoReflect.Descriptor instead.
-func (*Volume) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{115}
-}
-
-func (x *Volume) GetUserSlots() float64 {
-	if x != nil {
-		return x.UserSlots
-	}
-	return 0
-}
-
-func (x *Volume) GetCpu() float64 {
-	if x != nil {
-		return x.Cpu
-	}
-	return 0
-}
-
-func (x *Volume) GetGpu() float64 {
-	if x != nil {
-		return x.Gpu
-	}
-	return 0
-}
-
-func (x *Volume) GetMemory() float64 {
-	if x != nil {
-		return x.Memory
-	}
-	return 0
-}
-
-func (x *Volume) GetNetwork() float64 {
-	if x != nil {
-		return x.Network
-	}
-	return 0
-}
-
-func (x *Volume) GetLastShareRatio() float64 {
-	if x != nil {
-		return x.LastShareRatio
-	}
-	return 0
-}
-
-type SnapshotOperation struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Pool    string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
-	Options *structpb.Struct       `protobuf:"bytes,3,opt,name=options,proto3" json:"options,omitempty"`
-	// What its jobs hold.
-	Usage *Resources `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
-	// Its jobs that could start.
-	Tasks []*SnapshotTask `protobuf:"bytes,5,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	// It may start jobs: it runs and is not suspended.
-	Enabled bool `protobuf:"varint,6,opt,name=enabled,proto3" json:"enabled,omitempty"`
-	// Its jobs are of use together only.
-	Gang          bool                   `protobuf:"varint,7,opt,name=gang,proto3" json:"gang,omitempty"`
-	StartTime     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	Title         string                 `protobuf:"bytes,9,opt,name=title,proto3" json:"title,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SnapshotOperation) Reset() {
-	*x = SnapshotOperation{}
-	mi := &file_apipb_api_proto_msgTypes[116]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SnapshotOperation) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SnapshotOperation) ProtoMessage() {}
-
-func (x *SnapshotOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[116]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SnapshotOperation.ProtoReflect.Descriptor instead.
-func (*SnapshotOperation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{116}
-}
-
-func (x *SnapshotOperation) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-func (x *SnapshotOperation) GetPool() string {
-	if x != nil {
-		return x.Pool
-	}
-	return ""
-}
-
-func (x *SnapshotOperation) GetOptions() *structpb.Struct {
-	if x != nil {
-		return x.Options
-	}
-	return nil
-}
-
-func (x *SnapshotOperation) GetUsage() *Resources {
-	if x != nil {
-		return x.Usage
-	}
-	return nil
-}
-
-func (x *SnapshotOperation) GetTasks() []*SnapshotTask {
-	if x != nil {
-		return x.Tasks
-	}
-	return nil
-}
-
-func (x *SnapshotOperation) GetEnabled() bool {
-	if x != nil {
-		return x.Enabled
-	}
-	return false
-}
-
-func (x *SnapshotOperation) GetGang() bool {
-	if x != nil {
-		return x.Gang
-	}
-	return false
-}
-
-func (x *SnapshotOperation) GetStartTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.StartTime
-	}
-	return nil
-}
-
-func (x *SnapshotOperation) GetTitle() string {
-	if x != nil {
-		return x.Title
-	}
-	return ""
-}
-
-type SnapshotTask struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Pending int64                  `protobuf:"varint,2,opt,name=pending,proto3" json:"pending,omitempty"`
-	// What each of them needs.
-	JobResources  *Resources `protobuf:"bytes,3,opt,name=job_resources,json=jobResources,proto3" json:"job_resources,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SnapshotTask) Reset() {
-	*x = SnapshotTask{}
-	mi := &file_apipb_api_proto_msgTypes[117]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SnapshotTask) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SnapshotTask) ProtoMessage() {}
-
-func (x *SnapshotTask) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[117]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SnapshotTask.ProtoReflect.Descriptor instead.
-func (*SnapshotTask) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{117}
-}
-
-func (x *SnapshotTask) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *SnapshotTask) GetPending() int64 {
-	if x != nil {
-		return x.Pending
-	}
-	return 0
-}
-
-func (x *SnapshotTask) GetJobResources() *Resources {
-	if x != nil {
-		return x.JobResources
-	}
-	return nil
-}
-
-type SnapshotNode struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Resources     *Resources             `protobuf:"bytes,2,opt,name=resources,proto3" json:"resources,omitempty"`
-	Tags          []string               `protobuf:"bytes,3,rep,name=tags,proto3" json:"tags,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SnapshotNode) Reset() {
-	*x = SnapshotNode{}
-	mi := &file_apipb_api_proto_msgTypes[118]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SnapshotNode) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SnapshotNode) ProtoMessage() {}
-
-func (x *SnapshotNode) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[118]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SnapshotNode.ProtoReflect.Descriptor instead.
-func (*SnapshotNode) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{118}
-}
-
-func (x *SnapshotNode) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-func (x *SnapshotNode) GetResources() *Resources {
-	if x != nil {
-		return x.Resources
-	}
-	return nil
-}
-
-func (x *SnapshotNode) GetTags() []string {
-	if x != nil {
-		return x.Tags
-	}
-	return nil
-}
-
 type WhatIfRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Tree  string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
@@ -8765,14 +8276,19 @@ type WhatIfRequest struct {
 	// Answer with operations too, not with pools alone.
 	Operations bool `protobuf:"varint,3,opt,name=operations,proto3" json:"operations,omitempty"`
 	// Answer with the tree after the changes as a file for weir pool apply.
-	File          bool `protobuf:"varint,4,opt,name=file,proto3" json:"file,omitempty"`
+	File bool `protobuf:"varint,4,opt,name=file,proto3" json:"file,omitempty"`
+	// Operations that start, and ids of those that end. In edits, a change of what is no pool is one of
+	// the operation of this id; its option pool moves it.
+	Start         []*WhatIfOperation `protobuf:"bytes,5,rep,name=start,proto3" json:"start,omitempty"`
+	End           []string           `protobuf:"bytes,6,rep,name=end,proto3" json:"end,omitempty"`
+	Nodes         []*WhatIfNodes     `protobuf:"bytes,7,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WhatIfRequest) Reset() {
 	*x = WhatIfRequest{}
-	mi := &file_apipb_api_proto_msgTypes[119]
+	mi := &file_apipb_api_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8784,7 +8300,7 @@ func (x *WhatIfRequest) String() string {
 func (*WhatIfRequest) ProtoMessage() {}
 
 func (x *WhatIfRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[119]
+	mi := &file_apipb_api_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8797,7 +8313,7 @@ func (x *WhatIfRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfRequest.ProtoReflect.Descriptor instead.
 func (*WhatIfRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{119}
+	return file_apipb_api_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *WhatIfRequest) GetTree() string {
@@ -8828,6 +8344,184 @@ func (x *WhatIfRequest) GetFile() bool {
 	return false
 }
 
+func (x *WhatIfRequest) GetStart() []*WhatIfOperation {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *WhatIfRequest) GetEnd() []string {
+	if x != nil {
+		return x.End
+	}
+	return nil
+}
+
+func (x *WhatIfRequest) GetNodes() []*WhatIfNodes {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+type WhatIfOperation struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Pool    string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	Options *structpb.Struct       `protobuf:"bytes,3,opt,name=options,proto3" json:"options,omitempty"`
+	// Its jobs are of use together only.
+	Gang bool `protobuf:"varint,4,opt,name=gang,proto3" json:"gang,omitempty"`
+	// What its jobs hold.
+	Usage *Resources `protobuf:"bytes,5,opt,name=usage,proto3" json:"usage,omitempty"`
+	// Jobs that could start, and what each of them needs.
+	Pending       int64      `protobuf:"varint,6,opt,name=pending,proto3" json:"pending,omitempty"`
+	JobResources  *Resources `protobuf:"bytes,7,opt,name=job_resources,json=jobResources,proto3" json:"job_resources,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhatIfOperation) Reset() {
+	*x = WhatIfOperation{}
+	mi := &file_apipb_api_proto_msgTypes[113]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhatIfOperation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhatIfOperation) ProtoMessage() {}
+
+func (x *WhatIfOperation) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[113]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhatIfOperation.ProtoReflect.Descriptor instead.
+func (*WhatIfOperation) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{113}
+}
+
+func (x *WhatIfOperation) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *WhatIfOperation) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *WhatIfOperation) GetOptions() *structpb.Struct {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *WhatIfOperation) GetGang() bool {
+	if x != nil {
+		return x.Gang
+	}
+	return false
+}
+
+func (x *WhatIfOperation) GetUsage() *Resources {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+func (x *WhatIfOperation) GetPending() int64 {
+	if x != nil {
+		return x.Pending
+	}
+	return 0
+}
+
+func (x *WhatIfOperation) GetJobResources() *Resources {
+	if x != nil {
+		return x.JobResources
+	}
+	return nil
+}
+
+// WhatIfNodes are alike nodes that are added or, with a negative count, removed: those with the same
+// resources that have all of the tags.
+type WhatIfNodes struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Count         int64                  `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	Resources     *Resources             `protobuf:"bytes,2,opt,name=resources,proto3" json:"resources,omitempty"`
+	Tags          []string               `protobuf:"bytes,3,rep,name=tags,proto3" json:"tags,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhatIfNodes) Reset() {
+	*x = WhatIfNodes{}
+	mi := &file_apipb_api_proto_msgTypes[114]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhatIfNodes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhatIfNodes) ProtoMessage() {}
+
+func (x *WhatIfNodes) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[114]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhatIfNodes.ProtoReflect.Descriptor instead.
+func (*WhatIfNodes) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{114}
+}
+
+func (x *WhatIfNodes) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *WhatIfNodes) GetResources() *Resources {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *WhatIfNodes) GetTags() []string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
 type WhatIfResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Tree  string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
@@ -8836,14 +8530,16 @@ type WhatIfResponse struct {
 	Before   *WhatIfShares `protobuf:"bytes,3,opt,name=before,proto3" json:"before,omitempty"`
 	After    *WhatIfShares `protobuf:"bytes,4,opt,name=after,proto3" json:"after,omitempty"`
 	// A pool file, in YAML; empty unless asked for.
-	File          string `protobuf:"bytes,5,opt,name=file,proto3" json:"file,omitempty"`
+	File string `protobuf:"bytes,5,opt,name=file,proto3" json:"file,omitempty"`
+	// As of when volumes are.
+	Time          *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=time,proto3" json:"time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WhatIfResponse) Reset() {
 	*x = WhatIfResponse{}
-	mi := &file_apipb_api_proto_msgTypes[120]
+	mi := &file_apipb_api_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8855,7 +8551,7 @@ func (x *WhatIfResponse) String() string {
 func (*WhatIfResponse) ProtoMessage() {}
 
 func (x *WhatIfResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[120]
+	mi := &file_apipb_api_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8868,7 +8564,7 @@ func (x *WhatIfResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfResponse.ProtoReflect.Descriptor instead.
 func (*WhatIfResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{120}
+	return file_apipb_api_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *WhatIfResponse) GetTree() string {
@@ -8906,6 +8602,13 @@ func (x *WhatIfResponse) GetFile() string {
 	return ""
 }
 
+func (x *WhatIfResponse) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
 // WhatIfShares are the fair shares of a cluster.
 type WhatIfShares struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -8922,7 +8625,7 @@ type WhatIfShares struct {
 
 func (x *WhatIfShares) Reset() {
 	*x = WhatIfShares{}
-	mi := &file_apipb_api_proto_msgTypes[121]
+	mi := &file_apipb_api_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8934,7 +8637,7 @@ func (x *WhatIfShares) String() string {
 func (*WhatIfShares) ProtoMessage() {}
 
 func (x *WhatIfShares) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[121]
+	mi := &file_apipb_api_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8947,7 +8650,7 @@ func (x *WhatIfShares) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfShares.ProtoReflect.Descriptor instead.
 func (*WhatIfShares) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{121}
+	return file_apipb_api_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *WhatIfShares) GetResources() *Resources {
@@ -9003,7 +8706,7 @@ type WhatIfShare struct {
 
 func (x *WhatIfShare) Reset() {
 	*x = WhatIfShare{}
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9015,7 +8718,7 @@ func (x *WhatIfShare) String() string {
 func (*WhatIfShare) ProtoMessage() {}
 
 func (x *WhatIfShare) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9028,7 +8731,7 @@ func (x *WhatIfShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfShare.ProtoReflect.Descriptor instead.
 func (*WhatIfShare) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{122}
+	return file_apipb_api_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *WhatIfShare) GetPool() bool {
@@ -9121,7 +8824,7 @@ type ShareVector struct {
 
 func (x *ShareVector) Reset() {
 	*x = ShareVector{}
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9133,7 +8836,7 @@ func (x *ShareVector) String() string {
 func (*ShareVector) ProtoMessage() {}
 
 func (x *ShareVector) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9146,7 +8849,7 @@ func (x *ShareVector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareVector.ProtoReflect.Descriptor instead.
 func (*ShareVector) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{123}
+	return file_apipb_api_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *ShareVector) GetUserSlots() float64 {
@@ -9200,7 +8903,7 @@ type Overcommit struct {
 
 func (x *Overcommit) Reset() {
 	*x = Overcommit{}
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9212,7 +8915,7 @@ func (x *Overcommit) String() string {
 func (*Overcommit) ProtoMessage() {}
 
 func (x *Overcommit) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9225,7 +8928,7 @@ func (x *Overcommit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Overcommit.ProtoReflect.Descriptor instead.
 func (*Overcommit) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{124}
+	return file_apipb_api_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *Overcommit) GetResource() string {
@@ -9272,7 +8975,7 @@ type GetAttributeRequest struct {
 
 func (x *GetAttributeRequest) Reset() {
 	*x = GetAttributeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9284,7 +8987,7 @@ func (x *GetAttributeRequest) String() string {
 func (*GetAttributeRequest) ProtoMessage() {}
 
 func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9297,7 +9000,7 @@ func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeRequest.ProtoReflect.Descriptor instead.
 func (*GetAttributeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{125}
+	return file_apipb_api_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *GetAttributeRequest) GetPath() string {
@@ -9316,7 +9019,7 @@ type GetAttributeResponse struct {
 
 func (x *GetAttributeResponse) Reset() {
 	*x = GetAttributeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9328,7 +9031,7 @@ func (x *GetAttributeResponse) String() string {
 func (*GetAttributeResponse) ProtoMessage() {}
 
 func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9341,7 +9044,7 @@ func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeResponse.ProtoReflect.Descriptor instead.
 func (*GetAttributeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{126}
+	return file_apipb_api_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *GetAttributeResponse) GetValue() *structpb.Value {
@@ -9359,7 +9062,7 @@ type NodeGrantsRequest struct {
 
 func (x *NodeGrantsRequest) Reset() {
 	*x = NodeGrantsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9371,7 +9074,7 @@ func (x *NodeGrantsRequest) String() string {
 func (*NodeGrantsRequest) ProtoMessage() {}
 
 func (x *NodeGrantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9384,7 +9087,7 @@ func (x *NodeGrantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrantsRequest.ProtoReflect.Descriptor instead.
 func (*NodeGrantsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{127}
+	return file_apipb_api_proto_rawDescGZIP(), []int{122}
 }
 
 type NodeGrantsResponse struct {
@@ -9397,7 +9100,7 @@ type NodeGrantsResponse struct {
 
 func (x *NodeGrantsResponse) Reset() {
 	*x = NodeGrantsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9409,7 +9112,7 @@ func (x *NodeGrantsResponse) String() string {
 func (*NodeGrantsResponse) ProtoMessage() {}
 
 func (x *NodeGrantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9422,7 +9125,7 @@ func (x *NodeGrantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrantsResponse.ProtoReflect.Descriptor instead.
 func (*NodeGrantsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{128}
+	return file_apipb_api_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *NodeGrantsResponse) GetGrants() []*NodeGrant {
@@ -9448,7 +9151,7 @@ type NodeGrant struct {
 
 func (x *NodeGrant) Reset() {
 	*x = NodeGrant{}
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9460,7 +9163,7 @@ func (x *NodeGrant) String() string {
 func (*NodeGrant) ProtoMessage() {}
 
 func (x *NodeGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9473,7 +9176,7 @@ func (x *NodeGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrant.ProtoReflect.Descriptor instead.
 func (*NodeGrant) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{129}
+	return file_apipb_api_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *NodeGrant) GetPattern() string {
@@ -9518,7 +9221,7 @@ type EditNodeGrantRequest struct {
 
 func (x *EditNodeGrantRequest) Reset() {
 	*x = EditNodeGrantRequest{}
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9530,7 +9233,7 @@ func (x *EditNodeGrantRequest) String() string {
 func (*EditNodeGrantRequest) ProtoMessage() {}
 
 func (x *EditNodeGrantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9543,7 +9246,7 @@ func (x *EditNodeGrantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditNodeGrantRequest.ProtoReflect.Descriptor instead.
 func (*EditNodeGrantRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{130}
+	return file_apipb_api_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *EditNodeGrantRequest) GetGrant() *NodeGrant {
@@ -9575,7 +9278,7 @@ type EditNodeGrantResponse struct {
 
 func (x *EditNodeGrantResponse) Reset() {
 	*x = EditNodeGrantResponse{}
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9587,7 +9290,7 @@ func (x *EditNodeGrantResponse) String() string {
 func (*EditNodeGrantResponse) ProtoMessage() {}
 
 func (x *EditNodeGrantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9600,7 +9303,7 @@ func (x *EditNodeGrantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditNodeGrantResponse.ProtoReflect.Descriptor instead.
 func (*EditNodeGrantResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{131}
+	return file_apipb_api_proto_rawDescGZIP(), []int{126}
 }
 
 // Drain says who keeps jobs away from a node, since when and why.
@@ -9615,7 +9318,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9627,7 +9330,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9640,7 +9343,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{132}
+	return file_apipb_api_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *Drain) GetUser() string {
@@ -9693,7 +9396,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9705,7 +9408,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9718,7 +9421,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{133}
+	return file_apipb_api_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *Node) GetId() string {
@@ -9846,7 +9549,7 @@ type FileCache struct {
 
 func (x *FileCache) Reset() {
 	*x = FileCache{}
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9858,7 +9561,7 @@ func (x *FileCache) String() string {
 func (*FileCache) ProtoMessage() {}
 
 func (x *FileCache) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9871,7 +9574,7 @@ func (x *FileCache) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileCache.ProtoReflect.Descriptor instead.
 func (*FileCache) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{134}
+	return file_apipb_api_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *FileCache) GetFiles() int64 {
@@ -9907,7 +9610,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9919,7 +9622,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9932,7 +9635,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{135}
+	return file_apipb_api_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *ListNodesRequest) GetState() string {
@@ -9966,7 +9669,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9978,7 +9681,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9991,7 +9694,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{136}
+	return file_apipb_api_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -10041,7 +9744,7 @@ type RefusedAgent struct {
 
 func (x *RefusedAgent) Reset() {
 	*x = RefusedAgent{}
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10053,7 +9756,7 @@ func (x *RefusedAgent) String() string {
 func (*RefusedAgent) ProtoMessage() {}
 
 func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10066,7 +9769,7 @@ func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedAgent.ProtoReflect.Descriptor instead.
 func (*RefusedAgent) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{137}
+	return file_apipb_api_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *RefusedAgent) GetNode() string {
@@ -10127,7 +9830,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10139,7 +9842,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10152,7 +9855,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{138}
+	return file_apipb_api_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *GetNodeRequest) GetNode() string {
@@ -10175,7 +9878,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10187,7 +9890,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10200,7 +9903,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{139}
+	return file_apipb_api_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -10237,7 +9940,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10249,7 +9952,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10262,7 +9965,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{140}
+	return file_apipb_api_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -10294,7 +9997,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10306,7 +10009,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10319,7 +10022,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{141}
+	return file_apipb_api_proto_rawDescGZIP(), []int{136}
 }
 
 type UndrainNodeRequest struct {
@@ -10331,7 +10034,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10343,7 +10046,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10356,7 +10059,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{142}
+	return file_apipb_api_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *UndrainNodeRequest) GetNode() string {
@@ -10374,7 +10077,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10386,7 +10089,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10399,7 +10102,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{143}
+	return file_apipb_api_proto_rawDescGZIP(), []int{138}
 }
 
 type RemoveNodeRequest struct {
@@ -10412,7 +10115,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10424,7 +10127,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10437,7 +10140,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{144}
+	return file_apipb_api_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *RemoveNodeRequest) GetNode() string {
@@ -10462,7 +10165,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10474,7 +10177,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10487,7 +10190,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{145}
+	return file_apipb_api_proto_rawDescGZIP(), []int{140}
 }
 
 type Member struct {
@@ -10507,7 +10210,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10519,7 +10222,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10532,7 +10235,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{146}
+	return file_apipb_api_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *Member) GetId() string {
@@ -10599,7 +10302,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10611,7 +10314,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10624,7 +10327,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{147}
+	return file_apipb_api_proto_rawDescGZIP(), []int{142}
 }
 
 type MembersResponse struct {
@@ -10636,7 +10339,7 @@ type MembersResponse struct {
 
 func (x *MembersResponse) Reset() {
 	*x = MembersResponse{}
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10648,7 +10351,7 @@ func (x *MembersResponse) String() string {
 func (*MembersResponse) ProtoMessage() {}
 
 func (x *MembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10661,7 +10364,7 @@ func (x *MembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersResponse.ProtoReflect.Descriptor instead.
 func (*MembersResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{148}
+	return file_apipb_api_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *MembersResponse) GetMembers() []*Member {
@@ -10679,7 +10382,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10691,7 +10394,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10704,7 +10407,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{149}
+	return file_apipb_api_proto_rawDescGZIP(), []int{144}
 }
 
 type StatusResponse struct {
@@ -10747,7 +10450,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10759,7 +10462,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10772,7 +10475,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{150}
+	return file_apipb_api_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *StatusResponse) GetClusterId() string {
@@ -10960,7 +10663,7 @@ type LogHealth struct {
 
 func (x *LogHealth) Reset() {
 	*x = LogHealth{}
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10972,7 +10675,7 @@ func (x *LogHealth) String() string {
 func (*LogHealth) ProtoMessage() {}
 
 func (x *LogHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10985,7 +10688,7 @@ func (x *LogHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogHealth.ProtoReflect.Descriptor instead.
 func (*LogHealth) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{151}
+	return file_apipb_api_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *LogHealth) GetCommitIndex() uint64 {
@@ -11038,7 +10741,7 @@ type HeldCredentials struct {
 
 func (x *HeldCredentials) Reset() {
 	*x = HeldCredentials{}
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11050,7 +10753,7 @@ func (x *HeldCredentials) String() string {
 func (*HeldCredentials) ProtoMessage() {}
 
 func (x *HeldCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11063,7 +10766,7 @@ func (x *HeldCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldCredentials.ProtoReflect.Descriptor instead.
 func (*HeldCredentials) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{152}
+	return file_apipb_api_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *HeldCredentials) GetRole() string {
@@ -11118,7 +10821,7 @@ type TransferRequest struct {
 
 func (x *TransferRequest) Reset() {
 	*x = TransferRequest{}
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11130,7 +10833,7 @@ func (x *TransferRequest) String() string {
 func (*TransferRequest) ProtoMessage() {}
 
 func (x *TransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11143,7 +10846,7 @@ func (x *TransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
 func (*TransferRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{153}
+	return file_apipb_api_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *TransferRequest) GetTo() string {
@@ -11162,7 +10865,7 @@ type TransferResponse struct {
 
 func (x *TransferResponse) Reset() {
 	*x = TransferResponse{}
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11174,7 +10877,7 @@ func (x *TransferResponse) String() string {
 func (*TransferResponse) ProtoMessage() {}
 
 func (x *TransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11187,7 +10890,7 @@ func (x *TransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
 func (*TransferResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{154}
+	return file_apipb_api_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *TransferResponse) GetLeader() string {
@@ -11208,7 +10911,7 @@ type AddReplicaRequest struct {
 
 func (x *AddReplicaRequest) Reset() {
 	*x = AddReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11220,7 +10923,7 @@ func (x *AddReplicaRequest) String() string {
 func (*AddReplicaRequest) ProtoMessage() {}
 
 func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11233,7 +10936,7 @@ func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaRequest.ProtoReflect.Descriptor instead.
 func (*AddReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{155}
+	return file_apipb_api_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *AddReplicaRequest) GetId() string {
@@ -11258,7 +10961,7 @@ type AddReplicaResponse struct {
 
 func (x *AddReplicaResponse) Reset() {
 	*x = AddReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11270,7 +10973,7 @@ func (x *AddReplicaResponse) String() string {
 func (*AddReplicaResponse) ProtoMessage() {}
 
 func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11283,7 +10986,7 @@ func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaResponse.ProtoReflect.Descriptor instead.
 func (*AddReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{156}
+	return file_apipb_api_proto_rawDescGZIP(), []int{151}
 }
 
 type RemoveReplicaRequest struct {
@@ -11297,7 +11000,7 @@ type RemoveReplicaRequest struct {
 
 func (x *RemoveReplicaRequest) Reset() {
 	*x = RemoveReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11309,7 +11012,7 @@ func (x *RemoveReplicaRequest) String() string {
 func (*RemoveReplicaRequest) ProtoMessage() {}
 
 func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11322,7 +11025,7 @@ func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{157}
+	return file_apipb_api_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *RemoveReplicaRequest) GetId() string {
@@ -11347,7 +11050,7 @@ type RemoveReplicaResponse struct {
 
 func (x *RemoveReplicaResponse) Reset() {
 	*x = RemoveReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11359,7 +11062,7 @@ func (x *RemoveReplicaResponse) String() string {
 func (*RemoveReplicaResponse) ProtoMessage() {}
 
 func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11372,7 +11075,7 @@ func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{158}
+	return file_apipb_api_proto_rawDescGZIP(), []int{153}
 }
 
 type PromoteReplicaRequest struct {
@@ -11384,7 +11087,7 @@ type PromoteReplicaRequest struct {
 
 func (x *PromoteReplicaRequest) Reset() {
 	*x = PromoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11396,7 +11099,7 @@ func (x *PromoteReplicaRequest) String() string {
 func (*PromoteReplicaRequest) ProtoMessage() {}
 
 func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11409,7 +11112,7 @@ func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{159}
+	return file_apipb_api_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *PromoteReplicaRequest) GetId() string {
@@ -11427,7 +11130,7 @@ type PromoteReplicaResponse struct {
 
 func (x *PromoteReplicaResponse) Reset() {
 	*x = PromoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11439,7 +11142,7 @@ func (x *PromoteReplicaResponse) String() string {
 func (*PromoteReplicaResponse) ProtoMessage() {}
 
 func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11452,7 +11155,7 @@ func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{160}
+	return file_apipb_api_proto_rawDescGZIP(), []int{155}
 }
 
 type DemoteReplicaRequest struct {
@@ -11466,7 +11169,7 @@ type DemoteReplicaRequest struct {
 
 func (x *DemoteReplicaRequest) Reset() {
 	*x = DemoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11478,7 +11181,7 @@ func (x *DemoteReplicaRequest) String() string {
 func (*DemoteReplicaRequest) ProtoMessage() {}
 
 func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11491,7 +11194,7 @@ func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{161}
+	return file_apipb_api_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *DemoteReplicaRequest) GetId() string {
@@ -11516,7 +11219,7 @@ type DemoteReplicaResponse struct {
 
 func (x *DemoteReplicaResponse) Reset() {
 	*x = DemoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11528,7 +11231,7 @@ func (x *DemoteReplicaResponse) String() string {
 func (*DemoteReplicaResponse) ProtoMessage() {}
 
 func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11541,7 +11244,7 @@ func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{162}
+	return file_apipb_api_proto_rawDescGZIP(), []int{157}
 }
 
 type BackupRequest struct {
@@ -11552,7 +11255,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11564,7 +11267,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11577,7 +11280,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{163}
+	return file_apipb_api_proto_rawDescGZIP(), []int{158}
 }
 
 // BackupPart is the next bytes of a backup: records with their lengths, and a
@@ -11591,7 +11294,7 @@ type BackupPart struct {
 
 func (x *BackupPart) Reset() {
 	*x = BackupPart{}
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11603,7 +11306,7 @@ func (x *BackupPart) String() string {
 func (*BackupPart) ProtoMessage() {}
 
 func (x *BackupPart) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11616,7 +11319,7 @@ func (x *BackupPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart.ProtoReflect.Descriptor instead.
 func (*BackupPart) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{164}
+	return file_apipb_api_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *BackupPart) GetData() []byte {
@@ -11640,7 +11343,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11652,7 +11355,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11665,7 +11368,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{165}
+	return file_apipb_api_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *JoinRequest) GetId() string {
@@ -11709,7 +11412,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11721,7 +11424,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11734,7 +11437,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{166}
+	return file_apipb_api_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *JoinResponse) GetSuffrage() string {
@@ -11766,7 +11469,7 @@ type StoresRequest struct {
 
 func (x *StoresRequest) Reset() {
 	*x = StoresRequest{}
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11778,7 +11481,7 @@ func (x *StoresRequest) String() string {
 func (*StoresRequest) ProtoMessage() {}
 
 func (x *StoresRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11791,7 +11494,7 @@ func (x *StoresRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoresRequest.ProtoReflect.Descriptor instead.
 func (*StoresRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{167}
+	return file_apipb_api_proto_rawDescGZIP(), []int{162}
 }
 
 type StoresResponse struct {
@@ -11803,7 +11506,7 @@ type StoresResponse struct {
 
 func (x *StoresResponse) Reset() {
 	*x = StoresResponse{}
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11815,7 +11518,7 @@ func (x *StoresResponse) String() string {
 func (*StoresResponse) ProtoMessage() {}
 
 func (x *StoresResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11828,7 +11531,7 @@ func (x *StoresResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoresResponse.ProtoReflect.Descriptor instead.
 func (*StoresResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{168}
+	return file_apipb_api_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *StoresResponse) GetStores() []*NamedStore {
@@ -11860,7 +11563,7 @@ type NamedStore struct {
 
 func (x *NamedStore) Reset() {
 	*x = NamedStore{}
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11872,7 +11575,7 @@ func (x *NamedStore) String() string {
 func (*NamedStore) ProtoMessage() {}
 
 func (x *NamedStore) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11885,7 +11588,7 @@ func (x *NamedStore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedStore.ProtoReflect.Descriptor instead.
 func (*NamedStore) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{169}
+	return file_apipb_api_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *NamedStore) GetName() string {
@@ -11959,7 +11662,7 @@ type EditStoreRequest struct {
 
 func (x *EditStoreRequest) Reset() {
 	*x = EditStoreRequest{}
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11971,7 +11674,7 @@ func (x *EditStoreRequest) String() string {
 func (*EditStoreRequest) ProtoMessage() {}
 
 func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11984,7 +11687,7 @@ func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditStoreRequest.ProtoReflect.Descriptor instead.
 func (*EditStoreRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{170}
+	return file_apipb_api_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *EditStoreRequest) GetStore() *NamedStore {
@@ -12023,7 +11726,7 @@ type EditStoreResponse struct {
 
 func (x *EditStoreResponse) Reset() {
 	*x = EditStoreResponse{}
-	mi := &file_apipb_api_proto_msgTypes[171]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12035,7 +11738,7 @@ func (x *EditStoreResponse) String() string {
 func (*EditStoreResponse) ProtoMessage() {}
 
 func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[171]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12048,7 +11751,7 @@ func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditStoreResponse.ProtoReflect.Descriptor instead.
 func (*EditStoreResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{171}
+	return file_apipb_api_proto_rawDescGZIP(), []int{166}
 }
 
 type WhoAmIRequest struct {
@@ -12059,7 +11762,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[172]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12071,7 +11774,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[172]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12084,7 +11787,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{172}
+	return file_apipb_api_proto_rawDescGZIP(), []int{167}
 }
 
 type WhoAmIResponse struct {
@@ -12108,7 +11811,7 @@ type WhoAmIResponse struct {
 
 func (x *WhoAmIResponse) Reset() {
 	*x = WhoAmIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[173]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12120,7 +11823,7 @@ func (x *WhoAmIResponse) String() string {
 func (*WhoAmIResponse) ProtoMessage() {}
 
 func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[173]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12133,7 +11836,7 @@ func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
 func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{173}
+	return file_apipb_api_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *WhoAmIResponse) GetUser() string {
@@ -12190,7 +11893,7 @@ type PoolRights struct {
 
 func (x *PoolRights) Reset() {
 	*x = PoolRights{}
-	mi := &file_apipb_api_proto_msgTypes[174]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12202,7 +11905,7 @@ func (x *PoolRights) String() string {
 func (*PoolRights) ProtoMessage() {}
 
 func (x *PoolRights) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[174]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12215,7 +11918,7 @@ func (x *PoolRights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolRights.ProtoReflect.Descriptor instead.
 func (*PoolRights) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{174}
+	return file_apipb_api_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *PoolRights) GetTree() string {
@@ -12258,7 +11961,7 @@ type MayIRequest struct {
 
 func (x *MayIRequest) Reset() {
 	*x = MayIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[175]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12270,7 +11973,7 @@ func (x *MayIRequest) String() string {
 func (*MayIRequest) ProtoMessage() {}
 
 func (x *MayIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[175]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12283,7 +11986,7 @@ func (x *MayIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIRequest.ProtoReflect.Descriptor instead.
 func (*MayIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{175}
+	return file_apipb_api_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *MayIRequest) GetRight() string {
@@ -12345,7 +12048,7 @@ type MayIResponse struct {
 
 func (x *MayIResponse) Reset() {
 	*x = MayIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[176]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12357,7 +12060,7 @@ func (x *MayIResponse) String() string {
 func (*MayIResponse) ProtoMessage() {}
 
 func (x *MayIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[176]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12370,7 +12073,7 @@ func (x *MayIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIResponse.ProtoReflect.Descriptor instead.
 func (*MayIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{176}
+	return file_apipb_api_proto_rawDescGZIP(), []int{171}
 }
 
 func (x *MayIResponse) GetAllowed() bool {
@@ -12411,7 +12114,7 @@ type PoolACL struct {
 
 func (x *PoolACL) Reset() {
 	*x = PoolACL{}
-	mi := &file_apipb_api_proto_msgTypes[177]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12423,7 +12126,7 @@ func (x *PoolACL) String() string {
 func (*PoolACL) ProtoMessage() {}
 
 func (x *PoolACL) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[177]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12436,7 +12139,7 @@ func (x *PoolACL) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolACL.ProtoReflect.Descriptor instead.
 func (*PoolACL) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{177}
+	return file_apipb_api_proto_rawDescGZIP(), []int{172}
 }
 
 func (x *PoolACL) GetRights() []*SubjectRight {
@@ -12459,7 +12162,7 @@ type SubjectRight struct {
 
 func (x *SubjectRight) Reset() {
 	*x = SubjectRight{}
-	mi := &file_apipb_api_proto_msgTypes[178]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12471,7 +12174,7 @@ func (x *SubjectRight) String() string {
 func (*SubjectRight) ProtoMessage() {}
 
 func (x *SubjectRight) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[178]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12484,7 +12187,7 @@ func (x *SubjectRight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubjectRight.ProtoReflect.Descriptor instead.
 func (*SubjectRight) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{178}
+	return file_apipb_api_proto_rawDescGZIP(), []int{173}
 }
 
 func (x *SubjectRight) GetSubject() string {
@@ -12518,7 +12221,7 @@ type GroupsRequest struct {
 
 func (x *GroupsRequest) Reset() {
 	*x = GroupsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[179]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12530,7 +12233,7 @@ func (x *GroupsRequest) String() string {
 func (*GroupsRequest) ProtoMessage() {}
 
 func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[179]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12543,7 +12246,7 @@ func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsRequest.ProtoReflect.Descriptor instead.
 func (*GroupsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{179}
+	return file_apipb_api_proto_rawDescGZIP(), []int{174}
 }
 
 func (x *GroupsRequest) GetName() string {
@@ -12562,7 +12265,7 @@ type GroupsResponse struct {
 
 func (x *GroupsResponse) Reset() {
 	*x = GroupsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[180]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12574,7 +12277,7 @@ func (x *GroupsResponse) String() string {
 func (*GroupsResponse) ProtoMessage() {}
 
 func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[180]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12587,7 +12290,7 @@ func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsResponse.ProtoReflect.Descriptor instead.
 func (*GroupsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{180}
+	return file_apipb_api_proto_rawDescGZIP(), []int{175}
 }
 
 func (x *GroupsResponse) GetGroups() []*Group {
@@ -12609,7 +12312,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_apipb_api_proto_msgTypes[181]
+	mi := &file_apipb_api_proto_msgTypes[176]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12621,7 +12324,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[181]
+	mi := &file_apipb_api_proto_msgTypes[176]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12634,7 +12337,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{181}
+	return file_apipb_api_proto_rawDescGZIP(), []int{176}
 }
 
 func (x *Group) GetName() string {
@@ -12674,7 +12377,7 @@ type EditGroupRequest struct {
 
 func (x *EditGroupRequest) Reset() {
 	*x = EditGroupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[182]
+	mi := &file_apipb_api_proto_msgTypes[177]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12686,7 +12389,7 @@ func (x *EditGroupRequest) String() string {
 func (*EditGroupRequest) ProtoMessage() {}
 
 func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[182]
+	mi := &file_apipb_api_proto_msgTypes[177]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12699,7 +12402,7 @@ func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupRequest.ProtoReflect.Descriptor instead.
 func (*EditGroupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{182}
+	return file_apipb_api_proto_rawDescGZIP(), []int{177}
 }
 
 func (x *EditGroupRequest) GetGroup() string {
@@ -12745,7 +12448,7 @@ type EditGroupResponse struct {
 
 func (x *EditGroupResponse) Reset() {
 	*x = EditGroupResponse{}
-	mi := &file_apipb_api_proto_msgTypes[183]
+	mi := &file_apipb_api_proto_msgTypes[178]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12757,7 +12460,7 @@ func (x *EditGroupResponse) String() string {
 func (*EditGroupResponse) ProtoMessage() {}
 
 func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[183]
+	mi := &file_apipb_api_proto_msgTypes[178]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12770,7 +12473,7 @@ func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupResponse.ProtoReflect.Descriptor instead.
 func (*EditGroupResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{183}
+	return file_apipb_api_proto_rawDescGZIP(), []int{178}
 }
 
 type AccountsRequest struct {
@@ -12781,7 +12484,7 @@ type AccountsRequest struct {
 
 func (x *AccountsRequest) Reset() {
 	*x = AccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[184]
+	mi := &file_apipb_api_proto_msgTypes[179]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12793,7 +12496,7 @@ func (x *AccountsRequest) String() string {
 func (*AccountsRequest) ProtoMessage() {}
 
 func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[184]
+	mi := &file_apipb_api_proto_msgTypes[179]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12806,7 +12509,7 @@ func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsRequest.ProtoReflect.Descriptor instead.
 func (*AccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{184}
+	return file_apipb_api_proto_rawDescGZIP(), []int{179}
 }
 
 type AccountsResponse struct {
@@ -12819,7 +12522,7 @@ type AccountsResponse struct {
 
 func (x *AccountsResponse) Reset() {
 	*x = AccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[185]
+	mi := &file_apipb_api_proto_msgTypes[180]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12831,7 +12534,7 @@ func (x *AccountsResponse) String() string {
 func (*AccountsResponse) ProtoMessage() {}
 
 func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[185]
+	mi := &file_apipb_api_proto_msgTypes[180]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12844,7 +12547,7 @@ func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsResponse.ProtoReflect.Descriptor instead.
 func (*AccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{185}
+	return file_apipb_api_proto_rawDescGZIP(), []int{180}
 }
 
 func (x *AccountsResponse) GetAccounts() []*Accounts {
@@ -12871,7 +12574,7 @@ type Accounts struct {
 
 func (x *Accounts) Reset() {
 	*x = Accounts{}
-	mi := &file_apipb_api_proto_msgTypes[186]
+	mi := &file_apipb_api_proto_msgTypes[181]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12883,7 +12586,7 @@ func (x *Accounts) String() string {
 func (*Accounts) ProtoMessage() {}
 
 func (x *Accounts) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[186]
+	mi := &file_apipb_api_proto_msgTypes[181]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12896,7 +12599,7 @@ func (x *Accounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accounts.ProtoReflect.Descriptor instead.
 func (*Accounts) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{186}
+	return file_apipb_api_proto_rawDescGZIP(), []int{181}
 }
 
 func (x *Accounts) GetSubject() string {
@@ -12950,7 +12653,7 @@ type EditAccountsRequest struct {
 
 func (x *EditAccountsRequest) Reset() {
 	*x = EditAccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[187]
+	mi := &file_apipb_api_proto_msgTypes[182]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12962,7 +12665,7 @@ func (x *EditAccountsRequest) String() string {
 func (*EditAccountsRequest) ProtoMessage() {}
 
 func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[187]
+	mi := &file_apipb_api_proto_msgTypes[182]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12975,7 +12678,7 @@ func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsRequest.ProtoReflect.Descriptor instead.
 func (*EditAccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{187}
+	return file_apipb_api_proto_rawDescGZIP(), []int{182}
 }
 
 func (x *EditAccountsRequest) GetSubject() string {
@@ -13021,7 +12724,7 @@ type EditAccountsResponse struct {
 
 func (x *EditAccountsResponse) Reset() {
 	*x = EditAccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[188]
+	mi := &file_apipb_api_proto_msgTypes[183]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13033,7 +12736,7 @@ func (x *EditAccountsResponse) String() string {
 func (*EditAccountsResponse) ProtoMessage() {}
 
 func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[188]
+	mi := &file_apipb_api_proto_msgTypes[183]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13046,7 +12749,7 @@ func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsResponse.ProtoReflect.Descriptor instead.
 func (*EditAccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{188}
+	return file_apipb_api_proto_rawDescGZIP(), []int{183}
 }
 
 type RevocationsRequest struct {
@@ -13057,7 +12760,7 @@ type RevocationsRequest struct {
 
 func (x *RevocationsRequest) Reset() {
 	*x = RevocationsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[189]
+	mi := &file_apipb_api_proto_msgTypes[184]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13069,7 +12772,7 @@ func (x *RevocationsRequest) String() string {
 func (*RevocationsRequest) ProtoMessage() {}
 
 func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[189]
+	mi := &file_apipb_api_proto_msgTypes[184]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13082,7 +12785,7 @@ func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsRequest.ProtoReflect.Descriptor instead.
 func (*RevocationsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{189}
+	return file_apipb_api_proto_rawDescGZIP(), []int{184}
 }
 
 type RevocationsResponse struct {
@@ -13094,7 +12797,7 @@ type RevocationsResponse struct {
 
 func (x *RevocationsResponse) Reset() {
 	*x = RevocationsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[190]
+	mi := &file_apipb_api_proto_msgTypes[185]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13106,7 +12809,7 @@ func (x *RevocationsResponse) String() string {
 func (*RevocationsResponse) ProtoMessage() {}
 
 func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[190]
+	mi := &file_apipb_api_proto_msgTypes[185]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13119,7 +12822,7 @@ func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsResponse.ProtoReflect.Descriptor instead.
 func (*RevocationsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{190}
+	return file_apipb_api_proto_rawDescGZIP(), []int{185}
 }
 
 func (x *RevocationsResponse) GetRevocations() []*Revocation {
@@ -13148,7 +12851,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_apipb_api_proto_msgTypes[191]
+	mi := &file_apipb_api_proto_msgTypes[186]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13160,7 +12863,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[191]
+	mi := &file_apipb_api_proto_msgTypes[186]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13173,7 +12876,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{191}
+	return file_apipb_api_proto_rawDescGZIP(), []int{186}
 }
 
 func (x *Revocation) GetSerial() string {
@@ -13240,7 +12943,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[192]
+	mi := &file_apipb_api_proto_msgTypes[187]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13252,7 +12955,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[192]
+	mi := &file_apipb_api_proto_msgTypes[187]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13265,7 +12968,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{192}
+	return file_apipb_api_proto_rawDescGZIP(), []int{187}
 }
 
 func (x *RevokeRequest) GetSerial() string {
@@ -13312,7 +13015,7 @@ type RevokeResponse struct {
 
 func (x *RevokeResponse) Reset() {
 	*x = RevokeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[193]
+	mi := &file_apipb_api_proto_msgTypes[188]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13324,7 +13027,7 @@ func (x *RevokeResponse) String() string {
 func (*RevokeResponse) ProtoMessage() {}
 
 func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[193]
+	mi := &file_apipb_api_proto_msgTypes[188]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13337,7 +13040,7 @@ func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeResponse.ProtoReflect.Descriptor instead.
 func (*RevokeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{193}
+	return file_apipb_api_proto_rawDescGZIP(), []int{188}
 }
 
 func (x *RevokeResponse) GetRevocation() *Revocation {
@@ -13935,7 +13638,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12!\n" +
 	"\fstep_seconds\x18\x03 \x01(\x03R\vstepSeconds\x12.\n" +
-	"\x06points\x18\x04 \x03(\v2\x16.weir.api.v1.PoolPointR\x06points\"\xb6\x01\n" +
+	"\x06points\x18\x04 \x03(\v2\x16.weir.api.v1.PoolPointR\x06points\"\x86\x02\n" +
 	"\tPoolPoint\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1d\n" +
 	"\n" +
@@ -13943,7 +13646,9 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\vusage_share\x18\x03 \x01(\x01R\n" +
 	"usageShare\x12!\n" +
 	"\fdemand_share\x18\x04 \x01(\x01R\vdemandShare\x12\x16\n" +
-	"\x06volume\x18\x05 \x01(\x01R\x06volume\"\x95\n" +
+	"\x06volume\x18\x05 \x01(\x01R\x06volume\x12&\n" +
+	"\x0fusage_share_min\x18\x06 \x01(\x01R\rusageShareMin\x12&\n" +
+	"\x0fusage_share_max\x18\a \x01(\x01R\rusageShareMax\"\xd2\n" +
 	"\n" +
 	"\x04Pool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
@@ -13972,17 +13677,21 @@ const file_apipb_api_proto_rawDesc = "" +
 	"!accumulated_resource_ratio_volume\x18\x18 \x01(\x01H\x04R\x1eaccumulatedResourceRatioVolume\x88\x01\x01\x129\n" +
 	"\x16integral_pool_capacity\x18\x19 \x01(\x01H\x05R\x14integralPoolCapacity\x88\x01\x01\x12(\n" +
 	"\rclaimed_share\x18\x1a \x01(\x01H\x06R\fclaimedShare\x88\x01\x01\x120\n" +
-	"\aclaimed\x18\x1b \x01(\v2\x16.weir.api.v1.ResourcesR\aclaimedB\r\n" +
+	"\aclaimed\x18\x1b \x01(\v2\x16.weir.api.v1.ResourcesR\aclaimed\x12;\n" +
+	"\vbelow_since\x18\x1c \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"belowSinceB\r\n" +
 	"\v_fair_shareB\x0e\n" +
 	"\f_usage_shareB\x0f\n" +
 	"\r_demand_shareB\x19\n" +
 	"\x17_strong_guarantee_shareB$\n" +
 	"\"_accumulated_resource_ratio_volumeB\x19\n" +
 	"\x17_integral_pool_capacityB\x10\n" +
-	"\x0e_claimed_shareJ\x04\b\x03\x10\x06\"<\n" +
+	"\x0e_claimed_shareJ\x04\b\x03\x10\x06\"o\n" +
 	"\x10ListPoolsRequest\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x14\n" +
-	"\x05after\x18\x02 \x01(\tR\x05after\"\xef\x01\n" +
+	"\x05after\x18\x02 \x01(\tR\x05after\x12\x14\n" +
+	"\x05brief\x18\x03 \x01(\bR\x05brief\x12\x1b\n" +
+	"\twith_root\x18\x04 \x01(\bR\bwithRoot\"\xef\x01\n" +
 	"\x11ListPoolsResponse\x12'\n" +
 	"\x05pools\x18\x01 \x03(\v2\x11.weir.api.v1.PoolR\x05pools\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x12\n" +
@@ -14058,65 +13767,36 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x12RemoveTreeResponse\"+\n" +
 	"\x15SetDefaultTreeRequest\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\"\x18\n" +
-	"\x16SetDefaultTreeResponse\"%\n" +
-	"\x0fSnapshotRequest\x12\x12\n" +
-	"\x04tree\x18\x01 \x01(\tR\x04tree\"\xc7\x02\n" +
-	"\x10SnapshotResponse\x12\x12\n" +
-	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\x12.\n" +
-	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x121\n" +
-	"\aoptions\x18\x04 \x01(\v2\x17.google.protobuf.StructR\aoptions\x12/\n" +
-	"\x05pools\x18\x05 \x03(\v2\x19.weir.api.v1.SnapshotPoolR\x05pools\x12>\n" +
-	"\n" +
-	"operations\x18\x06 \x03(\v2\x1e.weir.api.v1.SnapshotOperationR\n" +
-	"operations\x12/\n" +
-	"\x05nodes\x18\a \x03(\v2\x19.weir.api.v1.SnapshotNodeR\x05nodes\"\xc1\x01\n" +
-	"\fSnapshotPool\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06parent\x18\x02 \x01(\tR\x06parent\x121\n" +
-	"\aoptions\x18\x03 \x01(\v2\x17.google.protobuf.StructR\aoptions\x12+\n" +
-	"\x06volume\x18\x04 \x01(\v2\x13.weir.api.v1.VolumeR\x06volume\x12%\n" +
-	"\x0eephemeral_user\x18\x05 \x01(\tR\rephemeralUser\"\xa7\x01\n" +
-	"\x06Volume\x12\x1d\n" +
-	"\n" +
-	"user_slots\x18\x01 \x01(\x01R\tuserSlots\x12\x10\n" +
-	"\x03cpu\x18\x02 \x01(\x01R\x03cpu\x12\x10\n" +
-	"\x03gpu\x18\x03 \x01(\x01R\x03gpu\x12\x16\n" +
-	"\x06memory\x18\x04 \x01(\x01R\x06memory\x12\x18\n" +
-	"\anetwork\x18\x05 \x01(\x01R\anetwork\x12(\n" +
-	"\x10last_share_ratio\x18\x06 \x01(\x01R\x0elastShareRatio\"\xc8\x02\n" +
-	"\x11SnapshotOperation\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
-	"\x04pool\x18\x02 \x01(\tR\x04pool\x121\n" +
-	"\aoptions\x18\x03 \x01(\v2\x17.google.protobuf.StructR\aoptions\x12,\n" +
-	"\x05usage\x18\x04 \x01(\v2\x16.weir.api.v1.ResourcesR\x05usage\x12/\n" +
-	"\x05tasks\x18\x05 \x03(\v2\x19.weir.api.v1.SnapshotTaskR\x05tasks\x12\x18\n" +
-	"\aenabled\x18\x06 \x01(\bR\aenabled\x12\x12\n" +
-	"\x04gang\x18\a \x01(\bR\x04gang\x129\n" +
-	"\n" +
-	"start_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12\x14\n" +
-	"\x05title\x18\t \x01(\tR\x05title\"y\n" +
-	"\fSnapshotTask\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\apending\x18\x02 \x01(\x03R\apending\x12;\n" +
-	"\rjob_resources\x18\x03 \x01(\v2\x16.weir.api.v1.ResourcesR\fjobResources\"h\n" +
-	"\fSnapshotNode\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x124\n" +
-	"\tresources\x18\x02 \x01(\v2\x16.weir.api.v1.ResourcesR\tresources\x12\x12\n" +
-	"\x04tags\x18\x03 \x03(\tR\x04tags\"\x84\x01\n" +
+	"\x16SetDefaultTreeResponse\"\xfa\x01\n" +
 	"\rWhatIfRequest\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12+\n" +
 	"\x05edits\x18\x02 \x03(\v2\x15.weir.api.v1.TreeEditR\x05edits\x12\x1e\n" +
 	"\n" +
 	"operations\x18\x03 \x01(\bR\n" +
 	"operations\x12\x12\n" +
-	"\x04file\x18\x04 \x01(\bR\x04file\"\xb8\x01\n" +
+	"\x04file\x18\x04 \x01(\bR\x04file\x122\n" +
+	"\x05start\x18\x05 \x03(\v2\x1c.weir.api.v1.WhatIfOperationR\x05start\x12\x10\n" +
+	"\x03end\x18\x06 \x03(\tR\x03end\x12.\n" +
+	"\x05nodes\x18\a \x03(\v2\x18.weir.api.v1.WhatIfNodesR\x05nodes\"\x81\x02\n" +
+	"\x0fWhatIfOperation\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\x121\n" +
+	"\aoptions\x18\x03 \x01(\v2\x17.google.protobuf.StructR\aoptions\x12\x12\n" +
+	"\x04gang\x18\x04 \x01(\bR\x04gang\x12,\n" +
+	"\x05usage\x18\x05 \x01(\v2\x16.weir.api.v1.ResourcesR\x05usage\x12\x18\n" +
+	"\apending\x18\x06 \x01(\x03R\apending\x12;\n" +
+	"\rjob_resources\x18\a \x01(\v2\x16.weir.api.v1.ResourcesR\fjobResources\"m\n" +
+	"\vWhatIfNodes\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x03R\x05count\x124\n" +
+	"\tresources\x18\x02 \x01(\v2\x16.weir.api.v1.ResourcesR\tresources\x12\x12\n" +
+	"\x04tags\x18\x03 \x03(\tR\x04tags\"\xe8\x01\n" +
 	"\x0eWhatIfResponse\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x121\n" +
 	"\x06before\x18\x03 \x01(\v2\x19.weir.api.v1.WhatIfSharesR\x06before\x12/\n" +
 	"\x05after\x18\x04 \x01(\v2\x19.weir.api.v1.WhatIfSharesR\x05after\x12\x12\n" +
-	"\x04file\x18\x05 \x01(\tR\x04file\"\xcd\x01\n" +
+	"\x04file\x18\x05 \x01(\tR\x04file\x12.\n" +
+	"\x04time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xcd\x01\n" +
 	"\fWhatIfShares\x124\n" +
 	"\tresources\x18\x01 \x01(\v2\x16.weir.api.v1.ResourcesR\tresources\x120\n" +
 	"\x06shares\x18\x02 \x03(\v2\x18.weir.api.v1.WhatIfShareR\x06shares\x12=\n" +
@@ -14469,7 +14149,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x03Get\x12\x1b.weir.api.v1.GetPoolRequest\x1a\x1c.weir.api.v1.GetPoolResponse\x12C\n" +
 	"\x04Edit\x12\x1c.weir.api.v1.EditTreeRequest\x1a\x1d.weir.api.v1.EditTreeResponse\x12L\n" +
 	"\aHistory\x12\x1f.weir.api.v1.PoolHistoryRequest\x1a .weir.api.v1.PoolHistoryResponse\x12A\n" +
-	"\x06Ledger\x12\x1a.weir.api.v1.LedgerRequest\x1a\x1b.weir.api.v1.LedgerResponse2\xd1\x04\n" +
+	"\x06Ledger\x12\x1a.weir.api.v1.LedgerRequest\x1a\x1b.weir.api.v1.LedgerResponse2\x88\x04\n" +
 	"\vTreeService\x12E\n" +
 	"\x04List\x12\x1d.weir.api.v1.ListTreesRequest\x1a\x1e.weir.api.v1.ListTreesResponse\x12@\n" +
 	"\x03Get\x12\x1b.weir.api.v1.GetTreeRequest\x1a\x1c.weir.api.v1.GetTreeResponse\x12I\n" +
@@ -14477,8 +14157,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x03Set\x12\x1b.weir.api.v1.SetTreeRequest\x1a\x1c.weir.api.v1.SetTreeResponse\x12I\n" +
 	"\x06Remove\x12\x1e.weir.api.v1.RemoveTreeRequest\x1a\x1f.weir.api.v1.RemoveTreeResponse\x12U\n" +
 	"\n" +
-	"SetDefault\x12\".weir.api.v1.SetDefaultTreeRequest\x1a#.weir.api.v1.SetDefaultTreeResponse\x12G\n" +
-	"\bSnapshot\x12\x1c.weir.api.v1.SnapshotRequest\x1a\x1d.weir.api.v1.SnapshotResponse\x12A\n" +
+	"SetDefault\x12\".weir.api.v1.SetDefaultTreeRequest\x1a#.weir.api.v1.SetDefaultTreeResponse\x12A\n" +
 	"\x06WhatIf\x12\x1a.weir.api.v1.WhatIfRequest\x1a\x1b.weir.api.v1.WhatIfResponse2^\n" +
 	"\x10AttributeService\x12J\n" +
 	"\x03Get\x12 .weir.api.v1.GetAttributeRequest\x1a!.weir.api.v1.GetAttributeResponse2\x96\x04\n" +
@@ -14524,7 +14203,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 203)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 198)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                    // 0: weir.api.v1.Resources
 	(*Error)(nil),                        // 1: weir.api.v1.Error
@@ -14638,127 +14317,122 @@ var file_apipb_api_proto_goTypes = []any{
 	(*RemoveTreeResponse)(nil),           // 109: weir.api.v1.RemoveTreeResponse
 	(*SetDefaultTreeRequest)(nil),        // 110: weir.api.v1.SetDefaultTreeRequest
 	(*SetDefaultTreeResponse)(nil),       // 111: weir.api.v1.SetDefaultTreeResponse
-	(*SnapshotRequest)(nil),              // 112: weir.api.v1.SnapshotRequest
-	(*SnapshotResponse)(nil),             // 113: weir.api.v1.SnapshotResponse
-	(*SnapshotPool)(nil),                 // 114: weir.api.v1.SnapshotPool
-	(*Volume)(nil),                       // 115: weir.api.v1.Volume
-	(*SnapshotOperation)(nil),            // 116: weir.api.v1.SnapshotOperation
-	(*SnapshotTask)(nil),                 // 117: weir.api.v1.SnapshotTask
-	(*SnapshotNode)(nil),                 // 118: weir.api.v1.SnapshotNode
-	(*WhatIfRequest)(nil),                // 119: weir.api.v1.WhatIfRequest
-	(*WhatIfResponse)(nil),               // 120: weir.api.v1.WhatIfResponse
-	(*WhatIfShares)(nil),                 // 121: weir.api.v1.WhatIfShares
-	(*WhatIfShare)(nil),                  // 122: weir.api.v1.WhatIfShare
-	(*ShareVector)(nil),                  // 123: weir.api.v1.ShareVector
-	(*Overcommit)(nil),                   // 124: weir.api.v1.Overcommit
-	(*GetAttributeRequest)(nil),          // 125: weir.api.v1.GetAttributeRequest
-	(*GetAttributeResponse)(nil),         // 126: weir.api.v1.GetAttributeResponse
-	(*NodeGrantsRequest)(nil),            // 127: weir.api.v1.NodeGrantsRequest
-	(*NodeGrantsResponse)(nil),           // 128: weir.api.v1.NodeGrantsResponse
-	(*NodeGrant)(nil),                    // 129: weir.api.v1.NodeGrant
-	(*EditNodeGrantRequest)(nil),         // 130: weir.api.v1.EditNodeGrantRequest
-	(*EditNodeGrantResponse)(nil),        // 131: weir.api.v1.EditNodeGrantResponse
-	(*Drain)(nil),                        // 132: weir.api.v1.Drain
-	(*Node)(nil),                         // 133: weir.api.v1.Node
-	(*FileCache)(nil),                    // 134: weir.api.v1.FileCache
-	(*ListNodesRequest)(nil),             // 135: weir.api.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),            // 136: weir.api.v1.ListNodesResponse
-	(*RefusedAgent)(nil),                 // 137: weir.api.v1.RefusedAgent
-	(*GetNodeRequest)(nil),               // 138: weir.api.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),              // 139: weir.api.v1.GetNodeResponse
-	(*DrainNodeRequest)(nil),             // 140: weir.api.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),            // 141: weir.api.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),           // 142: weir.api.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),          // 143: weir.api.v1.UndrainNodeResponse
-	(*RemoveNodeRequest)(nil),            // 144: weir.api.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),           // 145: weir.api.v1.RemoveNodeResponse
-	(*Member)(nil),                       // 146: weir.api.v1.Member
-	(*MembersRequest)(nil),               // 147: weir.api.v1.MembersRequest
-	(*MembersResponse)(nil),              // 148: weir.api.v1.MembersResponse
-	(*StatusRequest)(nil),                // 149: weir.api.v1.StatusRequest
-	(*StatusResponse)(nil),               // 150: weir.api.v1.StatusResponse
-	(*LogHealth)(nil),                    // 151: weir.api.v1.LogHealth
-	(*HeldCredentials)(nil),              // 152: weir.api.v1.HeldCredentials
-	(*TransferRequest)(nil),              // 153: weir.api.v1.TransferRequest
-	(*TransferResponse)(nil),             // 154: weir.api.v1.TransferResponse
-	(*AddReplicaRequest)(nil),            // 155: weir.api.v1.AddReplicaRequest
-	(*AddReplicaResponse)(nil),           // 156: weir.api.v1.AddReplicaResponse
-	(*RemoveReplicaRequest)(nil),         // 157: weir.api.v1.RemoveReplicaRequest
-	(*RemoveReplicaResponse)(nil),        // 158: weir.api.v1.RemoveReplicaResponse
-	(*PromoteReplicaRequest)(nil),        // 159: weir.api.v1.PromoteReplicaRequest
-	(*PromoteReplicaResponse)(nil),       // 160: weir.api.v1.PromoteReplicaResponse
-	(*DemoteReplicaRequest)(nil),         // 161: weir.api.v1.DemoteReplicaRequest
-	(*DemoteReplicaResponse)(nil),        // 162: weir.api.v1.DemoteReplicaResponse
-	(*BackupRequest)(nil),                // 163: weir.api.v1.BackupRequest
-	(*BackupPart)(nil),                   // 164: weir.api.v1.BackupPart
-	(*JoinRequest)(nil),                  // 165: weir.api.v1.JoinRequest
-	(*JoinResponse)(nil),                 // 166: weir.api.v1.JoinResponse
-	(*StoresRequest)(nil),                // 167: weir.api.v1.StoresRequest
-	(*StoresResponse)(nil),               // 168: weir.api.v1.StoresResponse
-	(*NamedStore)(nil),                   // 169: weir.api.v1.NamedStore
-	(*EditStoreRequest)(nil),             // 170: weir.api.v1.EditStoreRequest
-	(*EditStoreResponse)(nil),            // 171: weir.api.v1.EditStoreResponse
-	(*WhoAmIRequest)(nil),                // 172: weir.api.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),               // 173: weir.api.v1.WhoAmIResponse
-	(*PoolRights)(nil),                   // 174: weir.api.v1.PoolRights
-	(*MayIRequest)(nil),                  // 175: weir.api.v1.MayIRequest
-	(*MayIResponse)(nil),                 // 176: weir.api.v1.MayIResponse
-	(*PoolACL)(nil),                      // 177: weir.api.v1.PoolACL
-	(*SubjectRight)(nil),                 // 178: weir.api.v1.SubjectRight
-	(*GroupsRequest)(nil),                // 179: weir.api.v1.GroupsRequest
-	(*GroupsResponse)(nil),               // 180: weir.api.v1.GroupsResponse
-	(*Group)(nil),                        // 181: weir.api.v1.Group
-	(*EditGroupRequest)(nil),             // 182: weir.api.v1.EditGroupRequest
-	(*EditGroupResponse)(nil),            // 183: weir.api.v1.EditGroupResponse
-	(*AccountsRequest)(nil),              // 184: weir.api.v1.AccountsRequest
-	(*AccountsResponse)(nil),             // 185: weir.api.v1.AccountsResponse
-	(*Accounts)(nil),                     // 186: weir.api.v1.Accounts
-	(*EditAccountsRequest)(nil),          // 187: weir.api.v1.EditAccountsRequest
-	(*EditAccountsResponse)(nil),         // 188: weir.api.v1.EditAccountsResponse
-	(*RevocationsRequest)(nil),           // 189: weir.api.v1.RevocationsRequest
-	(*RevocationsResponse)(nil),          // 190: weir.api.v1.RevocationsResponse
-	(*Revocation)(nil),                   // 191: weir.api.v1.Revocation
-	(*RevokeRequest)(nil),                // 192: weir.api.v1.RevokeRequest
-	(*RevokeResponse)(nil),               // 193: weir.api.v1.RevokeResponse
-	nil,                                  // 194: weir.api.v1.Error.AttributesEntry
-	nil,                                  // 195: weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	nil,                                  // 196: weir.api.v1.Operation.PreemptedOthersEntry
-	nil,                                  // 197: weir.api.v1.Operation.LabelsEntry
-	nil,                                  // 198: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                                  // 199: weir.api.v1.OperationEvent.AttributesEntry
-	nil,                                  // 200: weir.api.v1.JobStatistics.ValuesEntry
-	nil,                                  // 201: weir.api.v1.NodeGrant.MaxEntry
-	nil,                                  // 202: weir.api.v1.MayIResponse.RefusedEntry
-	(*structpb.Struct)(nil),              // 203: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),        // 204: google.protobuf.Timestamp
-	(*structpb.Value)(nil),               // 205: google.protobuf.Value
+	(*WhatIfRequest)(nil),                // 112: weir.api.v1.WhatIfRequest
+	(*WhatIfOperation)(nil),              // 113: weir.api.v1.WhatIfOperation
+	(*WhatIfNodes)(nil),                  // 114: weir.api.v1.WhatIfNodes
+	(*WhatIfResponse)(nil),               // 115: weir.api.v1.WhatIfResponse
+	(*WhatIfShares)(nil),                 // 116: weir.api.v1.WhatIfShares
+	(*WhatIfShare)(nil),                  // 117: weir.api.v1.WhatIfShare
+	(*ShareVector)(nil),                  // 118: weir.api.v1.ShareVector
+	(*Overcommit)(nil),                   // 119: weir.api.v1.Overcommit
+	(*GetAttributeRequest)(nil),          // 120: weir.api.v1.GetAttributeRequest
+	(*GetAttributeResponse)(nil),         // 121: weir.api.v1.GetAttributeResponse
+	(*NodeGrantsRequest)(nil),            // 122: weir.api.v1.NodeGrantsRequest
+	(*NodeGrantsResponse)(nil),           // 123: weir.api.v1.NodeGrantsResponse
+	(*NodeGrant)(nil),                    // 124: weir.api.v1.NodeGrant
+	(*EditNodeGrantRequest)(nil),         // 125: weir.api.v1.EditNodeGrantRequest
+	(*EditNodeGrantResponse)(nil),        // 126: weir.api.v1.EditNodeGrantResponse
+	(*Drain)(nil),                        // 127: weir.api.v1.Drain
+	(*Node)(nil),                         // 128: weir.api.v1.Node
+	(*FileCache)(nil),                    // 129: weir.api.v1.FileCache
+	(*ListNodesRequest)(nil),             // 130: weir.api.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),            // 131: weir.api.v1.ListNodesResponse
+	(*RefusedAgent)(nil),                 // 132: weir.api.v1.RefusedAgent
+	(*GetNodeRequest)(nil),               // 133: weir.api.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),              // 134: weir.api.v1.GetNodeResponse
+	(*DrainNodeRequest)(nil),             // 135: weir.api.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),            // 136: weir.api.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),           // 137: weir.api.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),          // 138: weir.api.v1.UndrainNodeResponse
+	(*RemoveNodeRequest)(nil),            // 139: weir.api.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),           // 140: weir.api.v1.RemoveNodeResponse
+	(*Member)(nil),                       // 141: weir.api.v1.Member
+	(*MembersRequest)(nil),               // 142: weir.api.v1.MembersRequest
+	(*MembersResponse)(nil),              // 143: weir.api.v1.MembersResponse
+	(*StatusRequest)(nil),                // 144: weir.api.v1.StatusRequest
+	(*StatusResponse)(nil),               // 145: weir.api.v1.StatusResponse
+	(*LogHealth)(nil),                    // 146: weir.api.v1.LogHealth
+	(*HeldCredentials)(nil),              // 147: weir.api.v1.HeldCredentials
+	(*TransferRequest)(nil),              // 148: weir.api.v1.TransferRequest
+	(*TransferResponse)(nil),             // 149: weir.api.v1.TransferResponse
+	(*AddReplicaRequest)(nil),            // 150: weir.api.v1.AddReplicaRequest
+	(*AddReplicaResponse)(nil),           // 151: weir.api.v1.AddReplicaResponse
+	(*RemoveReplicaRequest)(nil),         // 152: weir.api.v1.RemoveReplicaRequest
+	(*RemoveReplicaResponse)(nil),        // 153: weir.api.v1.RemoveReplicaResponse
+	(*PromoteReplicaRequest)(nil),        // 154: weir.api.v1.PromoteReplicaRequest
+	(*PromoteReplicaResponse)(nil),       // 155: weir.api.v1.PromoteReplicaResponse
+	(*DemoteReplicaRequest)(nil),         // 156: weir.api.v1.DemoteReplicaRequest
+	(*DemoteReplicaResponse)(nil),        // 157: weir.api.v1.DemoteReplicaResponse
+	(*BackupRequest)(nil),                // 158: weir.api.v1.BackupRequest
+	(*BackupPart)(nil),                   // 159: weir.api.v1.BackupPart
+	(*JoinRequest)(nil),                  // 160: weir.api.v1.JoinRequest
+	(*JoinResponse)(nil),                 // 161: weir.api.v1.JoinResponse
+	(*StoresRequest)(nil),                // 162: weir.api.v1.StoresRequest
+	(*StoresResponse)(nil),               // 163: weir.api.v1.StoresResponse
+	(*NamedStore)(nil),                   // 164: weir.api.v1.NamedStore
+	(*EditStoreRequest)(nil),             // 165: weir.api.v1.EditStoreRequest
+	(*EditStoreResponse)(nil),            // 166: weir.api.v1.EditStoreResponse
+	(*WhoAmIRequest)(nil),                // 167: weir.api.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),               // 168: weir.api.v1.WhoAmIResponse
+	(*PoolRights)(nil),                   // 169: weir.api.v1.PoolRights
+	(*MayIRequest)(nil),                  // 170: weir.api.v1.MayIRequest
+	(*MayIResponse)(nil),                 // 171: weir.api.v1.MayIResponse
+	(*PoolACL)(nil),                      // 172: weir.api.v1.PoolACL
+	(*SubjectRight)(nil),                 // 173: weir.api.v1.SubjectRight
+	(*GroupsRequest)(nil),                // 174: weir.api.v1.GroupsRequest
+	(*GroupsResponse)(nil),               // 175: weir.api.v1.GroupsResponse
+	(*Group)(nil),                        // 176: weir.api.v1.Group
+	(*EditGroupRequest)(nil),             // 177: weir.api.v1.EditGroupRequest
+	(*EditGroupResponse)(nil),            // 178: weir.api.v1.EditGroupResponse
+	(*AccountsRequest)(nil),              // 179: weir.api.v1.AccountsRequest
+	(*AccountsResponse)(nil),             // 180: weir.api.v1.AccountsResponse
+	(*Accounts)(nil),                     // 181: weir.api.v1.Accounts
+	(*EditAccountsRequest)(nil),          // 182: weir.api.v1.EditAccountsRequest
+	(*EditAccountsResponse)(nil),         // 183: weir.api.v1.EditAccountsResponse
+	(*RevocationsRequest)(nil),           // 184: weir.api.v1.RevocationsRequest
+	(*RevocationsResponse)(nil),          // 185: weir.api.v1.RevocationsResponse
+	(*Revocation)(nil),                   // 186: weir.api.v1.Revocation
+	(*RevokeRequest)(nil),                // 187: weir.api.v1.RevokeRequest
+	(*RevokeResponse)(nil),               // 188: weir.api.v1.RevokeResponse
+	nil,                                  // 189: weir.api.v1.Error.AttributesEntry
+	nil,                                  // 190: weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	nil,                                  // 191: weir.api.v1.Operation.PreemptedOthersEntry
+	nil,                                  // 192: weir.api.v1.Operation.LabelsEntry
+	nil,                                  // 193: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                                  // 194: weir.api.v1.OperationEvent.AttributesEntry
+	nil,                                  // 195: weir.api.v1.JobStatistics.ValuesEntry
+	nil,                                  // 196: weir.api.v1.NodeGrant.MaxEntry
+	nil,                                  // 197: weir.api.v1.MayIResponse.RefusedEntry
+	(*structpb.Struct)(nil),              // 198: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),        // 199: google.protobuf.Timestamp
+	(*structpb.Value)(nil),               // 200: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	194, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	189, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
 	4,   // 2: weir.api.v1.OperationStatisticsResponse.statistics:type_name -> weir.api.v1.Statistic
 	5,   // 3: weir.api.v1.OperationStatisticsResponse.advice:type_name -> weir.api.v1.MemoryAdvice
-	203, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	195, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	204, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	204, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	198, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	190, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	199, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	199, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	16,  // 8: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	16,  // 9: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 10: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	203, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	203, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	198, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	198, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
 	15,  // 13: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
 	14,  // 14: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
 	85,  // 15: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
-	196, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
+	191, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
 	11,  // 17: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
 	12,  // 18: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
 	13,  // 19: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
-	197, // 20: weir.api.v1.Operation.labels:type_name -> weir.api.v1.Operation.LabelsEntry
-	204, // 21: weir.api.v1.Operation.state_since:type_name -> google.protobuf.Timestamp
-	204, // 22: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
-	203, // 23: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	198, // 24: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	192, // 20: weir.api.v1.Operation.labels:type_name -> weir.api.v1.Operation.LabelsEntry
+	199, // 21: weir.api.v1.Operation.state_since:type_name -> google.protobuf.Timestamp
+	199, // 22: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
+	198, // 23: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	193, // 24: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
 	0,   // 25: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
 	18,  // 26: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
 	20,  // 27: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
@@ -14766,11 +14440,11 @@ var file_apipb_api_proto_depIdxs = []int32{
 	17,  // 29: weir.api.v1.TaskProgress.given_up_cookies:type_name -> weir.api.v1.CookieRange
 	19,  // 30: weir.api.v1.TaskMemory.reserve:type_name -> weir.api.v1.JobReserve
 	21,  // 31: weir.api.v1.InputProgress.skipped:type_name -> weir.api.v1.SkippedRecord
-	204, // 32: weir.api.v1.ListOperationsRequest.started_since:type_name -> google.protobuf.Timestamp
-	204, // 33: weir.api.v1.ListOperationsRequest.started_before:type_name -> google.protobuf.Timestamp
-	204, // 34: weir.api.v1.ListOperationsRequest.finished_since:type_name -> google.protobuf.Timestamp
-	204, // 35: weir.api.v1.ListOperationsRequest.finished_before:type_name -> google.protobuf.Timestamp
-	204, // 36: weir.api.v1.ListOperationsRequest.failed_since:type_name -> google.protobuf.Timestamp
+	199, // 32: weir.api.v1.ListOperationsRequest.started_since:type_name -> google.protobuf.Timestamp
+	199, // 33: weir.api.v1.ListOperationsRequest.started_before:type_name -> google.protobuf.Timestamp
+	199, // 34: weir.api.v1.ListOperationsRequest.finished_since:type_name -> google.protobuf.Timestamp
+	199, // 35: weir.api.v1.ListOperationsRequest.finished_before:type_name -> google.protobuf.Timestamp
+	199, // 36: weir.api.v1.ListOperationsRequest.failed_since:type_name -> google.protobuf.Timestamp
 	10,  // 37: weir.api.v1.ListOperationsResponse.operations:type_name -> weir.api.v1.Operation
 	27,  // 38: weir.api.v1.OperationNamesResponse.operations:type_name -> weir.api.v1.OperationName
 	10,  // 39: weir.api.v1.GetOperationResponse.operation:type_name -> weir.api.v1.Operation
@@ -14778,20 +14452,20 @@ var file_apipb_api_proto_depIdxs = []int32{
 	10,  // 41: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
 	40,  // 42: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
 	40,  // 43: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	204, // 44: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	204, // 45: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	199, // 44: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	199, // 45: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
 	43,  // 46: weir.api.v1.ServicesResponse.services:type_name -> weir.api.v1.Service
 	10,  // 47: weir.api.v1.Service.operation:type_name -> weir.api.v1.Operation
 	40,  // 48: weir.api.v1.Service.leaving:type_name -> weir.api.v1.Instance
 	51,  // 49: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	203, // 50: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	204, // 51: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	199, // 52: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	198, // 50: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	199, // 51: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	194, // 52: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
 	54,  // 53: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
 	58,  // 54: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
 	1,   // 55: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	204, // 56: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	204, // 57: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	199, // 56: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	199, // 57: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
 	0,   // 58: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
 	64,  // 59: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
 	63,  // 60: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
@@ -14799,250 +14473,243 @@ var file_apipb_api_proto_depIdxs = []int32{
 	60,  // 62: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
 	62,  // 63: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
 	61,  // 64: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
-	204, // 65: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	204, // 66: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	204, // 67: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
-	200, // 68: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
+	199, // 65: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	199, // 66: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	199, // 67: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
+	195, // 68: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
 	59,  // 69: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
 	59,  // 70: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
 	73,  // 71: weir.api.v1.JobFileResponse.entries:type_name -> weir.api.v1.JobFile
-	204, // 72: weir.api.v1.JobFile.modified:type_name -> google.protobuf.Timestamp
-	204, // 73: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	199, // 72: weir.api.v1.JobFile.modified:type_name -> google.protobuf.Timestamp
+	199, // 73: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
 	80,  // 74: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
-	204, // 75: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	199, // 75: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
 	85,  // 76: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	204, // 77: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	204, // 78: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	199, // 77: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	199, // 78: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
 	88,  // 79: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	204, // 80: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	199, // 80: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
 	0,   // 81: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
 	0,   // 82: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	203, // 83: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	203, // 84: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	198, // 83: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	198, // 84: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
 	0,   // 85: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
-	89,  // 86: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	203, // 87: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
-	89,  // 88: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
-	95,  // 89: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	203, // 90: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
-	89,  // 91: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
-	96,  // 92: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
-	97,  // 93: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	203, // 94: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	203, // 95: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	203, // 96: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
-	0,   // 97: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	204, // 98: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
-	99,  // 99: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
-	99,  // 100: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	203, // 101: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	203, // 102: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	204, // 103: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	203, // 104: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
-	114, // 105: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
-	116, // 106: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
-	118, // 107: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	203, // 108: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
-	115, // 109: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	203, // 110: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
-	0,   // 111: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
-	117, // 112: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	204, // 113: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
-	0,   // 114: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
-	0,   // 115: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	95,  // 116: weir.api.v1.WhatIfRequest.edits:type_name -> weir.api.v1.TreeEdit
-	121, // 117: weir.api.v1.WhatIfResponse.before:type_name -> weir.api.v1.WhatIfShares
-	121, // 118: weir.api.v1.WhatIfResponse.after:type_name -> weir.api.v1.WhatIfShares
-	0,   // 119: weir.api.v1.WhatIfShares.resources:type_name -> weir.api.v1.Resources
-	122, // 120: weir.api.v1.WhatIfShares.shares:type_name -> weir.api.v1.WhatIfShare
-	124, // 121: weir.api.v1.WhatIfShares.overcommitted:type_name -> weir.api.v1.Overcommit
-	123, // 122: weir.api.v1.WhatIfShare.fair:type_name -> weir.api.v1.ShareVector
-	123, // 123: weir.api.v1.WhatIfShare.guarantee:type_name -> weir.api.v1.ShareVector
-	123, // 124: weir.api.v1.WhatIfShare.usage:type_name -> weir.api.v1.ShareVector
-	123, // 125: weir.api.v1.WhatIfShare.demand:type_name -> weir.api.v1.ShareVector
-	203, // 126: weir.api.v1.WhatIfShare.options:type_name -> google.protobuf.Struct
-	205, // 127: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	129, // 128: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
-	201, // 129: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
-	204, // 130: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
-	129, // 131: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
-	204, // 132: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	0,   // 133: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
-	0,   // 134: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	204, // 135: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	204, // 136: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
-	132, // 137: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
-	134, // 138: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
-	133, // 139: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	137, // 140: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
-	0,   // 141: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
-	204, // 142: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
-	129, // 143: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
-	133, // 144: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	59,  // 145: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	146, // 146: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	146, // 147: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 148: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 149: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	133, // 150: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	152, // 151: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
-	137, // 152: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
-	151, // 153: weir.api.v1.StatusResponse.log:type_name -> weir.api.v1.LogHealth
-	204, // 154: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
-	146, // 155: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	169, // 156: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
-	204, // 157: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
-	169, // 158: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
-	174, // 159: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
-	186, // 160: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
-	94,  // 161: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
-	202, // 162: weir.api.v1.MayIResponse.refused:type_name -> weir.api.v1.MayIResponse.RefusedEntry
-	178, // 163: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
-	181, // 164: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	204, // 165: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	186, // 166: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
-	204, // 167: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
-	191, // 168: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
-	204, // 169: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	204, // 170: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	191, // 171: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
-	6,   // 172: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 173: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 174: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	28,  // 175: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	25,  // 176: weir.api.v1.OperationService.Names:input_type -> weir.api.v1.OperationNamesRequest
-	30,  // 177: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	32,  // 178: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	34,  // 179: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	44,  // 180: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	46,  // 181: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	48,  // 182: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	53,  // 183: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	50,  // 184: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	36,  // 185: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	38,  // 186: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	41,  // 187: weir.api.v1.OperationService.Services:input_type -> weir.api.v1.ServicesRequest
-	2,   // 188: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	65,  // 189: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	67,  // 190: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	69,  // 191: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	71,  // 192: weir.api.v1.JobService.File:input_type -> weir.api.v1.JobFileRequest
-	74,  // 193: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	76,  // 194: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	56,  // 195: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	78,  // 196: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	81,  // 197: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	90,  // 198: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	92,  // 199: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	94,  // 200: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	86,  // 201: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	83,  // 202: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	100, // 203: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	102, // 204: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	104, // 205: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	106, // 206: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	108, // 207: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	110, // 208: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	112, // 209: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	119, // 210: weir.api.v1.TreeService.WhatIf:input_type -> weir.api.v1.WhatIfRequest
-	125, // 211: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	135, // 212: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	138, // 213: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	140, // 214: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	142, // 215: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	144, // 216: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	127, // 217: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
-	130, // 218: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
-	147, // 219: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	149, // 220: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	153, // 221: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	155, // 222: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	157, // 223: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	159, // 224: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	161, // 225: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	163, // 226: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	165, // 227: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	172, // 228: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	175, // 229: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	179, // 230: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	182, // 231: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	184, // 232: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
-	187, // 233: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
-	189, // 234: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
-	192, // 235: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
-	167, // 236: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
-	170, // 237: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
-	7,   // 238: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 239: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 240: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	29,  // 241: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	26,  // 242: weir.api.v1.OperationService.Names:output_type -> weir.api.v1.OperationNamesResponse
-	31,  // 243: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	33,  // 244: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	35,  // 245: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	45,  // 246: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	47,  // 247: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	49,  // 248: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	55,  // 249: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	52,  // 250: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	37,  // 251: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	39,  // 252: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	42,  // 253: weir.api.v1.OperationService.Services:output_type -> weir.api.v1.ServicesResponse
-	3,   // 254: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	66,  // 255: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	68,  // 256: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	70,  // 257: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	72,  // 258: weir.api.v1.JobService.File:output_type -> weir.api.v1.JobFileResponse
-	75,  // 259: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	77,  // 260: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	57,  // 261: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	79,  // 262: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	82,  // 263: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	91,  // 264: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	93,  // 265: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	98,  // 266: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	87,  // 267: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	84,  // 268: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	101, // 269: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	103, // 270: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	105, // 271: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	107, // 272: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	109, // 273: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	111, // 274: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	113, // 275: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	120, // 276: weir.api.v1.TreeService.WhatIf:output_type -> weir.api.v1.WhatIfResponse
-	126, // 277: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	136, // 278: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	139, // 279: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	141, // 280: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	143, // 281: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	145, // 282: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	128, // 283: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
-	131, // 284: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
-	148, // 285: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	150, // 286: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	154, // 287: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	156, // 288: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	158, // 289: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	160, // 290: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	162, // 291: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	164, // 292: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	166, // 293: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	173, // 294: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	176, // 295: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	180, // 296: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	183, // 297: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	185, // 298: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
-	188, // 299: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
-	190, // 300: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
-	193, // 301: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
-	168, // 302: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
-	171, // 303: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
-	238, // [238:304] is the sub-list for method output_type
-	172, // [172:238] is the sub-list for method input_type
-	172, // [172:172] is the sub-list for extension type_name
-	172, // [172:172] is the sub-list for extension extendee
-	0,   // [0:172] is the sub-list for field type_name
+	199, // 86: weir.api.v1.Pool.below_since:type_name -> google.protobuf.Timestamp
+	89,  // 87: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
+	198, // 88: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	89,  // 89: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
+	95,  // 90: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
+	198, // 91: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	89,  // 92: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
+	96,  // 93: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
+	97,  // 94: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
+	198, // 95: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	198, // 96: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	198, // 97: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	0,   // 98: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
+	199, // 99: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	99,  // 100: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
+	99,  // 101: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
+	198, // 102: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	198, // 103: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	95,  // 104: weir.api.v1.WhatIfRequest.edits:type_name -> weir.api.v1.TreeEdit
+	113, // 105: weir.api.v1.WhatIfRequest.start:type_name -> weir.api.v1.WhatIfOperation
+	114, // 106: weir.api.v1.WhatIfRequest.nodes:type_name -> weir.api.v1.WhatIfNodes
+	198, // 107: weir.api.v1.WhatIfOperation.options:type_name -> google.protobuf.Struct
+	0,   // 108: weir.api.v1.WhatIfOperation.usage:type_name -> weir.api.v1.Resources
+	0,   // 109: weir.api.v1.WhatIfOperation.job_resources:type_name -> weir.api.v1.Resources
+	0,   // 110: weir.api.v1.WhatIfNodes.resources:type_name -> weir.api.v1.Resources
+	116, // 111: weir.api.v1.WhatIfResponse.before:type_name -> weir.api.v1.WhatIfShares
+	116, // 112: weir.api.v1.WhatIfResponse.after:type_name -> weir.api.v1.WhatIfShares
+	199, // 113: weir.api.v1.WhatIfResponse.time:type_name -> google.protobuf.Timestamp
+	0,   // 114: weir.api.v1.WhatIfShares.resources:type_name -> weir.api.v1.Resources
+	117, // 115: weir.api.v1.WhatIfShares.shares:type_name -> weir.api.v1.WhatIfShare
+	119, // 116: weir.api.v1.WhatIfShares.overcommitted:type_name -> weir.api.v1.Overcommit
+	118, // 117: weir.api.v1.WhatIfShare.fair:type_name -> weir.api.v1.ShareVector
+	118, // 118: weir.api.v1.WhatIfShare.guarantee:type_name -> weir.api.v1.ShareVector
+	118, // 119: weir.api.v1.WhatIfShare.usage:type_name -> weir.api.v1.ShareVector
+	118, // 120: weir.api.v1.WhatIfShare.demand:type_name -> weir.api.v1.ShareVector
+	198, // 121: weir.api.v1.WhatIfShare.options:type_name -> google.protobuf.Struct
+	200, // 122: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	124, // 123: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
+	196, // 124: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
+	199, // 125: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
+	124, // 126: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
+	199, // 127: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	0,   // 128: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
+	0,   // 129: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
+	199, // 130: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	199, // 131: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	127, // 132: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
+	129, // 133: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
+	128, // 134: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
+	132, // 135: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	0,   // 136: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
+	199, // 137: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
+	124, // 138: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
+	128, // 139: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	59,  // 140: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	141, // 141: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	141, // 142: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 143: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 144: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	128, // 145: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	147, // 146: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
+	132, // 147: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	146, // 148: weir.api.v1.StatusResponse.log:type_name -> weir.api.v1.LogHealth
+	199, // 149: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
+	141, // 150: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	164, // 151: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
+	199, // 152: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
+	164, // 153: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
+	169, // 154: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
+	181, // 155: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
+	94,  // 156: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
+	197, // 157: weir.api.v1.MayIResponse.refused:type_name -> weir.api.v1.MayIResponse.RefusedEntry
+	173, // 158: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
+	176, // 159: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
+	199, // 160: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	181, // 161: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
+	199, // 162: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	186, // 163: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	199, // 164: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	199, // 165: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	186, // 166: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 167: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 168: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 169: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	28,  // 170: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	25,  // 171: weir.api.v1.OperationService.Names:input_type -> weir.api.v1.OperationNamesRequest
+	30,  // 172: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	32,  // 173: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	34,  // 174: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	44,  // 175: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	46,  // 176: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	48,  // 177: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	53,  // 178: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	50,  // 179: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	36,  // 180: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	38,  // 181: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	41,  // 182: weir.api.v1.OperationService.Services:input_type -> weir.api.v1.ServicesRequest
+	2,   // 183: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	65,  // 184: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	67,  // 185: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	69,  // 186: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	71,  // 187: weir.api.v1.JobService.File:input_type -> weir.api.v1.JobFileRequest
+	74,  // 188: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	76,  // 189: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	56,  // 190: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	78,  // 191: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	81,  // 192: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	90,  // 193: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	92,  // 194: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	94,  // 195: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	86,  // 196: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	83,  // 197: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	100, // 198: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	102, // 199: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	104, // 200: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	106, // 201: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	108, // 202: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	110, // 203: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	112, // 204: weir.api.v1.TreeService.WhatIf:input_type -> weir.api.v1.WhatIfRequest
+	120, // 205: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	130, // 206: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	133, // 207: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	135, // 208: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	137, // 209: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	139, // 210: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	122, // 211: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
+	125, // 212: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
+	142, // 213: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	144, // 214: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	148, // 215: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	150, // 216: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	152, // 217: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	154, // 218: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	156, // 219: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	158, // 220: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	160, // 221: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	167, // 222: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	170, // 223: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	174, // 224: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	177, // 225: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	179, // 226: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
+	182, // 227: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
+	184, // 228: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	187, // 229: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	162, // 230: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
+	165, // 231: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
+	7,   // 232: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 233: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 234: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	29,  // 235: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	26,  // 236: weir.api.v1.OperationService.Names:output_type -> weir.api.v1.OperationNamesResponse
+	31,  // 237: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	33,  // 238: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	35,  // 239: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	45,  // 240: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	47,  // 241: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	49,  // 242: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	55,  // 243: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	52,  // 244: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	37,  // 245: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	39,  // 246: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	42,  // 247: weir.api.v1.OperationService.Services:output_type -> weir.api.v1.ServicesResponse
+	3,   // 248: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	66,  // 249: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	68,  // 250: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	70,  // 251: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	72,  // 252: weir.api.v1.JobService.File:output_type -> weir.api.v1.JobFileResponse
+	75,  // 253: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	77,  // 254: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	57,  // 255: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	79,  // 256: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	82,  // 257: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	91,  // 258: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	93,  // 259: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	98,  // 260: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	87,  // 261: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	84,  // 262: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	101, // 263: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	103, // 264: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	105, // 265: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	107, // 266: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	109, // 267: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	111, // 268: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	115, // 269: weir.api.v1.TreeService.WhatIf:output_type -> weir.api.v1.WhatIfResponse
+	121, // 270: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	131, // 271: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	134, // 272: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	136, // 273: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	138, // 274: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	140, // 275: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	123, // 276: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
+	126, // 277: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
+	143, // 278: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	145, // 279: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	149, // 280: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	151, // 281: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	153, // 282: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	155, // 283: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	157, // 284: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	159, // 285: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	161, // 286: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	168, // 287: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	171, // 288: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	175, // 289: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	178, // 290: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	180, // 291: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
+	183, // 292: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
+	185, // 293: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	188, // 294: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	163, // 295: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
+	166, // 296: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
+	232, // [232:297] is the sub-list for method output_type
+	167, // [167:232] is the sub-list for method input_type
+	167, // [167:167] is the sub-list for extension type_name
+	167, // [167:167] is the sub-list for extension extendee
+	0,   // [0:167] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -15070,7 +14737,7 @@ func file_apipb_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   203,
+			NumMessages:   198,
 			NumExtensions: 0,
 			NumServices:   9,
 		},

@@ -27,6 +27,7 @@ export async function start() {
   const up = spawn(weir, ['dev', 'up', '--dir', dir, '--agents', '4', '--node-prefix', 'pg', '--timeout', '2m'], { stdio: ['ignore', 'pipe', 'pipe'] });
   let said = '';
   let ended = false;
+  let page;
   for (const out of [up.stdout, up.stderr]) out.on('data', (d) => (said += d));
   up.on('exit', () => (ended = true));
   const ready = async () => {
@@ -42,7 +43,16 @@ export async function start() {
     ...access,
     call,
     dev: async (...words) => (await run(weir, ['dev', ...words, '--dir', dir])).stdout,
+    // ui runs weir ui, and answers its address, with the token.
+    async ui() {
+      page = spawn(weir, ['ui'], { env, stdio: ['ignore', 'pipe', 'ignore'] });
+      let printed = '';
+      page.stdout.on('data', (d) => (printed += d));
+      await until('weir ui prints its address', () => printed.includes('\n'));
+      return printed.trim();
+    },
     async stop() {
+      page?.kill('SIGTERM');
       if (!ended) {
         const gone = new Promise((done) => up.on('exit', done));
         up.kill('SIGTERM');

@@ -11,7 +11,7 @@ const web = join(import.meta.dirname, '..');
 async function load() {
   const folder = await mkdtemp(join(tmpdir(), 'weir-page-messages-'));
   const outfile = join(folder, 'messages.mjs');
-  const contents = "export * from './src/gen/apipb/api_pb'; export { create, toBinary } from '@bufbuild/protobuf'; export { timestampNow } from '@bufbuild/protobuf/wkt';";
+  const contents = "export * from './src/gen/apipb/api_pb'; export { create, fromBinary, toBinary } from '@bufbuild/protobuf'; export { timestampNow } from '@bufbuild/protobuf/wkt';";
   await build({ stdin: { contents, resolveDir: web, loader: 'ts' }, bundle: true, format: 'esm', platform: 'node', outfile, logLevel: 'error' });
   const messages = await import(pathToFileURL(outfile));
   await rm(folder, { recursive: true });
@@ -20,6 +20,9 @@ async function load() {
 
 const m = await load();
 const bytes = (schema, value) => Buffer.from(m.toBinary(schema, m.create(schema, value)));
+
+// knowsShares reports whether an answer of PoolService/List has shares.
+export const knowsShares = (answer) => m.fromBinary(m.ListPoolsResponseSchema, answer).pools.some((p) => p.fairShare !== undefined);
 
 export const markup = '<img/src=x/onerror=alert(1)>';
 
@@ -30,7 +33,7 @@ export function pools(count) {
     const group = Math.floor(i / 10);
     all.push({
       name: i % 10 ? `pool-${i}` : `group-${group}`, parent: i % 10 ? `group-${group}` : '<Root>', tree: 'default',
-      usageShare: (i % 7) / 700, fairShare: (i % 5) / 500, demandShare: (i % 11) / 200, starvationStatus: i % 50 === 3 ? 'starving' : 'non_starving',
+      usageShare: (i % 7) / 700, fairShare: (i % 5) / 500, demandShare: (i % 11) / 200, starvationStatus: i % 50 === 3 ? 'starving' : 'non_starving', belowSince: i % 50 === 3 ? m.timestampNow() : undefined,
     });
   }
   return bytes(m.ListPoolsResponseSchema, { tree: 'default', revision: 1n, pools: all });

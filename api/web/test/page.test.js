@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { chromium } from 'playwright-core';
 import { contend, start, until } from './cluster.js';
-import { instances, markup, nodes, operations, pools, services } from './messages.js';
+import { instances, knowsShares, markup, nodes, operations, pools, services } from './messages.js';
 import { serve } from './server.js';
 
 const executablePath = process.env.CHROMIUM ?? ['/usr/bin/chromium', '/usr/bin/chromium-headless-shell', '/usr/bin/google-chrome'].find(existsSync);
@@ -36,9 +36,9 @@ after(async () => {
   await cluster?.stop();
 });
 
-// open gives a page that has signed in, at an address behind #. What it must not do is noted.
+// open gives a page that has signed in, at an address behind #; of a site that is not the test's own if one is given. What it must not do is noted.
 async function open(hash = '#/pools', options = {}) {
-  const { script, from = server, ...context } = options;
+  const { script, site, from = site ?? server, ...context } = options;
   const page = await (await browser.newContext({ viewport: { width: 1360, height: 800 }, ...context })).newPage();
   page.setDefaultTimeout(patience);
   if (script) await page.addInitScript(script);
@@ -47,7 +47,8 @@ async function open(hash = '#/pools', options = {}) {
   page.on('dialog', (d) => (breaches.push(`a dialog: ${d.message()}`), d.dismiss()));
   page.on('console', (m) => /Content Security Policy/.test(m.text()) && breaches.push(m.text()));
   await page.goto(from.start);
-  await page.getByText(/ann · (user|operator)/).waitFor({ state: 'attached' });
+  if (site) await page.waitForURL((url) => !url.hash.includes('token'));
+  else await page.getByText(/ann · (user|operator)/).waitFor({ state: 'attached' });
   await page.goto(from.base + hash);
   return page;
 }
@@ -418,21 +419,45 @@ test('every view in light, in dark and on a phone: nothing for axe to find', asy
   }
 });
 
-test('a leader that is killed while the page is open', async () => {
-  const page = await open();
-  await page.locator('.pool .bars').first().waitFor();
-  await cluster.dev('kill', 'leader');
-  const began = performance.now();
-  const asked = server.state.calls.length;
-  // Figures of a new leader: shares are there again, and nothing is marked as old.
-  await until('live figures of a new leader', async () => {
-    const share = await page.locator('.pool').filter({ hasText: 'research' }).locator('.number').first().textContent().catch(() => '–');
-    const old = await page.locator('.split.stale').count();
-    return server.state.calls.length > asked + 2 && !old && /%/.test(share);
+// The page of weir ui itself. "Live" is when it shows an answer with shares to a question that it asked after
+// the leader was killed.
+test('a leader that is killed while the page is open, ten times', { timeout: 600_000 }, async () => {
+  const start = await cluster.ui();
+  const page = await open('#/pools', { site: { start, base: new URL(start).origin + '/' } });
+  const pools = page.locator('.pool .bars');
+  await pools.first().waitFor();
+  const asked = new Map();
+  let answers = 0;
+  page.on('request', (r) => r.url().endsWith('PoolService/List') && asked.set(r, performance.now()));
+  let killed = Infinity;
+  let live;
+  page.on('response', async (r) => {
+    if (!asked.has(r.request()) || r.status() !== 200) return;
+    const body = await r.body().catch(() => undefined);
+    if (!body || !knowsShares(body)) return;
+    answers++;
+    if (asked.get(r.request()) > killed) live ??= performance.now() - killed;
   });
-  console.log(`live ${Math.round(performance.now() - began)} ms after the leader was killed`);
-  const names = await page.locator('.pool .name a').allTextContents();
-  assert.equal(new Set(names).size, names.length, 'a pool is shown twice');
+  const times = [];
+  for (let kill = 0; kill < 10; kill++) {
+    const had = answers;
+    await until('an answer', () => answers > had);
+    // At another moment between two questions each time.
+    await page.waitForTimeout(200 * kill);
+    live = undefined;
+    const said = await cluster.dev('kill', 'leader');
+    killed = performance.now();
+    await until('live figures of a new leader', () => live);
+    assert.equal(await page.locator('.split.stale').count(), 0, 'live figures are shown as old');
+    assert.match(await page.locator('.pool').filter({ hasText: 'research' }).locator('.number').first().textContent(), /%/);
+    const names = await page.locator('.pool .name a').allTextContents();
+    assert.equal(new Set(names).size, names.length, 'a pool is shown twice');
+    times.push(Math.round(live));
+    killed = Infinity;
+    await cluster.dev('start', /r\d+/.exec(said)[0]);
+  }
+  times.sort((a, b) => a - b);
+  console.log(`live after the leader was killed, 10 times: median ${(times[4] + times[5]) / 2} ms, worst ${times[9]} ms`);
   await close(page);
 });
 

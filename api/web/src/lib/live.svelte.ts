@@ -9,13 +9,14 @@ const every = 2000;
 const again = 500;
 // After so long without an answer its figures are shown as old.
 const old = 6000;
-// A question that has not been answered by then is given up.
+// A question that has not been answered by then is given up. This is also how long older figures are shown
+// in place of an answer that is not whole.
 const patience = 5000;
 
 // What failed is the way to the cluster, not the question.
 const ways = new Set([Code.Unavailable, Code.Unknown, Code.DeadlineExceeded, Code.Aborted, Code.Internal, Code.Canceled, Code.ResourceExhausted]);
 
-const all = new Set<Live<unknown>>();
+const all = new Set<Pick<Live<unknown>, 'broken' | 'answered' | 'born'>>();
 class Connection {
   // The steady time since which nothing is answered; 0: all is well.
   lost = $state(0);
@@ -42,13 +43,15 @@ export class Live<T> {
   born = performance.now();
   #ask: Ask<T>;
   #every: number;
+  #whole: (answer: T) => boolean;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #stop: AbortController | undefined;
   #ended = false;
 
-  constructor(ask: Ask<T>, milliseconds = every) {
+  constructor(ask: Ask<T>, milliseconds = every, whole: (answer: T) => boolean = () => true) {
     this.#ask = ask;
     this.#every = milliseconds;
+    this.#whole = whole;
     all.add(this);
     document.addEventListener('visibilitychange', this.#seen);
     void this.refresh();
@@ -70,11 +73,15 @@ export class Live<T> {
     try {
       const answer = await this.#ask({ signal: stop.signal, timeoutMs: patience });
       if (stop.signal.aborted) return;
-      this.data = answer;
       this.error = this.broken = '';
-      this.answered = performance.now();
+      const now = performance.now();
+      const whole = this.#whole(answer);
+      if (whole || this.data === undefined || now - this.answered > patience) {
+        this.data = answer;
+        this.answered = now;
+      }
       // A slow cluster is asked less often.
-      wait = Math.max(wait, 2 * (this.answered - began));
+      wait = whole ? Math.max(wait, 2 * (now - began)) : again;
     } catch (cause) {
       if (stop.signal.aborted) return;
       const error = ConnectError.from(cause);
@@ -96,7 +103,7 @@ export class Live<T> {
     clearTimeout(this.#timer);
     this.#stop?.abort();
     document.removeEventListener('visibilitychange', this.#seen);
-    all.delete(this as Live<unknown>);
+    all.delete(this);
     connection.update();
   }
 
@@ -110,8 +117,8 @@ export class Live<T> {
 }
 
 // live asks as long as the component that calls it is there, anew whenever what ask reads of the
-// page's state changes.
-export function live<T>(ask: () => Ask<T> | undefined, milliseconds?: number): { readonly now: Live<T> | undefined } {
+// page's state changes. An answer for which whole is false is asked for again soon.
+export function live<T>(ask: () => Ask<T> | undefined, milliseconds?: number, whole?: (answer: T) => boolean): { readonly now: Live<T> | undefined } {
   let now = $state.raw<Live<T>>();
   $effect(() => {
     const question = ask();
@@ -119,7 +126,7 @@ export function live<T>(ask: () => Ask<T> | undefined, milliseconds?: number): {
       now = undefined;
       return;
     }
-    const it = untrack(() => new Live(question, milliseconds));
+    const it = untrack(() => new Live(question, milliseconds, whole));
     now = it;
     return () => it.end();
   });

@@ -115,6 +115,8 @@ type Pool struct {
 	// Starvation is empty, starving or aggressively_starving.
 	Starvation string
 	BelowFair  bool
+	// Below is since when it has been below its share, if it starves or is below.
+	Below time.Time
 	// Volume and Capacity are of integral guarantees, in seconds of the whole tree.
 	Volume, Capacity float64
 }

@@ -196,8 +196,9 @@ func contendedPools() []Pool {
 		pool("research", 0, .18, .3, 1.4, .3, 2, 6),
 	}
 	out[2].Volume, out[2].Capacity = 1200, 7200
-	out[3].BelowFair = true
+	out[3].BelowFair, out[3].Below = true, noon.Add(-40*time.Second)
 	out[4].Starvation, out[4].Claimed = "starving", .04
+	out[4].Below = noon.Add(-3 * time.Minute)
 	out[4].Volume, out[4].Capacity = 310, 3600
 	return out
 }

@@ -51,6 +51,9 @@ func poolColumns() []column[Pool] {
 	return []column[Pool]{
 		{title: "POOL", width: 14, grow: 2, cell: poolName, compare: func(a, b Pool) int { return cmp.Compare(a.Name, b.Name) }},
 		{title: "STATE", width: 10, cell: poolState, compare: func(a, b Pool) int { return cmp.Compare(b.Starvation, a.Starvation) }},
+		{title: "SINCE", right: true, width: 6, rank: 1, cell: func(p Pool, at look, _ int) cell {
+			return cell{figures.When(!p.Below.IsZero(), figures.Span(at.now.Sub(p.Below))), poolColour(p)}
+		}, compare: func(a, b Pool) int { return b.Below.Compare(a.Below) }},
 		{title: "SHARES", width: 16, grow: 3, cell: func(p Pool, _ look, n int) cell { return cell{shareBar(p, n), poolColour(p)} }},
 		part("USAGE", 0, func(p Pool) float64 { return p.Usage }),
 		part("FAIR", 0, func(p Pool) float64 { return p.Fair }),

@@ -18,7 +18,7 @@ var rewrite = flag.Bool("rewrite", false, "write what is on the screens now into
 func TestScreens(t *testing.T) {
 	for name, keys := range map[string]string{
 		"pools":       "",
-		"pools-by":    "s s s s",
+		"pools-by":    "s s s s s",
 		"operations":  "2",
 		"ended":       "2 a",
 		"pool":        "down down down down enter",

@@ -141,7 +141,7 @@ func (s *source) pools(ctx context.Context, tree string) ([]Pool, error) {
 	}
 	var out []Pool
 	for _, name := range names {
-		all, err := s.ListPools(ctx, name)
+		all, err := s.ListPoolsBriefly(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -188,7 +188,7 @@ func poolRow(p *apipb.Pool, depth int) Pool {
 		Usage: p.GetUsageShare(), Fair: p.GetFairShare(), Demand: p.GetDemandShare(), Guarantee: p.GetStrongGuaranteeShare(),
 		Claimed: p.GetClaimedShare(), Dominant: p.GetDominantResource(), Weight: p.GetEffectiveWeight(),
 		Running: int64(p.GetRunningOperationCount()), MaxRunning: int64(p.GetEffectiveMaxRunningOperationCount()), Operations: int64(p.GetOperationCount()),
-		Starvation: starvation, BelowFair: p.GetSchedulingStatus() == "below_fair_share",
+		Starvation: starvation, BelowFair: p.GetSchedulingStatus() == "below_fair_share", Below: at(p.GetBelowSince()),
 		Volume: p.GetAccumulatedResourceRatioVolume(), Capacity: p.GetIntegralPoolCapacity(),
 	}
 }
