@@ -226,8 +226,12 @@ func TestLabelsAndSince(t *testing.T) {
 			t.Errorf("%s, started or ended at %s, is %s since %s", f.GetId(), began.AsTime(), f.GetState(), since)
 		}
 	}
+	// An operation has failed when it ends, later than its last job.
+	id := at(t, s.get("OperationService/List", `{"state": "failed", "limit": 1}`), "operations", 0, "id").(string)
+	ended := at(t, s.get("OperationService/Get", `{"operation": "`+id+`"}`), "operation", "finish_time").(string)
+	want(t, s.get("OperationService/List", `{"state": "failed", "failed_since": "`+ended+`"}`), id, "operations", 0, "id")
 	// What happens in a state does not begin it.
-	id := at(t, s.get("OperationService/List", `{"state": "running", "limit": 1}`), "operations", 0, "id").(string)
+	id = at(t, s.get("OperationService/List", `{"state": "running", "limit": 1}`), "operations", 0, "id").(string)
 	since := at(t, s.get("OperationService/Get", `{"operation": "`+id+`"}`), "operation", "state_since")
 	s.get("OperationService/Suspend", `{"operation": "`+id+`"}`)
 	want(t, s.get("OperationService/Get", `{"operation": "`+id+`"}`), since, "operation", "state_since")

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"maps"
 	"math"
 	"strings"
 	"testing"
@@ -172,5 +173,28 @@ func TestCPUIsRounded(t *testing.T) {
 		if cpu := got.Spec.GetTasks()[0].GetCpuLimitHundredths(); cpu != want {
 			t.Errorf("cpu_limit %s is %d hundredths, want %d", text, cpu, want)
 		}
+	}
+}
+
+// TestLabels wants which annotations are labels, and what selects them.
+func TestLabels(t *testing.T) {
+	long := strings.Repeat("n", MaxLabelNameBytes+1)
+	op := &statepb.OperationSpec{AnnotationsJson: `{"` + long + `":"x","a.b/c-d_e":"é\n","deep":{"hidden":"x"},"list":[1],"much":"` + strings.Repeat("x", MaxLabelValueBytes+1) +
+		`","none":null,"run":-2.50,"two words":"x","yes":true}`}
+	want := map[string]string{"a.b/c-d_e": "é\n", "run": "-2.50", "yes": "true"}
+	if got := Labels(op); !maps.Equal(got, want) {
+		t.Errorf("labels %v, want %v", got, want)
+	}
+	for text, want := range map[string]bool{
+		"run=-2.50": true, "run=2.5": false, "run!=2.5": true, "run": true, "yes=true": true, "yes!=true": false, "yes=": false,
+		"hidden": false, "hidden!=x": true, "deep": false, "none": false, "much": false, "absent!=": true, "absent=": false,
+	} {
+		s, err := ParseLabelSelector(text)
+		if err != nil || s.Selects(op) != want {
+			t.Errorf("%s selects: %t, %v, want %t", text, s.Selects(op), err, want)
+		}
+	}
+	if got := Labels(&statepb.OperationSpec{}); len(got) != 0 || (LabelSelector{}).Selects(op) {
+		t.Errorf("labels of no annotations: %v", got)
 	}
 }
