@@ -53,6 +53,7 @@ var needs = map[string]need{
 	apipbconnect.OperationServiceEventsProcedure:         readers,
 	apipbconnect.OperationServiceInstancesProcedure:      readers,
 	apipbconnect.OperationServiceWatchInstancesProcedure: readers,
+	apipbconnect.OperationServiceServicesProcedure:       everyone,
 	apipbconnect.OperationServiceStatisticsProcedure:     readers,
 
 	apipbconnect.JobServiceListProcedure:       readers,
@@ -72,6 +73,7 @@ var needs = map[string]need{
 	apipbconnect.TreeServiceListProcedure:       everyone,
 	apipbconnect.TreeServiceGetProcedure:        everyone,
 	apipbconnect.TreeServiceSnapshotProcedure:   everyone,
+	apipbconnect.TreeServiceWhatIfProcedure:     everyone,
 	apipbconnect.TreeServiceCreateProcedure:     subjects,
 	apipbconnect.TreeServiceSetProcedure:        subjects,
 	apipbconnect.TreeServiceRemoveProcedure:     subjects,

@@ -26,6 +26,9 @@ type Audit interface {
 	// Read sends lines with a greater seq than `after`, and the seq after which it goes on; with wait
 	// also those that will be written.
 	Read(ctx context.Context, after uint64, wait bool, send func(lines []string, after uint64) error) error
+	// Latest sends the last n of the lines with a greater seq than `after`, and a lesser one than `before`
+	// unless that is 0.
+	Latest(ctx context.Context, after, before uint64, n int, send func(lines []string, after uint64) error) error
 }
 
 // byOperator is the right in lines about calls that only operators may make.
@@ -266,18 +269,36 @@ func editedPools(m *apipb.EditTreeRequest) string {
 	return strings.TrimSpace(put("tree ", m.GetTree()) + " pool " + strings.Join(names, ", "))
 }
 
+// mostLatest is how many of the latest lines one call may ask for.
+const mostLatest = 1000
+
 // auditLog implements AuditService.
 type auditLog struct{ *server }
 
 // Read streams lines of the audit log.
 func (s auditLog) Read(ctx context.Context, req *connect.Request[apipb.ReadAuditRequest], stream *connect.ServerStream[apipb.ReadAuditResponse]) error {
+	m := req.Msg
+	switch latest := m.GetLatest(); {
+	case latest < 0 || latest > mostLatest:
+		return invalid("read audit log: latest %d: must be 1 to %d", latest, mostLatest)
+	case latest > 0 && m.GetFollow():
+		return invalid("read audit log: give only one of latest and follow")
+	case latest == 0 && m.GetBefore() > 0:
+		return invalid("read audit log: before %d: needs latest", m.GetBefore())
+	}
 	// The first message says that the call is allowed, before there may be a line.
 	if err := stream.Send(&apipb.ReadAuditResponse{After: req.Msg.GetAfter()}); err != nil {
 		return err
 	}
-	err := s.cfg.Audit.Read(ctx, req.Msg.GetAfter(), req.Msg.GetFollow(), func(lines []string, after uint64) error {
+	send := func(lines []string, after uint64) error {
 		return stream.Send(&apipb.ReadAuditResponse{Lines: lines, After: after})
-	})
+	}
+	var err error
+	if m.GetLatest() > 0 {
+		err = s.cfg.Audit.Latest(ctx, m.GetAfter(), m.GetBefore(), int(m.GetLatest()), send)
+	} else {
+		err = s.cfg.Audit.Read(ctx, m.GetAfter(), m.GetFollow(), send)
+	}
 	if err != nil {
 		return s.unavailable("read audit log", err)
 	}

@@ -46,6 +46,18 @@ func (a *auditFake) Read(_ context.Context, after uint64, _ bool, send func([]st
 }
 
 // taken returns the lines from a place on.
+func (a *auditFake) Latest(ctx context.Context, after, before uint64, n int, send func([]string, uint64) error) error {
+	var latest []string
+	_ = a.Read(ctx, after, false, func(lines []string, _ uint64) error {
+		latest = append(latest, lines...)
+		return nil
+	})
+	if before > 0 {
+		latest = latest[:min(uint64(len(latest)), before-1-after)]
+	}
+	return send(latest[max(0, len(latest)-n):], after+uint64(len(latest)))
+}
+
 func (a *auditFake) taken(from int) []audit.Line {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -190,6 +202,46 @@ func TestAuditIsRead(t *testing.T) {
 		return strings.Contains(line, `"user":"stranger"`) && strings.Contains(line, `"method":"NodeService/Drain"`) && strings.Contains(line, "only operators may")
 	}) {
 		t.Errorf("%v: after %d: %q", stream.Err(), after, lines)
+	}
+}
+
+// TestAuditLatest (W1): an operator can ask for the latest lines alone, and for those before them.
+func TestAuditLatest(t *testing.T) {
+	s, _ := rightsSite(t)
+	for _, node := range []string{"n1", "n2", "n3"} {
+		s.post("NodeService/Drain", `{"node": "`+node+`"}`, roleHeader, "user/stranger")
+	}
+	written := uint64(len(s.audited.taken(0)))
+	client := apipbconnect.NewAuditServiceClient(s.client, s.url)
+	read := func(request *apipb.ReadAuditRequest) (lines []string, err error) {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		stream, err := client.Read(ctx, connect.NewRequest(request))
+		if err != nil {
+			return nil, err
+		}
+		defer stream.Close()
+		for stream.Receive() {
+			lines = append(lines, stream.Msg().GetLines()...)
+		}
+		return lines, stream.Err()
+	}
+	for want, request := range map[string]*apipb.ReadAuditRequest{
+		"node n2|node n3": {Latest: 2, Before: written + 1}, "node n1": {Latest: 1, Before: written - 1}, "": {Latest: 1000, After: written, Before: written + 1},
+	} {
+		lines, err := read(request)
+		for i, line := range lines {
+			_, object, _ := strings.Cut(line, `"object":"`)
+			lines[i], _, _ = strings.Cut(object, `"`)
+		}
+		if got := strings.Join(lines, "|"); err != nil || got != want {
+			t.Errorf("%v: %s %v, want %s", request, got, err, want)
+		}
+	}
+	for _, request := range []*apipb.ReadAuditRequest{{Latest: -1}, {Latest: mostLatest + 1}, {Latest: 1, Follow: true}, {Before: 5}} {
+		if lines, err := read(request); connect.CodeOf(err) != connect.CodeInvalidArgument {
+			t.Errorf("%v: %q %v, want a refusal", request, lines, err)
+		}
 	}
 }
 

@@ -101,7 +101,7 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 		return nil, err
 	}
 	health := s.health()
-	out.Credentials = s.ownCredentials(health.Holds)
+	out.Credentials, out.Log = s.ownCredentials(health.Holds), logHealth(health.Store)
 	var total, usage resource.Amounts
 	var ofNodes nodeTroubles
 	var stuck misfits

@@ -32,6 +32,8 @@ const (
 	// partPlaces is how many calls may wait for a part of an output: whatever a replica and the leader tell
 	// each other waits behind the parts that are under way.
 	partPlaces = 4
+	// partRate is how many bytes of output a second a subject has whose calls wait for parts.
+	partRate = 4 << 20
 )
 
 func newDoor(replica string, limits Limits) *door {
@@ -51,11 +53,15 @@ func newDoor(replica string, limits Limits) *door {
 	}
 }
 
-// newTurns returns the entrance of calls that compute. The share of a subject in one or two places may be
-// less than a place. It is a part of the time then.
+// fewest is into how many shares the turns are divided at least: whoever floods computes for an eighth of the
+// time, and the calls of others take hardly longer.
+const fewest = 8
+
+// newTurns returns the entrance of calls that compute. The share of a subject may be less than a place. It is
+// a part of the time then.
 func newTurns(limit, queue int, patience time.Duration) *entrance {
 	e := newEntrance("calls that compute", limit, queue, patience)
-	e.timed = true
+	e.timed, e.places.fewest = true, fewest
 	return e
 }
 
@@ -163,17 +169,15 @@ func (e *entrance) leave(t *ticket) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.timed {
-		e.pause(t.of, time.Since(t.began))
+		e.pause(t.of, e.places.pause(time.Since(t.began)))
 	}
 	e.places.leave(t)
 	e.settle()
 }
 
-// pause keeps a subject with more calls, which had a place for some time, waiting for as long as its share
-// asks. The caller holds the lock.
-func (e *entrance) pause(of *holding, had time.Duration) {
-	pause := e.places.pause(of, had)
-	if pause <= 0 || of.pauses {
+// pause gives a subject with more calls no place for some time. The caller holds the lock.
+func (e *entrance) pause(of *holding, pause time.Duration) {
+	if pause <= 0 || of.pauses || len(of.waiting) == 0 {
 		return
 	}
 	of.pauses = true
@@ -184,6 +188,13 @@ func (e *entrance) pause(of *holding, had time.Duration) {
 		e.places.drop(of)
 		e.settle()
 	})
+}
+
+// charge gives a subject with more calls, one of which has a place, no other place for some time.
+func (e *entrance) charge(of subject, pause time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.pause(e.places.subjects[of], pause)
 }
 
 // settle lets in whoever can have a place now. The caller holds the lock.
@@ -259,11 +270,11 @@ func (s subject) String() string {
 // places shares places for calls among subjects. It knows no clock, and is not safe for concurrent use.
 //
 // The fair share of a subject is 1/(n+1) of the places when n subjects have calls: the last part is for the
-// subject that comes next. A call of a subject that holds its fair share waits. A place that
+// subject that comes next. It is no more than 1/fewest. A call of a subject that holds its fair share waits. A place that
 // comes free goes to the subject that holds fewest of those with a call that waits; of equals, to the
 // one that has waited longest since it got a place or came.
 type places struct {
-	limit int
+	limit, fewest int
 	// queue bounds the calls of one subject that wait.
 	queue    int
 	taken    int
@@ -295,16 +306,16 @@ func newPlaces(limit, queue int) *places {
 	return &places{limit: limit, queue: queue, subjects: map[subject]*holding{}}
 }
 
-// share returns the fair share of a subject, at least 1.
-func (p *places) share() int { return max(1, p.limit/(len(p.subjects)+1)) }
+// shares returns into how many shares the places are divided.
+func (p *places) shares() int { return max(p.fewest, len(p.subjects)+1) }
 
-// pause returns how long a subject with more calls, which had a place for some time, has to wait for the
-// next one, so that it has its fair share of the time. It is 0 if this share is a place or more.
-func (p *places) pause(h *holding, had time.Duration) time.Duration {
-	if len(h.waiting) == 0 {
-		return 0
-	}
-	return had * time.Duration(max(0, len(p.subjects)+1-p.limit)) / time.Duration(p.limit)
+// share returns the fair share of a subject, at least 1.
+func (p *places) share() int { return max(1, p.limit/p.shares()) }
+
+// pause returns how long a subject that had a place for some time has to wait for the next one, so that it has
+// its fair share of the time. It is 0 if this share is a place or more.
+func (p *places) pause(had time.Duration) time.Duration {
+	return had * time.Duration(max(0, p.shares()-p.limit)) / time.Duration(p.limit)
 }
 
 // enter asks for a place. It returns the ticket of the call, which admit may return, or nil if

@@ -277,7 +277,7 @@ func notReady(op *statepb.Operation, now lifecycle.State) *explainpb.Fact {
 // does.
 func admissionFact(pools pooltree.Tree, counts pooltree.Counts, in *statepb.OperationTree) (fact *explainpb.Fact, limit *pooltree.LimitError) {
 	if errors.As(pools.AdmitRun(scheduling.PoolName(in.GetPool()), "", counts), &limit) {
-		return limitFact(factRunningLimit, limit, in.GetPool()), limit
+		return limitFact(factRunningLimit, limit, in.GetTree(), in.GetPool()), limit
 	}
 	text := cmp.Or(in.GetPendingReason(), "its pools have room: the leader is about to start it")
 	return &explainpb.Fact{Code: factAdmission, Pool: in.GetPool(), Text: text}, nil
@@ -326,8 +326,8 @@ func below(pools pooltree.Tree, name, above string) bool {
 	return err == nil && slices.Contains(path, scheduling.PoolName(above))
 }
 
-// limitFact says which limit of which pool is reached.
-func limitFact(code string, limit *pooltree.LimitError, pool string) *explainpb.Fact {
+// limitFact says which limit of which pool of a tree is reached, and how it is raised.
+func limitFact(code string, limit *pooltree.LimitError, tree, pool string) *explainpb.Fact {
 	who := fmt.Sprintf("pool %q", limit.Pool)
 	switch {
 	case limit.Pool == scheduling.RootPool:
@@ -335,9 +335,9 @@ func limitFact(code string, limit *pooltree.LimitError, pool string) *explainpb.
 	case string(limit.Pool) != pool:
 		who += fmt.Sprintf(", above pool %q,", pool)
 	}
-	text := fmt.Sprintf("%s has %d of at most %d operations (%s): no more can be started", who, limit.Now, limit.Limit, limit.Option)
+	text := fmt.Sprintf("%s has %d of at most %d operations (%s): no more can be started unless the limit is raised: %s", who, limit.Now, limit.Limit, limit.Option, limit.Raise(scheduling.TreeName(tree)))
 	if code == factRunningLimit {
-		text = fmt.Sprintf("%s runs %d of at most %d operations (%s): one of them must end before another one runs", who, limit.Now, limit.Limit, limit.Option)
+		text = fmt.Sprintf("%s runs %d of at most %d operations (%s): one of them must end before another one runs, or the limit has to be raised: %s", who, limit.Now, limit.Limit, limit.Option, limit.Raise(scheduling.TreeName(tree)))
 	}
 	return &explainpb.Fact{Code: code, Pool: string(limit.Pool), Setting: limit.Option, Count: limit.Now, Of: limit.Limit, Text: text}
 }

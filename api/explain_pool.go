@@ -38,10 +38,10 @@ func (s explanations) pool(ctx context.Context, m *apipb.ExplainRequest) ([]*exp
 		x.Tree = string(t.name)
 		var limit *pooltree.LimitError
 		if errors.As(t.pools.AdmitStart(name, "", t.counts), &limit) {
-			tell(x, limitFact(factOperationLimit, limit, m.GetPool()))
+			tell(x, limitFact(factOperationLimit, limit, x.GetTree(), m.GetPool()))
 		}
 		if errors.As(t.pools.AdmitRun(name, "", t.counts), &limit) {
-			tell(x, limitFact(factRunningLimit, limit, m.GetPool()))
+			tell(x, limitFact(factRunningLimit, limit, x.GetTree(), m.GetPool()))
 		}
 		missing = missingRights(askerOf(ctx).sight(st), t.name, name)
 		return nil

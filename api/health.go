@@ -109,6 +109,14 @@ func (s *server) ownCredentials(holds identity.Standing) []*apipb.HeldCredential
 	}}
 }
 
+// logHealth says how the log of this replica fares.
+func logHealth(of raftstore.Stats) *apipb.LogHealth {
+	return &apipb.LogHealth{
+		CommitIndex: of.Commit, SnapshotIndex: of.Snapshot, SlowWrites: of.Disk.Doubts,
+		WorstWriteMillis: float64(of.Disk.RecentWorst.Microseconds()) / 1000,
+	}
+}
+
 // addCredentials adds to the status of a leader what the agent of a node holds of the cluster's certificates, unless
 // that is what the leader holds; only its name if it is not connected.
 func (t *nodeTroubles) addCredentials(out *apipb.StatusResponse, n *statepb.Node, h Health, now time.Time) {

@@ -79,6 +79,9 @@ func TestRightsOnEveryCall(t *testing.T) {
 		"OperationService/Abort": {of, managers}, "OperationService/Suspend": {of, managers}, "OperationService/Resume": {of, managers},
 		"OperationService/Complete": {of, managers}, "OperationService/Update": {`{"operation": "op-1", "changes": [{"options": {"weight": 2}}]}`, managers},
 		"OperationService/Events": {of, readers}, "OperationService/Instances": {of, readers}, "OperationService/Statistics": {of, readers},
+		// What the caller may not read is left out: TestServices.
+		"OperationService/Services": {`{}`, everyone},
+
 		"JobService/List": {of, readers}, "JobService/Get": {job, readers}, "JobService/Statistics": {job, readers},
 		"JobService/Output": {`{"job_id": "j1", "stream": "stdout"}`, readers},
 		"JobService/Abort":  {job, managers}, "JobService/Interrupt": {job, managers},
@@ -87,6 +90,7 @@ func TestRightsOnEveryCall(t *testing.T) {
 		"PoolService/Ledger": {`{"pool": "ads"}`, everyone},
 		"PoolService/Edit":   {`{"edits": [{"change": {"name": "ads-prod", "options": {"weight": 2}}}]}`, admins},
 		"TreeService/List":   {`{}`, everyone}, "TreeService/Get": {`{}`, everyone}, "TreeService/Snapshot": {`{}`, everyone},
+		"TreeService/WhatIf": {`{}`, everyone},
 		"TreeService/Create": {`{"tree": "gpu", "options": {"nodes_filter": "gpu"}}`, operator}, "TreeService/Set": {`{"options": {"max_operation_count": 9}}`, operator},
 		"TreeService/Remove": {`{"tree": "gpu"}`, operator}, "TreeService/SetDefault": {`{"tree": "default"}`, operator},
 		"AttributeService/Get": {`{"path": "scheduler"}`, everyone}, "ExplainService/Explain": {of, everyone},
@@ -178,6 +182,43 @@ func TestAllThatIsLacking(t *testing.T) {
 	}
 	if text := s.answered("ClusterService/Backup", `{}`, "user/stranger"); !strings.Contains(text, "weir tls issue --role operator") {
 		t.Errorf("a refusal by role does not say who can help: %s", text)
+	}
+}
+
+// TestMayIOnSeveral (T1): one call says on which of several operations a right is missing, and why.
+func TestMayIOnSeveral(t *testing.T) {
+	s, operation := rightsSite(t)
+	mine := at(t, s.get("OperationService/Start",
+		`{"spec": {"pool": "ads", "alias": "*mine", "tasks": {"t": {"job_count": 1, "command": ["x"], "memory_limit": "1MiB"}}}}`, roleHeader, "user/submitter"), "operation_id").(string)
+	asked := fmt.Sprintf(`{"right": "manage", "operations": [%q, %q, "*mine", "op-none"]}`, operation, mine)
+	const gone = `operation "op-none" not found`
+	for subject, want := range map[string]map[string]string{
+		"user/manager":   {"op-none": gone},
+		"user/submitter": {operation: `may not manage operation op-1 of user "ann": this needs the right manage on pool "ads"`, "op-none": gone},
+		"user/stranger":  {operation: "the right manage", mine: "the right manage", "*mine": "the right manage", "op-none": gone},
+	} {
+		got := s.get("AccessService/MayI", asked, roleHeader, subject)
+		refused, _ := got["refused"].(map[string]any)
+		if got["allowed"] == true || len(refused) != len(want) {
+			t.Errorf("%s: %v, want %q", subject, got, want)
+		}
+		for id, part := range want {
+			if text, _ := refused[id].(string); !strings.Contains(text, part) {
+				t.Errorf("%s on %s: %q, want %q", subject, id, text, part)
+			}
+		}
+	}
+	got := s.get("AccessService/MayI", fmt.Sprintf(`{"right": "manage", "operations": [%q]}`, operation), roleHeader, "user/ann")
+	if refused, _ := got["refused"].(map[string]any); got["allowed"] != true || len(refused) > 0 {
+		t.Errorf("the owner: %v", got)
+	}
+	for _, bad := range []string{
+		`{"right": "manage", "operations": ["a"], "operation": "b"}`, `{"right": "manage", "operations": ["a"], "pool": "ads"}`, `{"operations": ["a"]}`,
+		`{"right": "manage", "operations": [` + strings.Repeat(`"a",`, 1000) + `"a"]}`, `{"operations": ["a"], "edit": {}}`,
+	} {
+		if got := s.post("AccessService/MayI", bad, roleHeader, "user/ann"); got.status != http.StatusBadRequest {
+			t.Errorf("%.60s: %d %s", bad, got.status, got.raw)
+		}
 	}
 }
 

@@ -154,7 +154,11 @@ func (l sharedLeader) JobLive(ctx context.Context, jobs []string) (*actorpb.JobL
 
 // ReadOutput implements Leader.
 func (l sharedLeader) ReadOutput(ctx context.Context, m *actorpb.ReadOutput) (*actorpb.OutputPart, error) {
-	return away(ctx, l.door, l.door.parts, func() (*actorpb.OutputPart, error) { return l.to.ReadOutput(ctx, m) })
+	return away(ctx, l.door, l.door.parts, func() (*actorpb.OutputPart, error) {
+		part, err := l.to.ReadOutput(ctx, m)
+		l.door.parts.charge(subjectOf(askerOf(ctx).Identity), time.Duration(len(part.GetData()))*time.Second/partRate)
+		return part, err
+	})
 }
 
 // recovered turns a panic into an error of that call, so that other calls go on.

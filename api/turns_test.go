@@ -53,6 +53,7 @@ func TestNoTurnAfterAWait(t *testing.T) {
 		"pools":                            {"PoolService/List", `{}`, "SchedulerView"},
 		"the history of a pool":            {"PoolService/History", `{"pool": "<Root>"}`, "PoolHistory"},
 		"a snapshot":                       {"TreeService/Snapshot", `{}`, "SchedulerView"},
+		"a what-if":                        {"TreeService/WhatIf", `{}`, "SchedulerView"},
 		"an attribute":                     {"AttributeService/Get", `{"path": "scheduler/pool_trees/default/pools/<Root>"}`, "SchedulerView"},
 		"why an operation waits":           {"ExplainService/Explain", `{"operation": "op-1"}`, "SchedulerView"},
 		"why a job waits":                  {"ExplainService/Explain", `{"job": "j1"}`, "JobLive"},

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -73,11 +74,50 @@ func (s whoAndWhat) mayEdit(ctx context.Context, edit *apipb.EditTreeRequest) (*
 	return answer(out, err)
 }
 
-// MayI says whether the caller has a right on a pool or an operation, or may make edits of a tree.
+// maxOperationsAsked bounds the operations about which one call asks: a page of a list.
+const maxOperationsAsked = 1000
+
+// mayAll says on which of several operations the caller does not have a right, and why.
+func (s whoAndWhat) mayAll(ctx context.Context, right access.Right, operations []string) (*connect.Response[apipb.MayIResponse], error) {
+	if len(operations) > maxOperationsAsked {
+		return nil, invalid("may I: %d operations, the limit is %d", len(operations), maxOperationsAsked)
+	}
+	out := &apipb.MayIResponse{Refused: map[string]string{}}
+	err := s.read(ctx, "may I", func(st *state.State) error {
+		rights := state.RightsIn(st)
+		who := rights.Who(askerOf(ctx).subject())
+		for _, name := range operations {
+			op, missing := find(st, name)
+			if missing == nil {
+				missing = rights.Operation(who, right, op, string(right))
+			}
+			if missing != nil {
+				out.Refused[name] = said(missing)
+			}
+		}
+		out.Allowed = len(out.GetRefused()) == 0
+		if !out.GetAllowed() {
+			out.Reason = fmt.Sprintf("%d of %d operations: see refused", len(out.GetRefused()), len(operations))
+		}
+		return nil
+	})
+	return answer(out, err)
+}
+
+// said returns the text of an error for clients, without its code.
+func said(err error) string {
+	var refused *connect.Error
+	if errors.As(err, &refused) {
+		return refused.Message()
+	}
+	return err.Error()
+}
+
+// MayI says whether the caller has a right on a pool or on operations, or may make edits of a tree.
 func (s whoAndWhat) MayI(ctx context.Context, req *connect.Request[apipb.MayIRequest]) (*connect.Response[apipb.MayIResponse], error) {
 	m := req.Msg
 	if m.GetEdit() != nil {
-		if m.GetRight() != "" || m.GetPool() != "" || m.GetOperation() != "" || m.GetTree() != "" {
+		if m.GetRight() != "" || m.GetPool() != "" || m.GetOperation() != "" || m.GetTree() != "" || len(m.GetOperations()) > 0 {
 			return nil, invalid("may I: give a right with a pool or an operation, or edits")
 		}
 		return s.mayEdit(ctx, m.GetEdit())
@@ -86,8 +126,14 @@ func (s whoAndWhat) MayI(ctx context.Context, req *connect.Request[apipb.MayIReq
 	if err != nil {
 		return nil, invalid("may I: %v", err)
 	}
+	if several := m.GetOperations(); len(several) > 0 {
+		if m.GetPool() != "" || m.GetOperation() != "" || m.GetTree() != "" {
+			return nil, invalid("may I: give exactly one of pool, operation and operations")
+		}
+		return s.mayAll(ctx, right, several)
+	}
 	if (m.GetPool() == "") == (m.GetOperation() == "") {
-		return nil, invalid("may I: give exactly one of pool and operation")
+		return nil, invalid("may I: give exactly one of pool, operation and operations")
 	}
 	out := &apipb.MayIResponse{}
 	err = s.read(ctx, "may I", func(st *state.State) error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -107,17 +108,37 @@ func (l *Log) Record(line audit.Line) {
 // Read sends the lines with a greater seq than `after`, where a time to come counts as now, and the seq after which it goes on; with wait
 // also those that will be written, until ctx is done or the log is closed.
 func (l *Log) Read(ctx context.Context, after uint64, wait bool, send func(lines []string, after uint64) error) error {
-	select {
-	case <-l.loaded:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-l.ctx.Done():
-		return errClosed
+	if err := l.ready(ctx); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(l.ctx, func() { cancel(errClosed) })()
 	return l.files.follow(ctx, min(after, l.files.latest(time.Now())), wait, send)
+}
+
+// Latest sends the last n of the lines with a seq greater than `after` and less than `before`, in order; a `before` of 0 is no
+// bound.
+func (l *Log) Latest(ctx context.Context, after, before uint64, n int, send func(lines []string, after uint64) error) error {
+	if err := l.ready(ctx); err != nil {
+		return err
+	}
+	if before == 0 {
+		before = math.MaxUint64
+	}
+	return l.files.latestLines(ctx, after, before, n, send)
+}
+
+// ready waits until the files have been read.
+func (l *Log) ready(ctx context.Context) error {
+	select {
+	case <-l.loaded:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-l.ctx.Done():
+		return errClosed
+	}
 }
 
 var errClosed = errors.New("audit log is closed")

@@ -221,6 +221,48 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// TestLatest (W1): the latest lines are read from as many files as they are in, and those before them by the seq of the first.
+func TestLatest(t *testing.T) {
+	l := open4test(t, t.TempDir())
+	const all = 250
+	for i := range all {
+		l.Record(abort("ann", fmt.Sprintf("operation %d", i)))
+	}
+	l.waitWritten(t, all)
+	if n := len(l.files.segments); n < 3 {
+		t.Fatalf("%d files, want some", n)
+	}
+	read := func(after, before uint64, n int) (found []audit.Line) {
+		err := l.Latest(t.Context(), after, before, n, func(some []string, _ uint64) error {
+			found = append(found, parse(t, some)...)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	before := uint64(0)
+	for end := all; end > 0; end -= 60 {
+		page := read(0, before, 60)
+		var want []string
+		for i := max(0, end-60); i < end; i++ {
+			want = append(want, fmt.Sprintf("operation %d", i))
+		}
+		if got := objects(page, "ann"); !slices.Equal(got, want) {
+			t.Fatalf("before line %d: %q, want %q", end, got, want)
+		}
+		before = page[0].Seq
+	}
+	if more := read(0, before, 60); len(more) > 0 {
+		t.Errorf("before the first line: %v", more)
+	}
+	last := read(0, 0, 1)[0]
+	if since := read(last.Seq-1, 0, 60); len(since) != 1 || len(read(last.Seq, 0, 60)) > 0 {
+		t.Errorf("after the last but one: %v", since)
+	}
+}
+
 // TestCrash: what a crash leaves is removed, and nothing else.
 func TestCrash(t *testing.T) {
 	dir := t.TempDir()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -148,6 +149,58 @@ func (f *files) latest(now time.Time) uint64 {
 		latest = max(latest, s.last)
 	}
 	return latest
+}
+
+// latestLines sends the last n of the lines with a seq greater than after and less than before, in order. It reads
+// the files from the newest on, as many as it needs.
+func (f *files) latestLines(ctx context.Context, after, before uint64, n int, send func(lines []string, after uint64) error) error {
+	f.mu.Lock()
+	segments := slices.Clone(f.segments)
+	f.mu.Unlock()
+	var lines []found
+	for i := len(segments) - 1; i >= 0 && len(lines) < n && segments[i].last > after; i-- {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		some, err := linesOf(segments[i].path, after, before, n-len(lines))
+		// Lines whose file is gone were dropped meanwhile.
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		lines = append(some, lines...)
+	}
+	p := part{after: after, send: send}
+	for _, line := range lines {
+		if err := p.add(line.seq, line.raw); err != nil {
+			return err
+		}
+	}
+	return p.flush()
+}
+
+// found is a line in a file.
+type found struct {
+	seq uint64
+	raw []byte
+}
+
+// linesOf returns the last n lines of a file with a seq greater than after and less than before.
+func linesOf(path string, after, before uint64, n int) (last []found, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	_, err = read(file, 0, func(seq uint64, raw []byte) error {
+		if seq > after && seq < before {
+			last = append(last, found{seq, raw})
+		}
+		if len(last) >= 2*n {
+			last = append(last[:0], last[len(last)-n:]...)
+		}
+		return nil
+	})
+	return last[max(0, len(last)-n):], err
 }
 
 // part gathers lines to be sent at once.

@@ -34,6 +34,8 @@ type Forwarded struct {
 	Changes bool
 	// Longer is added to the time of each try.
 	Longer time.Duration
+	// Address, if not empty, is that of the only replica to ask, once.
+	Address string
 }
 
 // maxHeld bounds the part of an answer that Forward reads before it returns: answers up to this size
@@ -44,8 +46,8 @@ const maxHeld = 256 << 10
 const maxErrorBytes = 64 << 10
 
 // Forward sends a call to one replica after another until one answers, and returns its answer, which
-// may be a refusal. It returns an *UnreachableError when none does, or if a change is in doubt. The
-// caller closes the body.
+// may be a refusal. It returns an *UnreachableError when none does, or if a change is in doubt, or if the
+// replica at Forwarded.Address does not answer. The caller closes the body.
 func (c *caller) Forward(ctx context.Context, f Forwarded) (*http.Response, error) {
 	t := c.task(f.Procedure)
 	t.lasting, t.longer = f.Waits || f.Stream, f.Longer
@@ -53,7 +55,10 @@ func (c *caller) Forward(ctx context.Context, f Forwarded) (*http.Response, erro
 	defer cancel()
 	last := ""
 	for {
-		address := c.book.next(last, false)
+		address := f.Address
+		if address == "" {
+			address = c.book.next(last, false)
+		}
 		last = address
 		answer, err := c.forwardTo(ctx, limited, address, f, t.patience())
 		if err == nil {
@@ -61,9 +66,9 @@ func (c *caller) Forward(ctx context.Context, f Forwarded) (*http.Response, erro
 			c.book.leads(answer.Header.Get(apipb.HeaderLeader))
 			return answer, nil
 		}
-		if f.Changes && judge(err).unsure {
+		if unsure := f.Changes && judge(err).unsure; unsure || f.Address != "" {
 			t.note(address, err, false)
-			return nil, &UnreachableError{What: t.what, Tried: t.tried, Elapsed: time.Since(t.began), Unsure: true}
+			return nil, &UnreachableError{What: t.what, Tried: t.tried, Elapsed: time.Since(t.began), Unsure: unsure}
 		}
 		if done, err := t.failed(ctx, limited, address, err); done {
 			return nil, err

@@ -115,6 +115,26 @@ func TestForward(t *testing.T) {
 	}
 }
 
+// TestForwardToOne (W1) asks one replica alone, also one that the client was not told of.
+func TestForwardToOne(t *testing.T) {
+	of := func(id string) *fakeReplica {
+		return &fakeReplica{get: func() (*apipb.Operation, error) { return &apipb.Operation{Id: id}, nil }}
+	}
+	first, second := serve(t, of("first")), serve(t, of("second"))
+	c := open(t, nil, first.address)
+	at := func(address string) client.Forwarded {
+		return forwarded(apipbconnect.OperationServiceGetProcedure, `{"operation":"op1"}`, func(f *client.Forwarded) { f.Address = address })
+	}
+	for _, want := range []struct{ address, id string }{{second.address, "second"}, {first.address, "first"}, {"", "first"}} {
+		if status, body, err := forward(t, c, at(want.address)); err != nil || status != 200 || !strings.Contains(body, want.id) {
+			t.Errorf("at %q: %d %s %v, want %s", want.address, status, body, err, want.id)
+		}
+	}
+	if _, body, err := forward(t, c, at(deadAddress(t))); !errors.Is(err, client.ErrUnreachable) {
+		t.Errorf("one that is not there: %s %v", body, err)
+	}
+}
+
 // TestForwardStreams (W2) opens a stream at a replica that refuses it, and one that begins it.
 func TestForwardStreams(t *testing.T) {
 	type stream = *connect.ServerStream[apipb.WatchOperationResponse]

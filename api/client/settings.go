@@ -16,16 +16,17 @@ import (
 // one above it.
 const SettingsFile = ".weir/client.yaml"
 
-// The variables that override the file.
+// The variables that override the file: all of its settings, or, with EnvContext, the file itself.
 const (
 	EnvAddresses   = "WEIR_ADDRESSES"
 	EnvCredentials = "WEIR_CREDENTIALS"
 	EnvInsecure    = "WEIR_INSECURE_PLAINTEXT"
 	EnvCluster     = "WEIR_CLUSTER"
+	EnvContext     = "WEIR_CONTEXT"
 )
 
 // ErrNotConfigured is returned when the settings name no address of a replica.
-var ErrNotConfigured = fmt.Errorf("no cluster configured: give --addresses and --credentials, or set %s and %s, or start one here with weir dev up, which writes %s",
+var ErrNotConfigured = fmt.Errorf("no cluster configured: run weir context set NAME --addresses HOST:PORT,... --credentials FOLDER, or give --addresses and --credentials, or set %s and %s, or start a cluster here with weir dev up, which writes %s",
 	EnvAddresses, EnvCredentials, SettingsFile)
 
 var errBoth = errors.New("credentials and insecure_plaintext are both given: leave one out")
@@ -44,42 +45,100 @@ type Settings struct {
 	User string `yaml:"user,omitempty"`
 	// Cluster is the id of the cluster; empty for the one that the credentials are for.
 	Cluster string `yaml:"cluster,omitempty"`
+	// Source says, for people, where the settings are from, such as the path of a file.
+	Source string `yaml:"-"`
 }
 
-// LoadSettings returns the settings of the nearest file in dir or above it. Variables of
-// the environment override them. It is no error if there is no file.
-func LoadSettings(dir string, getenv func(string) string) (Settings, error) {
-	path, err := FindSettings(dir)
+// Sources are the places where a client finds its settings.
+type Sources struct {
+	// Dir is the folder in or above which SettingsFile is looked for.
+	Dir string
+	// Context names a context; empty for the one that the other sources name.
+	Context string
+	// Given are settings that override all others.
+	Given Settings
+	// Getenv returns a variable of the environment.
+	Getenv func(name string) string
+}
+
+// Load returns the settings to use. They are those of one source: of the context that Context or
+// EnvContext names, else of the nearest file in Dir or above it, else of the current context;
+// none is no error. The variables of the environment override single settings, unless Context is
+// set; Given overrides both. No file is read if these are all that it takes to reach a cluster.
+func (f Sources) Load() (Settings, error) {
+	over, err := f.environment()
 	if err != nil {
-		return Settings{}, err
+		return Settings{}, fmt.Errorf("load settings: %w", err)
 	}
-	var settings Settings
-	if path != "" {
-		if settings, err = ReadSettings(path); err != nil {
-			return Settings{}, err
+	settings := over.Override(f.Given)
+	if f.Context != "" || len(settings.Addresses) == 0 || settings.Credentials == "" && !settings.Insecure {
+		if settings, err = f.base(); err != nil {
+			return Settings{}, fmt.Errorf("load settings: %w", err)
 		}
-	}
-	fromEnv := Settings{Credentials: getenv(EnvCredentials), Cluster: getenv(EnvCluster)}
-	if list := getenv(EnvAddresses); list != "" {
-		for address := range strings.SplitSeq(list, ",") {
-			if address = strings.TrimSpace(address); address != "" {
-				fromEnv.Addresses = append(fromEnv.Addresses, address)
-			}
+		if f.Context == "" && f.Getenv(EnvInsecure) != "" {
+			settings.Insecure = over.Insecure
 		}
+		settings = settings.Override(over).Override(f.Given)
 	}
-	if flag := getenv(EnvInsecure); flag != "" {
-		insecure, err := strconv.ParseBool(flag)
-		if err != nil {
-			return Settings{}, fmt.Errorf("load settings: %s=%q: it must be true or false", EnvInsecure, flag)
-		}
-		fromEnv.Insecure = insecure
-		settings.Insecure = insecure
-	}
-	settings = settings.Override(fromEnv)
 	if err := settings.checkAddresses(); err != nil {
 		return Settings{}, fmt.Errorf("load settings: %w", err)
 	}
 	return settings, nil
+}
+
+// environment returns the settings in variables of the environment; none if Context is set.
+func (f Sources) environment() (s Settings, err error) {
+	if f.Context != "" {
+		return s, nil
+	}
+	s = Settings{Credentials: f.Getenv(EnvCredentials), Cluster: f.Getenv(EnvCluster), Source: "the environment"}
+	for address := range strings.SplitSeq(f.Getenv(EnvAddresses), ",") {
+		if address = strings.TrimSpace(address); address != "" {
+			s.Addresses = append(s.Addresses, address)
+		}
+	}
+	if flag := f.Getenv(EnvInsecure); flag != "" {
+		if s.Insecure, err = strconv.ParseBool(flag); err != nil {
+			return s, fmt.Errorf("%s=%q: it must be true or false", EnvInsecure, flag)
+		}
+	}
+	return s, nil
+}
+
+// base returns the settings of a context or of a file.
+func (f Sources) base() (Settings, error) {
+	name, by := f.Context, "--context"
+	if name == "" {
+		name, by = f.Getenv(EnvContext), EnvContext
+	}
+	if name == "" {
+		if path, err := FindSettings(f.Dir); err != nil || path != "" {
+			return readIfFound(path, err)
+		}
+	}
+	contexts, err := OpenContexts(f.Getenv)
+	switch {
+	case err != nil && name == "" && errors.Is(err, ErrNoHome):
+		return Settings{}, nil
+	case err != nil:
+		return Settings{}, err
+	case name == "" && contexts.Current == "":
+		return Settings{}, nil
+	case name == "":
+		name, by = contexts.Current, "current_context"
+	}
+	found, err := contexts.Find(name)
+	if err != nil {
+		return Settings{}, fmt.Errorf("%s: %w", by, err)
+	}
+	return found, nil
+}
+
+func readIfFound(path string, err error) (Settings, error) {
+	if err != nil {
+		return Settings{}, err
+	}
+	return ReadSettings(path)
 }
 
 // FindSettings returns the path of the nearest file of settings in dir or above it,
@@ -119,7 +178,7 @@ func ReadSettings(path string) (Settings, error) {
 // Override returns a copy of s in which the fields that are set in `with` replace the fields of s.
 // Credentials replace Insecure, and the other way round.
 func (s Settings) Override(with Settings) Settings {
-	if len(with.Addresses) > 0 {
+	if s.Source = joinSources(s, with); len(with.Addresses) > 0 {
 		s.Addresses = with.Addresses
 	}
 	if with.Cluster != "" {
@@ -135,6 +194,19 @@ func (s Settings) Override(with Settings) Settings {
 		s.User = with.User
 	}
 	return s
+}
+
+// joinSources returns where settings are from in which some replace others.
+func joinSources(s, with Settings) string {
+	reached, known := len(with.Addresses) > 0, with.Credentials != "" || with.Insecure
+	switch {
+	case !reached && !known && with.Cluster == "" && with.User == "":
+		return s.Source
+	case reached && known, s.Source == "", s.Source == with.Source:
+		return with.Source
+	default:
+		return s.Source + " and " + with.Source
+	}
 }
 
 // Validate returns an error that says which setting is missing or invalid, and how to set
@@ -164,19 +236,40 @@ func (s Settings) checkAddresses() error {
 }
 
 // parseSettings reads the text of a file. Unknown fields are errors.
-func parseSettings(path string, data []byte) (Settings, error) {
-	var s Settings
-	if err := yaml.UnmarshalWithOptions(data, &s, yaml.Strict()); err != nil {
+func parseSettings(path string, data []byte) (s Settings, err error) {
+	if err = yaml.UnmarshalWithOptions(data, &s, yaml.Strict()); err != nil {
 		return Settings{}, fmt.Errorf("%s: %s", path, yaml.FormatError(err, false, false))
 	}
+	if s, err = s.in(filepath.Dir(path)); err != nil {
+		return Settings{}, fmt.Errorf("%s: %w", path, err)
+	}
+	s.Source = path
+	return s, nil
+}
+
+// in returns settings that were read from a file in dir with a path to the credentials that does
+// not depend on it, or an error that says what cannot be.
+func (s Settings) in(dir string) (Settings, error) {
 	if s.Credentials != "" && !filepath.IsAbs(s.Credentials) {
-		s.Credentials = filepath.Join(filepath.Dir(path), s.Credentials)
+		s.Credentials = filepath.Join(dir, s.Credentials)
 	}
 	if s.Insecure && s.Credentials != "" {
-		return Settings{}, fmt.Errorf("%s: %w", path, errBoth)
+		return Settings{}, errBoth
 	}
-	if err := s.checkAddresses(); err != nil {
-		return Settings{}, fmt.Errorf("%s: %w", path, err)
+	return s, s.checkAddresses()
+}
+
+// within returns settings to be written to a file in dir: credentials below it are named relative
+// to it.
+func (s Settings) within(dir string) (_ Settings, err error) {
+	if s.Credentials == "" {
+		return s, nil
+	}
+	if s.Credentials, err = filepath.Abs(s.Credentials); err != nil {
+		return s, err
+	}
+	if below, err := filepath.Rel(dir, s.Credentials); err == nil && filepath.IsLocal(below) {
+		s.Credentials = below
 	}
 	return s, nil
 }
@@ -196,22 +289,22 @@ func SaveSettings(path string, s Settings) error {
 
 func (s Settings) save(path string) error {
 	path, err := filepath.Abs(path)
+	if err == nil {
+		s, err = s.within(filepath.Dir(path))
+	}
 	if err != nil {
 		return err
 	}
-	if s.Credentials != "" {
-		if s.Credentials, err = filepath.Abs(s.Credentials); err != nil {
-			return err
-		}
-		if within, err := filepath.Rel(filepath.Dir(path), s.Credentials); err == nil && filepath.IsLocal(within) {
-			s.Credentials = within
-		}
-	}
-	data, err := yaml.Marshal(s)
-	// Rename, so that readers see either the old file or the new one.
+	return writeYAML(path, s, 0o755)
+}
+
+// writeYAML writes a file, and makes its folder with the given mode if it is missing. Readers see
+// either the old file or the new one.
+func writeYAML(path string, value any, folder fs.FileMode) error {
+	data, err := yaml.Marshal(value)
 	next := path + ".new"
 	if err == nil {
-		err = os.MkdirAll(filepath.Dir(path), 0o755)
+		err = os.MkdirAll(filepath.Dir(path), folder)
 	}
 	if err == nil {
 		err = os.WriteFile(next, data, 0o644)

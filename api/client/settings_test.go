@@ -36,7 +36,7 @@ func loadAll(t *testing.T, cases map[string]settingsCase) {
 			if test.file != "" {
 				writeFile(t, filepath.Join(dir, client.SettingsFile), test.file)
 			}
-			got, err := client.LoadSettings(below, func(key string) string { return test.env[key] })
+			got, err := client.Sources{Dir: below, Getenv: func(key string) string { return test.env[key] }}.Load()
 			if test.wantError != nil {
 				if err == nil {
 					t.Fatalf("settings = %+v; want an error", got)
@@ -51,6 +51,7 @@ func loadAll(t *testing.T, cases map[string]settingsCase) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			got.Source = ""
 			if diff := cmp.Diff(test.want(dir), got); diff != "" {
 				t.Error(diff)
 			}
@@ -151,7 +152,7 @@ func TestSavedSettingsMoveWithTheirFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := client.Settings{Addresses: []string{"a:1"}, Credentials: filepath.Join(after, ".weir", "certs")}
+	want := client.Settings{Addresses: []string{"a:1"}, Credentials: filepath.Join(after, ".weir", "certs"), Source: path}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -68,8 +68,12 @@ func (h *Handler) forward(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer cancel()
+	address, err := h.addressOf(ctx, r, who)
+	if err != nil {
+		return err
+	}
 	answer, err := h.cfg.Cluster.Forward(ctx, client.Forwarded{
-		Procedure: r.URL.Path, Header: headers(r, who), Body: body, Stream: stream,
+		Procedure: r.URL.Path, Header: headers(r, who), Body: body, Stream: stream, Address: address,
 		Waits: waits[r.URL.Path], Changes: does == changes, Longer: longer[r.URL.Path],
 	})
 	if err != nil {

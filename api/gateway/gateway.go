@@ -96,6 +96,7 @@ type Handler struct {
 	files  http.Handler
 	errors *connect.ErrorWriter
 	places *places
+	roster roster
 }
 
 func newHandler(cfg Config, usher usher) *Handler {

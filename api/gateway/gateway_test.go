@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"weir/api/client"
 	"weir/cluster/leaktest"
@@ -333,5 +334,50 @@ func TestCallsAreBounded(t *testing.T) {
 	l.cluster.answers = nil
 	if w := l.ask(http.MethodPost, apipbconnect.PoolServiceListProcedure, "{}"); w.Code != 200 {
 		t.Errorf("when the others have ended: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestOneReplica (W1): the page may name the replica that it asks, of those that the cluster has, and only to read.
+func TestOneReplica(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	l := newLocal(t, func(cfg *Config) { cfg.Write, cfg.Now = true, func() time.Time { return now } })
+	members := 0
+	l.cluster.answers = func(_ context.Context, f client.Forwarded) (*http.Response, error) {
+		if f.Procedure == apipbconnect.ClusterServiceMembersProcedure {
+			members++
+			return answered("application/json", `{"members":[{"id":"r1","address":"h1:7701"},{"id":"r2","address":"h2:7701"}]}`), nil
+		}
+		return answered("application/json", "{}"), nil
+	}
+	ask := func(procedure, replica string) int {
+		return l.ask(http.MethodPost, procedure, "{}", header(apipb.HeaderReplica, replica)).Code
+	}
+	const status = apipbconnect.ClusterServiceStatusProcedure
+	for replica, want := range map[string]string{"r1": "h1:7701", "r2": "h2:7701"} {
+		if code := ask(status, replica); code != http.StatusOK || l.cluster.last().Address != want || l.cluster.last().Header.Get(apipb.HeaderReplica) != "" {
+			t.Errorf("replica %s: %d, asked %+v, want %s", replica, code, l.cluster.last(), want)
+		}
+	}
+	if members != 1 {
+		t.Errorf("asked %d times which replicas there are", members)
+	}
+	now = now.Add(rosterFor)
+	if ask(status, "r1"); members != 2 {
+		t.Errorf("asked %d times which replicas there are, after a while", members)
+	}
+	// A list of nodes that somebody else asked for is of any replica.
+	if ask(apipbconnect.NodeServiceListProcedure, "r2"); l.cluster.last().Address != "h2:7701" {
+		t.Errorf("a list is of %q", l.cluster.last().Address)
+	}
+	for what, refused := range map[string]struct {
+		procedure, replica string
+		want               int
+	}{
+		"no replica": {status, "r3", http.StatusNotFound}, "an address": {status, "h1:7701", http.StatusNotFound},
+		"a change": {apipbconnect.OperationServiceAbortProcedure, "r1", http.StatusBadRequest},
+	} {
+		if code := ask(refused.procedure, refused.replica); code != refused.want || l.cluster.last().Procedure == refused.procedure && refused.procedure != status {
+			t.Errorf("%s: %d, want %d", what, code, refused.want)
+		}
 	}
 }

@@ -39,6 +39,7 @@ var methods = map[string]kind{
 	apipbconnect.OperationServiceEventsProcedure:         reads,
 	apipbconnect.OperationServiceInstancesProcedure:      reads,
 	apipbconnect.OperationServiceWatchInstancesProcedure: reads,
+	apipbconnect.OperationServiceServicesProcedure:       reads,
 	apipbconnect.OperationServiceStatisticsProcedure:     reads,
 
 	apipbconnect.JobServiceListProcedure:       reads,
@@ -58,6 +59,7 @@ var methods = map[string]kind{
 	apipbconnect.TreeServiceListProcedure:       reads,
 	apipbconnect.TreeServiceGetProcedure:        reads,
 	apipbconnect.TreeServiceSnapshotProcedure:   reads,
+	apipbconnect.TreeServiceWhatIfProcedure:     reads,
 	apipbconnect.TreeServiceCreateProcedure:     changes,
 	apipbconnect.TreeServiceSetProcedure:        changes,
 	apipbconnect.TreeServiceRemoveProcedure:     changes,

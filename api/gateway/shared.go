@@ -64,7 +64,7 @@ func newSharing(cluster Cluster) *sharing {
 
 // Forward answers as the cluster does, from an answer that is less than a second old if there is one.
 func (s *sharing) Forward(ctx context.Context, f client.Forwarded) (*http.Response, error) {
-	if !sharedMethods[f.Procedure] {
+	if !sharedMethods[f.Procedure] || f.Address != "" {
 		if f.Changes {
 			// Whoever changes something sees it at once.
 			defer s.forget()

@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
+	"sync"
 	"time"
 
 	"weir/cluster/identity"
@@ -126,7 +128,8 @@ func (d *Dialer) URL(addr string) string {
 // HTTPClient returns a client that speaks HTTP/2 with replicas. `timeout` bounds a whole request,
 // including the body of the answer. With 0 only the context bounds a request, as streams need.
 // Half-open connections are detected within seconds. CloseIdleConnections of the client closes the
-// connections that the client keeps open.
+// connections that the client keeps open. Requests to a replica share a connection: while one dials, the
+// others wait for it.
 func (d *Dialer) HTTPClient(timeout time.Duration) *http.Client {
 	transport := &http.Transport{
 		DialContext:     d.net.DialContext,
@@ -138,6 +141,7 @@ func (d *Dialer) HTTPClient(timeout time.Duration) *http.Client {
 			WriteByteTimeout: writeTimeout,
 		},
 	}
+	shared := &sharing{Transport: transport, dialing: map[string]chan struct{}{}}
 	client := &http.Client{Timeout: timeout}
 	switch security := d.security.(type) {
 	case Mutual:
@@ -151,23 +155,61 @@ func (d *Dialer) HTTPClient(timeout time.Duration) *http.Client {
 			defer cancel()
 			return security.shake(ctx, raw, alpnHTTP2)
 		}
-		client.Transport = explaining{transport}
+		client.Transport = explaining{shared}
 	case Insecure:
 		transport.Protocols.SetUnencryptedHTTP2(true)
-		client.Transport = transport
+		client.Transport = shared
 		if security.Self != (identity.Identity{}) {
-			client.Transport = stating{transport, security.Self.Role.String() + "/" + security.Self.Name}
+			client.Transport = stating{shared, security.Self.Role.String() + "/" + security.Self.Name}
 		}
 	}
 	return client
 }
 
+// sharing is a transport in which only one request to a host looks for its connection at a time. Where
+// none is open, http.Transport alone would dial for each request that waits, and thousands of handshakes
+// would be the answer to thousands of calls.
+type sharing struct {
+	*http.Transport
+
+	mu      sync.Mutex
+	dialing map[string]chan struct{} // by host; full while a request looks
+}
+
+func (t *sharing) place(host string) chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	place := t.dialing[host]
+	if place == nil {
+		place = make(chan struct{}, 1)
+		t.dialing[host] = place
+	}
+	return place
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *sharing) RoundTrip(r *http.Request) (*http.Response, error) {
+	place := t.place(r.URL.Host)
+	select {
+	case place <- struct{}{}:
+	case <-r.Context().Done():
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: context.Cause(r.Context())}
+	}
+	found := sync.OnceFunc(func() { <-place })
+	defer found()
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { found() }}
+	return t.Transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
+}
+
 // explaining is a transport whose errors are passed through identity.Explain.
-type explaining struct{ *http.Transport }
+type explaining struct{ *sharing }
 
 // RoundTrip implements http.RoundTripper.
 func (t explaining) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := t.Transport.RoundTrip(r)
+	response, err := t.sharing.RoundTrip(r)
 	if err != nil && !errors.Is(err, context.Canceled) {
 		err = identity.Explain(err)
 	}
@@ -176,7 +218,7 @@ func (t explaining) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // stating is a transport that claims an identity in InsecureHeader.
 type stating struct {
-	*http.Transport
+	*sharing
 	stated string
 }
 
@@ -184,5 +226,5 @@ type stating struct {
 func (t stating) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set(InsecureHeader, t.stated)
-	return t.Transport.RoundTrip(r)
+	return t.sharing.RoundTrip(r)
 }

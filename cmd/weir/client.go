@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"weir/api/client"
 	"weir/cmd/weir/internal/browse"
@@ -38,7 +39,7 @@ func newClientCommands() []*cobra.Command {
 		f.register(cmd)
 		commands = append(commands, cmd)
 	}
-	return append(commands, newUICommand())
+	return append(commands, newUICommand(), newContextCommand())
 }
 
 // newUICommand returns the verb that serves the page with the caller's certificate.
@@ -54,6 +55,7 @@ func newUICommand() *cobra.Command {
 // clientFlags holds the flags of every verb that uses a cluster.
 type clientFlags struct {
 	settings client.Settings
+	context  string
 	timeout  time.Duration
 	format   format
 	color    coloring
@@ -72,10 +74,23 @@ func (f *clientFlags) register(cmd *cobra.Command) {
 // registerCluster adds the flags that say which cluster a verb uses, and as whom.
 func (f *clientFlags) registerCluster(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
-	flags.StringSliceVar(&f.settings.Addresses, "addresses", nil,
-		"host:port of replicas (default: "+client.EnvAddresses+", or "+client.SettingsFile+" here or in a folder above)")
-	flags.StringVar(&f.settings.Credentials, "credentials", "", "credentials folder of a client or operator (default: "+client.EnvCredentials+", or the settings file, as for --addresses)")
-	flags.BoolVar(&f.settings.Insecure, "insecure-plaintext", false, "no encryption, no certificates: for clusters started this way")
+	flags.StringVar(&f.context, "context", "", "name of the cluster to use, see weir context (default: "+client.EnvContext+", else "+client.SettingsFile+" here or in a folder above, else the current context)")
+	must(cmd.RegisterFlagCompletionFunc("context", completeContexts))
+	registerSettings(flags, &f.settings, "default: %s, else that of the context")
+}
+
+// registerSettings adds the flags of single settings. Their defaults, where %s is a variable of
+// the environment, are told as in `missing`.
+func registerSettings(flags *pflag.FlagSet, s *client.Settings, missing string) {
+	told := func(what, variable string) string {
+		if missing == "" {
+			return what
+		}
+		return what + " (" + fmt.Sprintf(missing, variable) + ")"
+	}
+	flags.StringSliceVar(&s.Addresses, "addresses", nil, told("host:port of replicas", client.EnvAddresses))
+	flags.StringVar(&s.Credentials, "credentials", "", told("credentials folder of a user or operator", client.EnvCredentials))
+	flags.BoolVar(&s.Insecure, "insecure-plaintext", false, "no encryption, no certificates: for clusters started this way")
 	must(cobra.MarkFlagDirname(flags, "credentials"))
 }
 
@@ -107,7 +122,7 @@ func (f *clientFlags) verb(run func(ctx context.Context, s *session, args []stri
 		defer cancel()
 		p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), f.format)
 		p.color = f.color.holds(p.out, os.Getenv)
-		return explain(run(ctx, &session{Client: c, printer: p, cmd: cmd, args: args}, args))
+		return explain(f.located(run(ctx, &session{Client: c, printer: p, cmd: cmd, args: args}, args)))
 	}
 }
 
@@ -140,14 +155,24 @@ func stillTrying(cmd *cobra.Command) func(why string) {
 	return func(why string) { fmt.Fprintf(cmd.ErrOrStderr(), "cluster unreachable: %s; retrying\n", why) }
 }
 
-// open returns a client configured by the flags, else the environment, else the settings
-// file. `trying`, if not nil, is called with the reason why there is no answer yet.
+// choose returns the settings to use: see client.Sources.
+func (f *clientFlags) choose() (client.Settings, error) {
+	given := f.settings
+	given.Source = "the command line"
+	return client.Sources{Dir: ".", Context: f.context, Given: given, Getenv: os.Getenv}.Load()
+}
+
+// open returns a client for the cluster that the flags, the environment or files name. `trying`, if
+// not nil, is called with the reason why there is no answer yet.
 func (f *clientFlags) open(trying func(why string)) (*client.Client, error) {
-	settings, err := client.LoadSettings(".", os.Getenv)
+	settings, err := f.choose()
 	if err != nil {
 		return nil, err
 	}
-	config, err := settings.Override(f.settings).Config()
+	config, err := settings.Config()
+	if err != nil && settings.Source != "" {
+		err = fmt.Errorf("settings from %s: %w", settings.Source, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -157,6 +182,19 @@ func (f *clientFlags) open(trying func(why string)) (*client.Client, error) {
 		config.Deadline, config.Outage = f.timeout, 0
 	}
 	return client.New(config)
+}
+
+// located adds to an error of a cluster that does not answer where its addresses are from, unless
+// the user has just typed them.
+func (f *clientFlags) located(err error) error {
+	if len(f.settings.Addresses) > 0 || !errors.Is(err, client.ErrUnreachable) {
+		return err
+	}
+	settings, unknown := f.choose()
+	if unknown != nil || settings.Source == "" {
+		return err
+	}
+	return fmt.Errorf("%w (settings from %s)", err, settings.Source)
 }
 
 func (f *clientFlags) limit(ctx context.Context) (context.Context, context.CancelFunc) {

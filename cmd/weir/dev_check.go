@@ -20,6 +20,7 @@ import (
 
 	"weir/cmd/weir/internal/devcluster"
 	"weir/cmd/weir/internal/fairness"
+	"weir/cmd/weir/internal/foretell"
 	"weir/cmd/weir/internal/screen"
 	"weir/cmd/weir/internal/wordcount"
 )
@@ -161,6 +162,69 @@ func summaryTable(rows []wordcount.Row) string {
 		t.AppendRow(table.Row{row.Name, row.Value})
 	}
 	return t.Render()
+}
+
+func newDevEstimatesCommand() *cobra.Command {
+	var f devFlags
+	var config foretell.Config
+	cmd := &cobra.Command{
+		Use:   "estimates",
+		Short: "Keep a fresh cluster busy and say how good its estimates of starts are",
+		Long: `Start a cluster in a temporary folder, keep four pools busy with random operations
+whose jobs sleep, ask when those that wait will start jobs, and print how far that was from
+when they did. The columns are those of weir simulate --estimates.`,
+		Example: `  weir dev estimates --for 30m`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
+			defer stop()
+			return runDevEstimates(ctx, &f, config, screen.New(cmd.OutOrStdout()))
+		},
+	}
+	flags := cmd.Flags()
+	f.register(flags, "number of replicas: 1, 3 or 5")
+	flags.DurationVar(&config.Lasts, "for", 30*time.Minute, "how long to keep the cluster busy")
+	flags.Uint64Var(&config.Seed, "seed", 1, "seed of the operations")
+	return cmd
+}
+
+func runDevEstimates(ctx context.Context, f *devFlags, foretold foretell.Config, display *screen.Screen) (err error) {
+	switch {
+	case foretold.Lasts < time.Second:
+		return &exitError{exitUsage, fmt.Errorf("--for %v: must be at least 1s", foretold.Lasts)}
+	case f.cluster.Agents < 1:
+		return &exitError{exitUsage, fmt.Errorf("--agents %d: must be at least 1", f.cluster.Agents)}
+	}
+	dir, err := os.MkdirTemp("", "weir-estimates-")
+	if err != nil {
+		return fmt.Errorf("make a folder for the cluster: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	f.cluster.Dir = dir
+	config, err := f.config()
+	if err != nil {
+		return err
+	}
+	up, err := devcluster.Up(ctx, config, display, display.Say)
+	if up != nil {
+		defer func() { err = errors.Join(err, up.Stop()) }()
+	}
+	if err != nil {
+		return interrupted(ctx, err)
+	}
+	foretold.Slots = config.Agents * min(config.Share.CPU, config.Share.Slots)
+	bar := display.Bar("asking", int64(foretold.Lasts.Seconds()))
+	defer bar.Close()
+	estimates, err := foretell.Run(ctx, up.Reach, foretold, func(ran time.Duration, asked int) {
+		bar.Update(int64(ran.Seconds()), fmt.Sprintf("%d questions", asked))
+	})
+	if err != nil {
+		return interrupted(ctx, err)
+	}
+	bar.Close()
+	g := newEstimatesGrid()
+	addEstimates(g, "", estimates)
+	fmt.Fprintln(display.Out, g)
+	return nil
 }
 
 // fairnessFlags holds the flags of weir dev fairness.

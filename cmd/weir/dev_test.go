@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -35,6 +36,7 @@ func TestDev(t *testing.T) {
 	t.Run("detached", func(t *testing.T) { testDetached(t, weir) })
 	t.Run("interrupted", func(t *testing.T) { testInterrupted(t, weir) })
 	t.Run("wordcount", func(t *testing.T) { testWordcount(t, weir) })
+	t.Run("estimates", func(t *testing.T) { testEstimates(t, weir) })
 }
 
 // devRun is weir with arguments, in a folder.
@@ -125,7 +127,7 @@ func testDetached(t *testing.T, weir string) {
 // the folder.
 func runOperation(t *testing.T, folder string) {
 	t.Helper()
-	settings, err := client.LoadSettings(folder, func(string) string { return "" })
+	settings, err := client.Sources{Dir: folder, Getenv: func(string) string { return "" }}.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,6 +207,21 @@ func testWordcount(t *testing.T, weir string) {
 		t.Errorf("wordcount: %v\n%s", err, output)
 	}
 	wantNothing(t, temporary, nil)
+}
+
+func testEstimates(t *testing.T, weir string) {
+	temporary := openFolder(t)
+	t.Setenv("TMPDIR", temporary)
+	folder := openFolder(t)
+	output, err := devRun(t, weir, folder, "dev", "estimates", "--for", "10s")
+	rows := regexp.MustCompile(`(?m)^(first|next) job +([1-9]\d*) +([1-9]\d*) `).FindAllString(output, -1)
+	if err != nil || len(rows) == 0 {
+		t.Errorf("estimates: %v, %q\n%s", err, rows, output)
+	}
+	wantNothing(t, temporary, nil)
+	if output, err := devRun(t, weir, folder, "dev", "estimates", "--for", "10ms"); err == nil || !strings.Contains(output, "--for 10ms: must be at least 1s") {
+		t.Errorf("for no time: %v\n%s", err, output)
+	}
 }
 
 // lockedBuffer may be read while it is written to.

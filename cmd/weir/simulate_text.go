@@ -96,20 +96,28 @@ func estimatesText(r *simulate.Result) string {
 	if r.Estimates == nil {
 		return ""
 	}
-	g := newGrid("start of", "asked>", "told>", "judged>", "error p50>", "error p90>", "off p50>", "off p90>", "in range>", "range>")
+	g := newEstimatesGrid()
 	for _, run := range []*simulate.Result{r, r.Control} {
-		if run == nil {
-			continue
+		if run != nil {
+			addEstimates(g, when(run.Name != "", run.Name+": "), run.Estimates)
 		}
-		add := func(what string, f simulate.Foretold) {
-			judged := f.Judged > 0
-			g.row(when(run.Name != "", run.Name+": ")+what, f.Asked, f.Told, f.Judged, when(judged, percent(f.ErrorP50)), when(judged, percent(f.ErrorP90)),
-				when(judged, waitText(f.SecondsP50)), when(judged, waitText(f.SecondsP90)), when(judged, percent(f.Within)), when(judged, percent(f.Width)))
-		}
-		add("first job", run.Estimates.First)
-		add("next job", run.Estimates.Next)
 	}
 	return g.String() + "\n"
+}
+
+func newEstimatesGrid() grid {
+	return newGrid("start of", "asked>", "told>", "judged>", "error p50>", "error p90>", "off p50>", "off p90>", "in range>", "range>")
+}
+
+// addEstimates adds how good the estimates of a run were.
+func addEstimates(g grid, run string, e *simulate.Estimates) {
+	add := func(what string, f simulate.Foretold) {
+		judged := f.Judged > 0
+		g.row(run+what, f.Asked, f.Told, f.Judged, when(judged, percent(f.ErrorP50)), when(judged, percent(f.ErrorP90)),
+			when(judged, waitText(f.SecondsP50)), when(judged, waitText(f.SecondsP90)), when(judged, percent(f.Within)), when(judged, percent(f.Width)))
+	}
+	add("first job", e.First)
+	add("next job", e.Next)
 }
 
 // keysOf returns the names in a map of either run.

@@ -189,7 +189,7 @@ func acts(st *apipb.StatusResponse) bool { return st.GetQuorum() && st.GetLeader
 // statusView shows a status.
 func statusView(st *apipb.StatusResponse) view {
 	calm := proto.CloneOf(st)
-	calm.AppliedIndex, calm.Replica = 0, ""
+	calm.AppliedIndex, calm.Replica, calm.Log = 0, "", nil
 	for _, m := range calm.GetMembers() {
 		m.AppliedIndex = 0
 	}

@@ -3311,6 +3311,230 @@ func (x *Instance) GetUnready() string {
 	return ""
 }
 
+type ServicesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: any.
+	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	User string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	// A part of id, title or alias.
+	Filter string `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
+	// Not set: 100. At most 1000.
+	Limit int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Continue after this operation, in the order of the list.
+	After         string `protobuf:"bytes,5,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServicesRequest) Reset() {
+	*x = ServicesRequest{}
+	mi := &file_apipb_api_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServicesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServicesRequest) ProtoMessage() {}
+
+func (x *ServicesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServicesRequest.ProtoReflect.Descriptor instead.
+func (*ServicesRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *ServicesRequest) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *ServicesRequest) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *ServicesRequest) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+func (x *ServicesRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ServicesRequest) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+type ServicesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Latest start first.
+	Services []*Service `protobuf:"bytes,1,rep,name=services,proto3" json:"services,omitempty"`
+	// More would follow.
+	Incomplete    bool `protobuf:"varint,2,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServicesResponse) Reset() {
+	*x = ServicesResponse{}
+	mi := &file_apipb_api_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServicesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServicesResponse) ProtoMessage() {}
+
+func (x *ServicesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServicesResponse.ProtoReflect.Descriptor instead.
+func (*ServicesResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *ServicesResponse) GetServices() []*Service {
+	if x != nil {
+		return x.Services
+	}
+	return nil
+}
+
+func (x *ServicesResponse) GetIncomplete() bool {
+	if x != nil {
+		return x.Incomplete
+	}
+	return false
+}
+
+// Service is an operation with a task that has ports or a readiness check. Its figures are of the jobs of such
+// tasks, as the replica that answers sees them.
+type Service struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Operation *Operation             `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
+	// How many instances there ought to be: those that run, and those that wait for resources.
+	Wanted int64 `protobuf:"varint,2,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	// How many have not ended, also those that are draining.
+	Running  int64 `protobuf:"varint,3,opt,name=running,proto3" json:"running,omitempty"`
+	Ready    int64 `protobuf:"varint,4,opt,name=ready,proto3" json:"ready,omitempty"`
+	Draining int64 `protobuf:"varint,5,opt,name=draining,proto3" json:"draining,omitempty"`
+	// Of the draining ones those that have to leave first, ten at most. One that leaves by its own word has no
+	// deadline and comes last.
+	Leaving       []*Instance `protobuf:"bytes,6,rep,name=leaving,proto3" json:"leaving,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Service) Reset() {
+	*x = Service{}
+	mi := &file_apipb_api_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Service) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Service) ProtoMessage() {}
+
+func (x *Service) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Service.ProtoReflect.Descriptor instead.
+func (*Service) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *Service) GetOperation() *Operation {
+	if x != nil {
+		return x.Operation
+	}
+	return nil
+}
+
+func (x *Service) GetWanted() int64 {
+	if x != nil {
+		return x.Wanted
+	}
+	return 0
+}
+
+func (x *Service) GetRunning() int64 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *Service) GetReady() int64 {
+	if x != nil {
+		return x.Ready
+	}
+	return 0
+}
+
+func (x *Service) GetDraining() int64 {
+	if x != nil {
+		return x.Draining
+	}
+	return 0
+}
+
+func (x *Service) GetLeaving() []*Instance {
+	if x != nil {
+		return x.Leaving
+	}
+	return nil
+}
+
 type SuspendOperationRequest struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Operation        string                 `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
@@ -3321,7 +3545,7 @@ type SuspendOperationRequest struct {
 
 func (x *SuspendOperationRequest) Reset() {
 	*x = SuspendOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[41]
+	mi := &file_apipb_api_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3333,7 +3557,7 @@ func (x *SuspendOperationRequest) String() string {
 func (*SuspendOperationRequest) ProtoMessage() {}
 
 func (x *SuspendOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[41]
+	mi := &file_apipb_api_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3346,7 +3570,7 @@ func (x *SuspendOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendOperationRequest.ProtoReflect.Descriptor instead.
 func (*SuspendOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{41}
+	return file_apipb_api_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *SuspendOperationRequest) GetOperation() string {
@@ -3371,7 +3595,7 @@ type SuspendOperationResponse struct {
 
 func (x *SuspendOperationResponse) Reset() {
 	*x = SuspendOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[42]
+	mi := &file_apipb_api_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3383,7 +3607,7 @@ func (x *SuspendOperationResponse) String() string {
 func (*SuspendOperationResponse) ProtoMessage() {}
 
 func (x *SuspendOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[42]
+	mi := &file_apipb_api_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3396,7 +3620,7 @@ func (x *SuspendOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendOperationResponse.ProtoReflect.Descriptor instead.
 func (*SuspendOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{42}
+	return file_apipb_api_proto_rawDescGZIP(), []int{45}
 }
 
 type ResumeOperationRequest struct {
@@ -3408,7 +3632,7 @@ type ResumeOperationRequest struct {
 
 func (x *ResumeOperationRequest) Reset() {
 	*x = ResumeOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[43]
+	mi := &file_apipb_api_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3420,7 +3644,7 @@ func (x *ResumeOperationRequest) String() string {
 func (*ResumeOperationRequest) ProtoMessage() {}
 
 func (x *ResumeOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[43]
+	mi := &file_apipb_api_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3433,7 +3657,7 @@ func (x *ResumeOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeOperationRequest.ProtoReflect.Descriptor instead.
 func (*ResumeOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{43}
+	return file_apipb_api_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ResumeOperationRequest) GetOperation() string {
@@ -3451,7 +3675,7 @@ type ResumeOperationResponse struct {
 
 func (x *ResumeOperationResponse) Reset() {
 	*x = ResumeOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[44]
+	mi := &file_apipb_api_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3463,7 +3687,7 @@ func (x *ResumeOperationResponse) String() string {
 func (*ResumeOperationResponse) ProtoMessage() {}
 
 func (x *ResumeOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[44]
+	mi := &file_apipb_api_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3476,7 +3700,7 @@ func (x *ResumeOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeOperationResponse.ProtoReflect.Descriptor instead.
 func (*ResumeOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{44}
+	return file_apipb_api_proto_rawDescGZIP(), []int{47}
 }
 
 type CompleteOperationRequest struct {
@@ -3488,7 +3712,7 @@ type CompleteOperationRequest struct {
 
 func (x *CompleteOperationRequest) Reset() {
 	*x = CompleteOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[45]
+	mi := &file_apipb_api_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3500,7 +3724,7 @@ func (x *CompleteOperationRequest) String() string {
 func (*CompleteOperationRequest) ProtoMessage() {}
 
 func (x *CompleteOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[45]
+	mi := &file_apipb_api_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3513,7 +3737,7 @@ func (x *CompleteOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteOperationRequest.ProtoReflect.Descriptor instead.
 func (*CompleteOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{45}
+	return file_apipb_api_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *CompleteOperationRequest) GetOperation() string {
@@ -3531,7 +3755,7 @@ type CompleteOperationResponse struct {
 
 func (x *CompleteOperationResponse) Reset() {
 	*x = CompleteOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[46]
+	mi := &file_apipb_api_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3543,7 +3767,7 @@ func (x *CompleteOperationResponse) String() string {
 func (*CompleteOperationResponse) ProtoMessage() {}
 
 func (x *CompleteOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[46]
+	mi := &file_apipb_api_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3556,7 +3780,7 @@ func (x *CompleteOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteOperationResponse.ProtoReflect.Descriptor instead.
 func (*CompleteOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{46}
+	return file_apipb_api_proto_rawDescGZIP(), []int{49}
 }
 
 type UpdateOperationRequest struct {
@@ -3571,7 +3795,7 @@ type UpdateOperationRequest struct {
 
 func (x *UpdateOperationRequest) Reset() {
 	*x = UpdateOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[47]
+	mi := &file_apipb_api_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3583,7 +3807,7 @@ func (x *UpdateOperationRequest) String() string {
 func (*UpdateOperationRequest) ProtoMessage() {}
 
 func (x *UpdateOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[47]
+	mi := &file_apipb_api_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3596,7 +3820,7 @@ func (x *UpdateOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateOperationRequest.ProtoReflect.Descriptor instead.
 func (*UpdateOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{47}
+	return file_apipb_api_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *UpdateOperationRequest) GetOperation() string {
@@ -3628,7 +3852,7 @@ type OperationChange struct {
 
 func (x *OperationChange) Reset() {
 	*x = OperationChange{}
-	mi := &file_apipb_api_proto_msgTypes[48]
+	mi := &file_apipb_api_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3640,7 +3864,7 @@ func (x *OperationChange) String() string {
 func (*OperationChange) ProtoMessage() {}
 
 func (x *OperationChange) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[48]
+	mi := &file_apipb_api_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3653,7 +3877,7 @@ func (x *OperationChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationChange.ProtoReflect.Descriptor instead.
 func (*OperationChange) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{48}
+	return file_apipb_api_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *OperationChange) GetTree() string {
@@ -3687,7 +3911,7 @@ type UpdateOperationResponse struct {
 
 func (x *UpdateOperationResponse) Reset() {
 	*x = UpdateOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[49]
+	mi := &file_apipb_api_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3699,7 +3923,7 @@ func (x *UpdateOperationResponse) String() string {
 func (*UpdateOperationResponse) ProtoMessage() {}
 
 func (x *UpdateOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[49]
+	mi := &file_apipb_api_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3712,7 +3936,7 @@ func (x *UpdateOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateOperationResponse.ProtoReflect.Descriptor instead.
 func (*UpdateOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{49}
+	return file_apipb_api_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *UpdateOperationResponse) GetWarnings() []string {
@@ -3731,7 +3955,7 @@ type OperationEventsRequest struct {
 
 func (x *OperationEventsRequest) Reset() {
 	*x = OperationEventsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[50]
+	mi := &file_apipb_api_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3743,7 +3967,7 @@ func (x *OperationEventsRequest) String() string {
 func (*OperationEventsRequest) ProtoMessage() {}
 
 func (x *OperationEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[50]
+	mi := &file_apipb_api_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3756,7 +3980,7 @@ func (x *OperationEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationEventsRequest.ProtoReflect.Descriptor instead.
 func (*OperationEventsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{50}
+	return file_apipb_api_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *OperationEventsRequest) GetOperation() string {
@@ -3779,7 +4003,7 @@ type OperationEvent struct {
 
 func (x *OperationEvent) Reset() {
 	*x = OperationEvent{}
-	mi := &file_apipb_api_proto_msgTypes[51]
+	mi := &file_apipb_api_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3791,7 +4015,7 @@ func (x *OperationEvent) String() string {
 func (*OperationEvent) ProtoMessage() {}
 
 func (x *OperationEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[51]
+	mi := &file_apipb_api_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3804,7 +4028,7 @@ func (x *OperationEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationEvent.ProtoReflect.Descriptor instead.
 func (*OperationEvent) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{51}
+	return file_apipb_api_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *OperationEvent) GetTime() *timestamppb.Timestamp {
@@ -3851,7 +4075,7 @@ type OperationEventsResponse struct {
 
 func (x *OperationEventsResponse) Reset() {
 	*x = OperationEventsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[52]
+	mi := &file_apipb_api_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3863,7 +4087,7 @@ func (x *OperationEventsResponse) String() string {
 func (*OperationEventsResponse) ProtoMessage() {}
 
 func (x *OperationEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[52]
+	mi := &file_apipb_api_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3876,7 +4100,7 @@ func (x *OperationEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationEventsResponse.ProtoReflect.Descriptor instead.
 func (*OperationEventsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{52}
+	return file_apipb_api_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *OperationEventsResponse) GetEvents() []*OperationEvent {
@@ -3895,7 +4119,7 @@ type JobStatisticsRequest struct {
 
 func (x *JobStatisticsRequest) Reset() {
 	*x = JobStatisticsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[53]
+	mi := &file_apipb_api_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3907,7 +4131,7 @@ func (x *JobStatisticsRequest) String() string {
 func (*JobStatisticsRequest) ProtoMessage() {}
 
 func (x *JobStatisticsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[53]
+	mi := &file_apipb_api_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3920,7 +4144,7 @@ func (x *JobStatisticsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatisticsRequest.ProtoReflect.Descriptor instead.
 func (*JobStatisticsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{53}
+	return file_apipb_api_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *JobStatisticsRequest) GetJobId() string {
@@ -3942,7 +4166,7 @@ type JobStatisticsResponse struct {
 
 func (x *JobStatisticsResponse) Reset() {
 	*x = JobStatisticsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[54]
+	mi := &file_apipb_api_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3954,7 +4178,7 @@ func (x *JobStatisticsResponse) String() string {
 func (*JobStatisticsResponse) ProtoMessage() {}
 
 func (x *JobStatisticsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[54]
+	mi := &file_apipb_api_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3967,7 +4191,7 @@ func (x *JobStatisticsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatisticsResponse.ProtoReflect.Descriptor instead.
 func (*JobStatisticsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{54}
+	return file_apipb_api_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *JobStatisticsResponse) GetJobId() string {
@@ -4003,7 +4227,7 @@ type JobStatistic struct {
 
 func (x *JobStatistic) Reset() {
 	*x = JobStatistic{}
-	mi := &file_apipb_api_proto_msgTypes[55]
+	mi := &file_apipb_api_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4015,7 +4239,7 @@ func (x *JobStatistic) String() string {
 func (*JobStatistic) ProtoMessage() {}
 
 func (x *JobStatistic) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[55]
+	mi := &file_apipb_api_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4028,7 +4252,7 @@ func (x *JobStatistic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatistic.ProtoReflect.Descriptor instead.
 func (*JobStatistic) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{55}
+	return file_apipb_api_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *JobStatistic) GetName() string {
@@ -4112,7 +4336,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_apipb_api_proto_msgTypes[56]
+	mi := &file_apipb_api_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4124,7 +4348,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[56]
+	mi := &file_apipb_api_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4137,7 +4361,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{56}
+	return file_apipb_api_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Job) GetId() string {
@@ -4365,7 +4589,7 @@ type JobInput struct {
 
 func (x *JobInput) Reset() {
 	*x = JobInput{}
-	mi := &file_apipb_api_proto_msgTypes[57]
+	mi := &file_apipb_api_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4377,7 +4601,7 @@ func (x *JobInput) String() string {
 func (*JobInput) ProtoMessage() {}
 
 func (x *JobInput) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[57]
+	mi := &file_apipb_api_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4390,7 +4614,7 @@ func (x *JobInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobInput.ProtoReflect.Descriptor instead.
 func (*JobInput) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{57}
+	return file_apipb_api_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *JobInput) GetSlices() []*InputSlice {
@@ -4433,7 +4657,7 @@ type InputSlice struct {
 
 func (x *InputSlice) Reset() {
 	*x = InputSlice{}
-	mi := &file_apipb_api_proto_msgTypes[58]
+	mi := &file_apipb_api_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4445,7 +4669,7 @@ func (x *InputSlice) String() string {
 func (*InputSlice) ProtoMessage() {}
 
 func (x *InputSlice) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[58]
+	mi := &file_apipb_api_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4458,7 +4682,7 @@ func (x *InputSlice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputSlice.ProtoReflect.Descriptor instead.
 func (*InputSlice) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{58}
+	return file_apipb_api_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *InputSlice) GetFile() string {
@@ -4493,7 +4717,7 @@ type JobOutput struct {
 
 func (x *JobOutput) Reset() {
 	*x = JobOutput{}
-	mi := &file_apipb_api_proto_msgTypes[59]
+	mi := &file_apipb_api_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4505,7 +4729,7 @@ func (x *JobOutput) String() string {
 func (*JobOutput) ProtoMessage() {}
 
 func (x *JobOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[59]
+	mi := &file_apipb_api_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4518,7 +4742,7 @@ func (x *JobOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOutput.ProtoReflect.Descriptor instead.
 func (*JobOutput) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{59}
+	return file_apipb_api_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *JobOutput) GetRows() int64 {
@@ -4560,7 +4784,7 @@ type Interruption struct {
 
 func (x *Interruption) Reset() {
 	*x = Interruption{}
-	mi := &file_apipb_api_proto_msgTypes[60]
+	mi := &file_apipb_api_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4572,7 +4796,7 @@ func (x *Interruption) String() string {
 func (*Interruption) ProtoMessage() {}
 
 func (x *Interruption) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[60]
+	mi := &file_apipb_api_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4585,7 +4809,7 @@ func (x *Interruption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interruption.ProtoReflect.Descriptor instead.
 func (*Interruption) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{60}
+	return file_apipb_api_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Interruption) GetReason() string {
@@ -4678,7 +4902,7 @@ type JobStatistics struct {
 
 func (x *JobStatistics) Reset() {
 	*x = JobStatistics{}
-	mi := &file_apipb_api_proto_msgTypes[61]
+	mi := &file_apipb_api_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4690,7 +4914,7 @@ func (x *JobStatistics) String() string {
 func (*JobStatistics) ProtoMessage() {}
 
 func (x *JobStatistics) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[61]
+	mi := &file_apipb_api_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4703,7 +4927,7 @@ func (x *JobStatistics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatistics.ProtoReflect.Descriptor instead.
 func (*JobStatistics) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{61}
+	return file_apipb_api_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *JobStatistics) GetMaxMemory() int64 {
@@ -4791,7 +5015,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[62]
+	mi := &file_apipb_api_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4803,7 +5027,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[62]
+	mi := &file_apipb_api_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4816,7 +5040,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{62}
+	return file_apipb_api_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ListJobsRequest) GetOperation() string {
@@ -4871,7 +5095,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[63]
+	mi := &file_apipb_api_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4883,7 +5107,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[63]
+	mi := &file_apipb_api_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4896,7 +5120,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{63}
+	return file_apipb_api_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ListJobsResponse) GetJobs() []*Job {
@@ -4922,7 +5146,7 @@ type GetJobRequest struct {
 
 func (x *GetJobRequest) Reset() {
 	*x = GetJobRequest{}
-	mi := &file_apipb_api_proto_msgTypes[64]
+	mi := &file_apipb_api_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4934,7 +5158,7 @@ func (x *GetJobRequest) String() string {
 func (*GetJobRequest) ProtoMessage() {}
 
 func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[64]
+	mi := &file_apipb_api_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4947,7 +5171,7 @@ func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobRequest.ProtoReflect.Descriptor instead.
 func (*GetJobRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{64}
+	return file_apipb_api_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *GetJobRequest) GetJobId() string {
@@ -4966,7 +5190,7 @@ type GetJobResponse struct {
 
 func (x *GetJobResponse) Reset() {
 	*x = GetJobResponse{}
-	mi := &file_apipb_api_proto_msgTypes[65]
+	mi := &file_apipb_api_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4978,7 +5202,7 @@ func (x *GetJobResponse) String() string {
 func (*GetJobResponse) ProtoMessage() {}
 
 func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[65]
+	mi := &file_apipb_api_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4991,7 +5215,7 @@ func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobResponse.ProtoReflect.Descriptor instead.
 func (*GetJobResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{65}
+	return file_apipb_api_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *GetJobResponse) GetJob() *Job {
@@ -5015,7 +5239,7 @@ type JobOutputRequest struct {
 
 func (x *JobOutputRequest) Reset() {
 	*x = JobOutputRequest{}
-	mi := &file_apipb_api_proto_msgTypes[66]
+	mi := &file_apipb_api_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5027,7 +5251,7 @@ func (x *JobOutputRequest) String() string {
 func (*JobOutputRequest) ProtoMessage() {}
 
 func (x *JobOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[66]
+	mi := &file_apipb_api_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5040,7 +5264,7 @@ func (x *JobOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOutputRequest.ProtoReflect.Descriptor instead.
 func (*JobOutputRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{66}
+	return file_apipb_api_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *JobOutputRequest) GetJobId() string {
@@ -5087,7 +5311,7 @@ type JobOutputResponse struct {
 
 func (x *JobOutputResponse) Reset() {
 	*x = JobOutputResponse{}
-	mi := &file_apipb_api_proto_msgTypes[67]
+	mi := &file_apipb_api_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5099,7 +5323,7 @@ func (x *JobOutputResponse) String() string {
 func (*JobOutputResponse) ProtoMessage() {}
 
 func (x *JobOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[67]
+	mi := &file_apipb_api_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5112,7 +5336,7 @@ func (x *JobOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOutputResponse.ProtoReflect.Descriptor instead.
 func (*JobOutputResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{67}
+	return file_apipb_api_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *JobOutputResponse) GetData() []byte {
@@ -5160,7 +5384,7 @@ type AbortJobRequest struct {
 
 func (x *AbortJobRequest) Reset() {
 	*x = AbortJobRequest{}
-	mi := &file_apipb_api_proto_msgTypes[68]
+	mi := &file_apipb_api_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5172,7 +5396,7 @@ func (x *AbortJobRequest) String() string {
 func (*AbortJobRequest) ProtoMessage() {}
 
 func (x *AbortJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[68]
+	mi := &file_apipb_api_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5185,7 +5409,7 @@ func (x *AbortJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortJobRequest.ProtoReflect.Descriptor instead.
 func (*AbortJobRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{68}
+	return file_apipb_api_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *AbortJobRequest) GetJobId() string {
@@ -5210,7 +5434,7 @@ type AbortJobResponse struct {
 
 func (x *AbortJobResponse) Reset() {
 	*x = AbortJobResponse{}
-	mi := &file_apipb_api_proto_msgTypes[69]
+	mi := &file_apipb_api_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5222,7 +5446,7 @@ func (x *AbortJobResponse) String() string {
 func (*AbortJobResponse) ProtoMessage() {}
 
 func (x *AbortJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[69]
+	mi := &file_apipb_api_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5235,7 +5459,7 @@ func (x *AbortJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortJobResponse.ProtoReflect.Descriptor instead.
 func (*AbortJobResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{69}
+	return file_apipb_api_proto_rawDescGZIP(), []int{72}
 }
 
 type InterruptJobRequest struct {
@@ -5250,7 +5474,7 @@ type InterruptJobRequest struct {
 
 func (x *InterruptJobRequest) Reset() {
 	*x = InterruptJobRequest{}
-	mi := &file_apipb_api_proto_msgTypes[70]
+	mi := &file_apipb_api_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5262,7 +5486,7 @@ func (x *InterruptJobRequest) String() string {
 func (*InterruptJobRequest) ProtoMessage() {}
 
 func (x *InterruptJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[70]
+	mi := &file_apipb_api_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5275,7 +5499,7 @@ func (x *InterruptJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptJobRequest.ProtoReflect.Descriptor instead.
 func (*InterruptJobRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{70}
+	return file_apipb_api_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *InterruptJobRequest) GetJobId() string {
@@ -5309,7 +5533,7 @@ type InterruptJobResponse struct {
 
 func (x *InterruptJobResponse) Reset() {
 	*x = InterruptJobResponse{}
-	mi := &file_apipb_api_proto_msgTypes[71]
+	mi := &file_apipb_api_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5321,7 +5545,7 @@ func (x *InterruptJobResponse) String() string {
 func (*InterruptJobResponse) ProtoMessage() {}
 
 func (x *InterruptJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[71]
+	mi := &file_apipb_api_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5334,7 +5558,7 @@ func (x *InterruptJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptJobResponse.ProtoReflect.Descriptor instead.
 func (*InterruptJobResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{71}
+	return file_apipb_api_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *InterruptJobResponse) GetDeadline() *timestamppb.Timestamp {
@@ -5356,7 +5580,7 @@ type MemoryProfilesRequest struct {
 
 func (x *MemoryProfilesRequest) Reset() {
 	*x = MemoryProfilesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[72]
+	mi := &file_apipb_api_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5368,7 +5592,7 @@ func (x *MemoryProfilesRequest) String() string {
 func (*MemoryProfilesRequest) ProtoMessage() {}
 
 func (x *MemoryProfilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[72]
+	mi := &file_apipb_api_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5381,7 +5605,7 @@ func (x *MemoryProfilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryProfilesRequest.ProtoReflect.Descriptor instead.
 func (*MemoryProfilesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{72}
+	return file_apipb_api_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *MemoryProfilesRequest) GetKey() string {
@@ -5411,7 +5635,7 @@ type MemoryProfilesResponse struct {
 
 func (x *MemoryProfilesResponse) Reset() {
 	*x = MemoryProfilesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[73]
+	mi := &file_apipb_api_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5423,7 +5647,7 @@ func (x *MemoryProfilesResponse) String() string {
 func (*MemoryProfilesResponse) ProtoMessage() {}
 
 func (x *MemoryProfilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[73]
+	mi := &file_apipb_api_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5436,7 +5660,7 @@ func (x *MemoryProfilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryProfilesResponse.ProtoReflect.Descriptor instead.
 func (*MemoryProfilesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{73}
+	return file_apipb_api_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *MemoryProfilesResponse) GetProfiles() []*MemoryProfile {
@@ -5484,7 +5708,7 @@ type MemoryProfile struct {
 
 func (x *MemoryProfile) Reset() {
 	*x = MemoryProfile{}
-	mi := &file_apipb_api_proto_msgTypes[74]
+	mi := &file_apipb_api_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5496,7 +5720,7 @@ func (x *MemoryProfile) String() string {
 func (*MemoryProfile) ProtoMessage() {}
 
 func (x *MemoryProfile) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[74]
+	mi := &file_apipb_api_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5509,7 +5733,7 @@ func (x *MemoryProfile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryProfile.ProtoReflect.Descriptor instead.
 func (*MemoryProfile) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{74}
+	return file_apipb_api_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *MemoryProfile) GetKey() string {
@@ -5600,7 +5824,7 @@ type ForgetMemoryProfilesRequest struct {
 
 func (x *ForgetMemoryProfilesRequest) Reset() {
 	*x = ForgetMemoryProfilesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[75]
+	mi := &file_apipb_api_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5612,7 +5836,7 @@ func (x *ForgetMemoryProfilesRequest) String() string {
 func (*ForgetMemoryProfilesRequest) ProtoMessage() {}
 
 func (x *ForgetMemoryProfilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[75]
+	mi := &file_apipb_api_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5625,7 +5849,7 @@ func (x *ForgetMemoryProfilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetMemoryProfilesRequest.ProtoReflect.Descriptor instead.
 func (*ForgetMemoryProfilesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{75}
+	return file_apipb_api_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ForgetMemoryProfilesRequest) GetKeys() []string {
@@ -5651,7 +5875,7 @@ type ForgetMemoryProfilesResponse struct {
 
 func (x *ForgetMemoryProfilesResponse) Reset() {
 	*x = ForgetMemoryProfilesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[76]
+	mi := &file_apipb_api_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5663,7 +5887,7 @@ func (x *ForgetMemoryProfilesResponse) String() string {
 func (*ForgetMemoryProfilesResponse) ProtoMessage() {}
 
 func (x *ForgetMemoryProfilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[76]
+	mi := &file_apipb_api_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5676,7 +5900,7 @@ func (x *ForgetMemoryProfilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetMemoryProfilesResponse.ProtoReflect.Descriptor instead.
 func (*ForgetMemoryProfilesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{76}
+	return file_apipb_api_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ForgetMemoryProfilesResponse) GetForgotten() int32 {
@@ -5697,7 +5921,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_apipb_api_proto_msgTypes[77]
+	mi := &file_apipb_api_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5709,7 +5933,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[77]
+	mi := &file_apipb_api_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5722,7 +5946,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{77}
+	return file_apipb_api_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *LedgerRequest) GetTree() string {
@@ -5750,7 +5974,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_apipb_api_proto_msgTypes[78]
+	mi := &file_apipb_api_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5762,7 +5986,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[78]
+	mi := &file_apipb_api_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5775,7 +5999,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{78}
+	return file_apipb_api_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *LedgerResponse) GetTree() string {
@@ -5815,7 +6039,7 @@ type Waste struct {
 
 func (x *Waste) Reset() {
 	*x = Waste{}
-	mi := &file_apipb_api_proto_msgTypes[79]
+	mi := &file_apipb_api_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5827,7 +6051,7 @@ func (x *Waste) String() string {
 func (*Waste) ProtoMessage() {}
 
 func (x *Waste) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[79]
+	mi := &file_apipb_api_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5840,7 +6064,7 @@ func (x *Waste) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waste.ProtoReflect.Descriptor instead.
 func (*Waste) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{79}
+	return file_apipb_api_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Waste) GetPool() string {
@@ -5923,7 +6147,7 @@ type PoolHistoryRequest struct {
 
 func (x *PoolHistoryRequest) Reset() {
 	*x = PoolHistoryRequest{}
-	mi := &file_apipb_api_proto_msgTypes[80]
+	mi := &file_apipb_api_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5935,7 +6159,7 @@ func (x *PoolHistoryRequest) String() string {
 func (*PoolHistoryRequest) ProtoMessage() {}
 
 func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[80]
+	mi := &file_apipb_api_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5948,7 +6172,7 @@ func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistoryRequest.ProtoReflect.Descriptor instead.
 func (*PoolHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{80}
+	return file_apipb_api_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *PoolHistoryRequest) GetTree() string {
@@ -5999,7 +6223,7 @@ type PoolHistoryResponse struct {
 
 func (x *PoolHistoryResponse) Reset() {
 	*x = PoolHistoryResponse{}
-	mi := &file_apipb_api_proto_msgTypes[81]
+	mi := &file_apipb_api_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6011,7 +6235,7 @@ func (x *PoolHistoryResponse) String() string {
 func (*PoolHistoryResponse) ProtoMessage() {}
 
 func (x *PoolHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[81]
+	mi := &file_apipb_api_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6024,7 +6248,7 @@ func (x *PoolHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistoryResponse.ProtoReflect.Descriptor instead.
 func (*PoolHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{81}
+	return file_apipb_api_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *PoolHistoryResponse) GetTree() string {
@@ -6070,7 +6294,7 @@ type PoolPoint struct {
 
 func (x *PoolPoint) Reset() {
 	*x = PoolPoint{}
-	mi := &file_apipb_api_proto_msgTypes[82]
+	mi := &file_apipb_api_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6082,7 +6306,7 @@ func (x *PoolPoint) String() string {
 func (*PoolPoint) ProtoMessage() {}
 
 func (x *PoolPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[82]
+	mi := &file_apipb_api_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6095,7 +6319,7 @@ func (x *PoolPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolPoint.ProtoReflect.Descriptor instead.
 func (*PoolPoint) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{82}
+	return file_apipb_api_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *PoolPoint) GetTime() *timestamppb.Timestamp {
@@ -6180,7 +6404,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_apipb_api_proto_msgTypes[83]
+	mi := &file_apipb_api_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6192,7 +6416,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[83]
+	mi := &file_apipb_api_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6205,7 +6429,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{83}
+	return file_apipb_api_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *Pool) GetName() string {
@@ -6387,7 +6611,7 @@ type ListPoolsRequest struct {
 
 func (x *ListPoolsRequest) Reset() {
 	*x = ListPoolsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[84]
+	mi := &file_apipb_api_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6399,7 +6623,7 @@ func (x *ListPoolsRequest) String() string {
 func (*ListPoolsRequest) ProtoMessage() {}
 
 func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[84]
+	mi := &file_apipb_api_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6412,7 +6636,7 @@ func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsRequest.ProtoReflect.Descriptor instead.
 func (*ListPoolsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{84}
+	return file_apipb_api_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ListPoolsRequest) GetTree() string {
@@ -6450,7 +6674,7 @@ type ListPoolsResponse struct {
 
 func (x *ListPoolsResponse) Reset() {
 	*x = ListPoolsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[85]
+	mi := &file_apipb_api_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6462,7 +6686,7 @@ func (x *ListPoolsResponse) String() string {
 func (*ListPoolsResponse) ProtoMessage() {}
 
 func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[85]
+	mi := &file_apipb_api_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6475,7 +6699,7 @@ func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsResponse.ProtoReflect.Descriptor instead.
 func (*ListPoolsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{85}
+	return file_apipb_api_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ListPoolsResponse) GetPools() []*Pool {
@@ -6537,7 +6761,7 @@ type GetPoolRequest struct {
 
 func (x *GetPoolRequest) Reset() {
 	*x = GetPoolRequest{}
-	mi := &file_apipb_api_proto_msgTypes[86]
+	mi := &file_apipb_api_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6549,7 +6773,7 @@ func (x *GetPoolRequest) String() string {
 func (*GetPoolRequest) ProtoMessage() {}
 
 func (x *GetPoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[86]
+	mi := &file_apipb_api_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6562,7 +6786,7 @@ func (x *GetPoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolRequest.ProtoReflect.Descriptor instead.
 func (*GetPoolRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{86}
+	return file_apipb_api_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *GetPoolRequest) GetName() string {
@@ -6589,7 +6813,7 @@ type GetPoolResponse struct {
 
 func (x *GetPoolResponse) Reset() {
 	*x = GetPoolResponse{}
-	mi := &file_apipb_api_proto_msgTypes[87]
+	mi := &file_apipb_api_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6601,7 +6825,7 @@ func (x *GetPoolResponse) String() string {
 func (*GetPoolResponse) ProtoMessage() {}
 
 func (x *GetPoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[87]
+	mi := &file_apipb_api_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6614,7 +6838,7 @@ func (x *GetPoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolResponse.ProtoReflect.Descriptor instead.
 func (*GetPoolResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{87}
+	return file_apipb_api_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *GetPoolResponse) GetPool() *Pool {
@@ -6643,7 +6867,7 @@ type EditTreeRequest struct {
 
 func (x *EditTreeRequest) Reset() {
 	*x = EditTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[88]
+	mi := &file_apipb_api_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6655,7 +6879,7 @@ func (x *EditTreeRequest) String() string {
 func (*EditTreeRequest) ProtoMessage() {}
 
 func (x *EditTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[88]
+	mi := &file_apipb_api_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6668,7 +6892,7 @@ func (x *EditTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTreeRequest.ProtoReflect.Descriptor instead.
 func (*EditTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{88}
+	return file_apipb_api_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *EditTreeRequest) GetTree() string {
@@ -6708,7 +6932,7 @@ type TreeEdit struct {
 
 func (x *TreeEdit) Reset() {
 	*x = TreeEdit{}
-	mi := &file_apipb_api_proto_msgTypes[89]
+	mi := &file_apipb_api_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6720,7 +6944,7 @@ func (x *TreeEdit) String() string {
 func (*TreeEdit) ProtoMessage() {}
 
 func (x *TreeEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[89]
+	mi := &file_apipb_api_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6733,7 +6957,7 @@ func (x *TreeEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeEdit.ProtoReflect.Descriptor instead.
 func (*TreeEdit) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{89}
+	return file_apipb_api_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *TreeEdit) GetEdit() isTreeEdit_Edit {
@@ -6840,7 +7064,7 @@ type PoolChange struct {
 
 func (x *PoolChange) Reset() {
 	*x = PoolChange{}
-	mi := &file_apipb_api_proto_msgTypes[90]
+	mi := &file_apipb_api_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6852,7 +7076,7 @@ func (x *PoolChange) String() string {
 func (*PoolChange) ProtoMessage() {}
 
 func (x *PoolChange) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[90]
+	mi := &file_apipb_api_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6865,7 +7089,7 @@ func (x *PoolChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolChange.ProtoReflect.Descriptor instead.
 func (*PoolChange) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{90}
+	return file_apipb_api_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *PoolChange) GetName() string {
@@ -6899,7 +7123,7 @@ type RenamePool struct {
 
 func (x *RenamePool) Reset() {
 	*x = RenamePool{}
-	mi := &file_apipb_api_proto_msgTypes[91]
+	mi := &file_apipb_api_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6911,7 +7135,7 @@ func (x *RenamePool) String() string {
 func (*RenamePool) ProtoMessage() {}
 
 func (x *RenamePool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[91]
+	mi := &file_apipb_api_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6924,7 +7148,7 @@ func (x *RenamePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenamePool.ProtoReflect.Descriptor instead.
 func (*RenamePool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{91}
+	return file_apipb_api_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *RenamePool) GetFrom() string {
@@ -6951,7 +7175,7 @@ type EditTreeResponse struct {
 
 func (x *EditTreeResponse) Reset() {
 	*x = EditTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[92]
+	mi := &file_apipb_api_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6963,7 +7187,7 @@ func (x *EditTreeResponse) String() string {
 func (*EditTreeResponse) ProtoMessage() {}
 
 func (x *EditTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[92]
+	mi := &file_apipb_api_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6976,7 +7200,7 @@ func (x *EditTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTreeResponse.ProtoReflect.Descriptor instead.
 func (*EditTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{92}
+	return file_apipb_api_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *EditTreeResponse) GetRevision() uint64 {
@@ -7017,7 +7241,7 @@ type Tree struct {
 
 func (x *Tree) Reset() {
 	*x = Tree{}
-	mi := &file_apipb_api_proto_msgTypes[93]
+	mi := &file_apipb_api_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7029,7 +7253,7 @@ func (x *Tree) String() string {
 func (*Tree) ProtoMessage() {}
 
 func (x *Tree) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[93]
+	mi := &file_apipb_api_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7042,7 +7266,7 @@ func (x *Tree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tree.ProtoReflect.Descriptor instead.
 func (*Tree) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{93}
+	return file_apipb_api_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *Tree) GetName() string {
@@ -7137,7 +7361,7 @@ type ListTreesRequest struct {
 
 func (x *ListTreesRequest) Reset() {
 	*x = ListTreesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[94]
+	mi := &file_apipb_api_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7149,7 +7373,7 @@ func (x *ListTreesRequest) String() string {
 func (*ListTreesRequest) ProtoMessage() {}
 
 func (x *ListTreesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[94]
+	mi := &file_apipb_api_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7162,7 +7386,7 @@ func (x *ListTreesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTreesRequest.ProtoReflect.Descriptor instead.
 func (*ListTreesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{94}
+	return file_apipb_api_proto_rawDescGZIP(), []int{97}
 }
 
 type ListTreesResponse struct {
@@ -7175,7 +7399,7 @@ type ListTreesResponse struct {
 
 func (x *ListTreesResponse) Reset() {
 	*x = ListTreesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[95]
+	mi := &file_apipb_api_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7187,7 +7411,7 @@ func (x *ListTreesResponse) String() string {
 func (*ListTreesResponse) ProtoMessage() {}
 
 func (x *ListTreesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[95]
+	mi := &file_apipb_api_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7200,7 +7424,7 @@ func (x *ListTreesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTreesResponse.ProtoReflect.Descriptor instead.
 func (*ListTreesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{95}
+	return file_apipb_api_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *ListTreesResponse) GetTrees() []*Tree {
@@ -7219,7 +7443,7 @@ type GetTreeRequest struct {
 
 func (x *GetTreeRequest) Reset() {
 	*x = GetTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[96]
+	mi := &file_apipb_api_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7231,7 +7455,7 @@ func (x *GetTreeRequest) String() string {
 func (*GetTreeRequest) ProtoMessage() {}
 
 func (x *GetTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[96]
+	mi := &file_apipb_api_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7244,7 +7468,7 @@ func (x *GetTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTreeRequest.ProtoReflect.Descriptor instead.
 func (*GetTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{96}
+	return file_apipb_api_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *GetTreeRequest) GetTree() string {
@@ -7263,7 +7487,7 @@ type GetTreeResponse struct {
 
 func (x *GetTreeResponse) Reset() {
 	*x = GetTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[97]
+	mi := &file_apipb_api_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7275,7 +7499,7 @@ func (x *GetTreeResponse) String() string {
 func (*GetTreeResponse) ProtoMessage() {}
 
 func (x *GetTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[97]
+	mi := &file_apipb_api_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7288,7 +7512,7 @@ func (x *GetTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTreeResponse.ProtoReflect.Descriptor instead.
 func (*GetTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{97}
+	return file_apipb_api_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *GetTreeResponse) GetTree() *Tree {
@@ -7308,7 +7532,7 @@ type CreateTreeRequest struct {
 
 func (x *CreateTreeRequest) Reset() {
 	*x = CreateTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[98]
+	mi := &file_apipb_api_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7320,7 +7544,7 @@ func (x *CreateTreeRequest) String() string {
 func (*CreateTreeRequest) ProtoMessage() {}
 
 func (x *CreateTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[98]
+	mi := &file_apipb_api_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7333,7 +7557,7 @@ func (x *CreateTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTreeRequest.ProtoReflect.Descriptor instead.
 func (*CreateTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{98}
+	return file_apipb_api_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *CreateTreeRequest) GetTree() string {
@@ -7359,7 +7583,7 @@ type CreateTreeResponse struct {
 
 func (x *CreateTreeResponse) Reset() {
 	*x = CreateTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[99]
+	mi := &file_apipb_api_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7371,7 +7595,7 @@ func (x *CreateTreeResponse) String() string {
 func (*CreateTreeResponse) ProtoMessage() {}
 
 func (x *CreateTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[99]
+	mi := &file_apipb_api_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7384,7 +7608,7 @@ func (x *CreateTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTreeResponse.ProtoReflect.Descriptor instead.
 func (*CreateTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{99}
+	return file_apipb_api_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *CreateTreeResponse) GetRevision() uint64 {
@@ -7406,7 +7630,7 @@ type SetTreeRequest struct {
 
 func (x *SetTreeRequest) Reset() {
 	*x = SetTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[100]
+	mi := &file_apipb_api_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7418,7 +7642,7 @@ func (x *SetTreeRequest) String() string {
 func (*SetTreeRequest) ProtoMessage() {}
 
 func (x *SetTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[100]
+	mi := &file_apipb_api_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7431,7 +7655,7 @@ func (x *SetTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTreeRequest.ProtoReflect.Descriptor instead.
 func (*SetTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{100}
+	return file_apipb_api_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *SetTreeRequest) GetTree() string {
@@ -7464,7 +7688,7 @@ type SetTreeResponse struct {
 
 func (x *SetTreeResponse) Reset() {
 	*x = SetTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[101]
+	mi := &file_apipb_api_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7476,7 +7700,7 @@ func (x *SetTreeResponse) String() string {
 func (*SetTreeResponse) ProtoMessage() {}
 
 func (x *SetTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[101]
+	mi := &file_apipb_api_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7489,7 +7713,7 @@ func (x *SetTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTreeResponse.ProtoReflect.Descriptor instead.
 func (*SetTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{101}
+	return file_apipb_api_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *SetTreeResponse) GetRevision() uint64 {
@@ -7508,7 +7732,7 @@ type RemoveTreeRequest struct {
 
 func (x *RemoveTreeRequest) Reset() {
 	*x = RemoveTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[102]
+	mi := &file_apipb_api_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7520,7 +7744,7 @@ func (x *RemoveTreeRequest) String() string {
 func (*RemoveTreeRequest) ProtoMessage() {}
 
 func (x *RemoveTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[102]
+	mi := &file_apipb_api_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7533,7 +7757,7 @@ func (x *RemoveTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTreeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{102}
+	return file_apipb_api_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *RemoveTreeRequest) GetTree() string {
@@ -7551,7 +7775,7 @@ type RemoveTreeResponse struct {
 
 func (x *RemoveTreeResponse) Reset() {
 	*x = RemoveTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[103]
+	mi := &file_apipb_api_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7563,7 +7787,7 @@ func (x *RemoveTreeResponse) String() string {
 func (*RemoveTreeResponse) ProtoMessage() {}
 
 func (x *RemoveTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[103]
+	mi := &file_apipb_api_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7576,7 +7800,7 @@ func (x *RemoveTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTreeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{103}
+	return file_apipb_api_proto_rawDescGZIP(), []int{106}
 }
 
 type SetDefaultTreeRequest struct {
@@ -7588,7 +7812,7 @@ type SetDefaultTreeRequest struct {
 
 func (x *SetDefaultTreeRequest) Reset() {
 	*x = SetDefaultTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[104]
+	mi := &file_apipb_api_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7600,7 +7824,7 @@ func (x *SetDefaultTreeRequest) String() string {
 func (*SetDefaultTreeRequest) ProtoMessage() {}
 
 func (x *SetDefaultTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[104]
+	mi := &file_apipb_api_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7613,7 +7837,7 @@ func (x *SetDefaultTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultTreeRequest.ProtoReflect.Descriptor instead.
 func (*SetDefaultTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{104}
+	return file_apipb_api_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *SetDefaultTreeRequest) GetTree() string {
@@ -7631,7 +7855,7 @@ type SetDefaultTreeResponse struct {
 
 func (x *SetDefaultTreeResponse) Reset() {
 	*x = SetDefaultTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[105]
+	mi := &file_apipb_api_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7643,7 +7867,7 @@ func (x *SetDefaultTreeResponse) String() string {
 func (*SetDefaultTreeResponse) ProtoMessage() {}
 
 func (x *SetDefaultTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[105]
+	mi := &file_apipb_api_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7656,7 +7880,7 @@ func (x *SetDefaultTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultTreeResponse.ProtoReflect.Descriptor instead.
 func (*SetDefaultTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{105}
+	return file_apipb_api_proto_rawDescGZIP(), []int{108}
 }
 
 type SnapshotRequest struct {
@@ -7668,7 +7892,7 @@ type SnapshotRequest struct {
 
 func (x *SnapshotRequest) Reset() {
 	*x = SnapshotRequest{}
-	mi := &file_apipb_api_proto_msgTypes[106]
+	mi := &file_apipb_api_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7680,7 +7904,7 @@ func (x *SnapshotRequest) String() string {
 func (*SnapshotRequest) ProtoMessage() {}
 
 func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[106]
+	mi := &file_apipb_api_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7693,7 +7917,7 @@ func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{106}
+	return file_apipb_api_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *SnapshotRequest) GetTree() string {
@@ -7720,7 +7944,7 @@ type SnapshotResponse struct {
 
 func (x *SnapshotResponse) Reset() {
 	*x = SnapshotResponse{}
-	mi := &file_apipb_api_proto_msgTypes[107]
+	mi := &file_apipb_api_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7732,7 +7956,7 @@ func (x *SnapshotResponse) String() string {
 func (*SnapshotResponse) ProtoMessage() {}
 
 func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[107]
+	mi := &file_apipb_api_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7745,7 +7969,7 @@ func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotResponse.ProtoReflect.Descriptor instead.
 func (*SnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{107}
+	return file_apipb_api_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *SnapshotResponse) GetTree() string {
@@ -7811,7 +8035,7 @@ type SnapshotPool struct {
 
 func (x *SnapshotPool) Reset() {
 	*x = SnapshotPool{}
-	mi := &file_apipb_api_proto_msgTypes[108]
+	mi := &file_apipb_api_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7823,7 +8047,7 @@ func (x *SnapshotPool) String() string {
 func (*SnapshotPool) ProtoMessage() {}
 
 func (x *SnapshotPool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[108]
+	mi := &file_apipb_api_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7836,7 +8060,7 @@ func (x *SnapshotPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotPool.ProtoReflect.Descriptor instead.
 func (*SnapshotPool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{108}
+	return file_apipb_api_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *SnapshotPool) GetName() string {
@@ -7891,7 +8115,7 @@ type Volume struct {
 
 func (x *Volume) Reset() {
 	*x = Volume{}
-	mi := &file_apipb_api_proto_msgTypes[109]
+	mi := &file_apipb_api_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7903,7 +8127,7 @@ func (x *Volume) String() string {
 func (*Volume) ProtoMessage() {}
 
 func (x *Volume) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[109]
+	mi := &file_apipb_api_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7916,7 +8140,7 @@ func (x *Volume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Volume.ProtoReflect.Descriptor instead.
 func (*Volume) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{109}
+	return file_apipb_api_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *Volume) GetUserSlots() float64 {
@@ -7982,7 +8206,7 @@ type SnapshotOperation struct {
 
 func (x *SnapshotOperation) Reset() {
 	*x = SnapshotOperation{}
-	mi := &file_apipb_api_proto_msgTypes[110]
+	mi := &file_apipb_api_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7994,7 +8218,7 @@ func (x *SnapshotOperation) String() string {
 func (*SnapshotOperation) ProtoMessage() {}
 
 func (x *SnapshotOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[110]
+	mi := &file_apipb_api_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8007,7 +8231,7 @@ func (x *SnapshotOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotOperation.ProtoReflect.Descriptor instead.
 func (*SnapshotOperation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{110}
+	return file_apipb_api_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *SnapshotOperation) GetId() string {
@@ -8085,7 +8309,7 @@ type SnapshotTask struct {
 
 func (x *SnapshotTask) Reset() {
 	*x = SnapshotTask{}
-	mi := &file_apipb_api_proto_msgTypes[111]
+	mi := &file_apipb_api_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8097,7 +8321,7 @@ func (x *SnapshotTask) String() string {
 func (*SnapshotTask) ProtoMessage() {}
 
 func (x *SnapshotTask) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[111]
+	mi := &file_apipb_api_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8110,7 +8334,7 @@ func (x *SnapshotTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotTask.ProtoReflect.Descriptor instead.
 func (*SnapshotTask) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{111}
+	return file_apipb_api_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *SnapshotTask) GetName() string {
@@ -8145,7 +8369,7 @@ type SnapshotNode struct {
 
 func (x *SnapshotNode) Reset() {
 	*x = SnapshotNode{}
-	mi := &file_apipb_api_proto_msgTypes[112]
+	mi := &file_apipb_api_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8157,7 +8381,7 @@ func (x *SnapshotNode) String() string {
 func (*SnapshotNode) ProtoMessage() {}
 
 func (x *SnapshotNode) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[112]
+	mi := &file_apipb_api_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8170,7 +8394,7 @@ func (x *SnapshotNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotNode.ProtoReflect.Descriptor instead.
 func (*SnapshotNode) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{112}
+	return file_apipb_api_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *SnapshotNode) GetId() string {
@@ -8194,6 +8418,513 @@ func (x *SnapshotNode) GetTags() []string {
 	return nil
 }
 
+type WhatIfRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Tree  string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	// As of PoolService.Edit, but for renames. Only the tree that results must be valid. None: both
+	// sides are what is now.
+	Edits []*TreeEdit `protobuf:"bytes,2,rep,name=edits,proto3" json:"edits,omitempty"`
+	// Answer with operations too, not with pools alone.
+	Operations bool `protobuf:"varint,3,opt,name=operations,proto3" json:"operations,omitempty"`
+	// Answer with the tree after the changes as a file for weir pool apply.
+	File          bool `protobuf:"varint,4,opt,name=file,proto3" json:"file,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhatIfRequest) Reset() {
+	*x = WhatIfRequest{}
+	mi := &file_apipb_api_proto_msgTypes[116]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhatIfRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhatIfRequest) ProtoMessage() {}
+
+func (x *WhatIfRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[116]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhatIfRequest.ProtoReflect.Descriptor instead.
+func (*WhatIfRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{116}
+}
+
+func (x *WhatIfRequest) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *WhatIfRequest) GetEdits() []*TreeEdit {
+	if x != nil {
+		return x.Edits
+	}
+	return nil
+}
+
+func (x *WhatIfRequest) GetOperations() bool {
+	if x != nil {
+		return x.Operations
+	}
+	return false
+}
+
+func (x *WhatIfRequest) GetFile() bool {
+	if x != nil {
+		return x.File
+	}
+	return false
+}
+
+type WhatIfResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Tree  string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	// That the shares before the changes are of.
+	Revision uint64        `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Before   *WhatIfShares `protobuf:"bytes,3,opt,name=before,proto3" json:"before,omitempty"`
+	After    *WhatIfShares `protobuf:"bytes,4,opt,name=after,proto3" json:"after,omitempty"`
+	// A pool file, in YAML; empty unless asked for.
+	File          string `protobuf:"bytes,5,opt,name=file,proto3" json:"file,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhatIfResponse) Reset() {
+	*x = WhatIfResponse{}
+	mi := &file_apipb_api_proto_msgTypes[117]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhatIfResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhatIfResponse) ProtoMessage() {}
+
+func (x *WhatIfResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[117]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhatIfResponse.ProtoReflect.Descriptor instead.
+func (*WhatIfResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{117}
+}
+
+func (x *WhatIfResponse) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *WhatIfResponse) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *WhatIfResponse) GetBefore() *WhatIfShares {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *WhatIfResponse) GetAfter() *WhatIfShares {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *WhatIfResponse) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+// WhatIfShares are the fair shares of a cluster.
+type WhatIfShares struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the nodes that may run jobs.
+	Resources *Resources `protobuf:"bytes,1,opt,name=resources,proto3" json:"resources,omitempty"`
+	// The root first. After each pool the pools below it by name, then its operations by id.
+	Shares        []*WhatIfShare `protobuf:"bytes,2,rep,name=shares,proto3" json:"shares,omitempty"`
+	Overcommitted []*Overcommit  `protobuf:"bytes,3,rep,name=overcommitted,proto3" json:"overcommitted,omitempty"`
+	// What else is wrong with the settings.
+	Alerts        []string `protobuf:"bytes,4,rep,name=alerts,proto3" json:"alerts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhatIfShares) Reset() {
+	*x = WhatIfShares{}
+	mi := &file_apipb_api_proto_msgTypes[118]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhatIfShares) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhatIfShares) ProtoMessage() {}
+
+func (x *WhatIfShares) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[118]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhatIfShares.ProtoReflect.Descriptor instead.
+func (*WhatIfShares) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{118}
+}
+
+func (x *WhatIfShares) GetResources() *Resources {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *WhatIfShares) GetShares() []*WhatIfShare {
+	if x != nil {
+		return x.Shares
+	}
+	return nil
+}
+
+func (x *WhatIfShares) GetOvercommitted() []*Overcommit {
+	if x != nil {
+		return x.Overcommitted
+	}
+	return nil
+}
+
+func (x *WhatIfShares) GetAlerts() []string {
+	if x != nil {
+		return x.Alerts
+	}
+	return nil
+}
+
+// WhatIfShare is a pool or an operation, in shares of the cluster by resource.
+type WhatIfShare struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A pool; otherwise an operation, whose name is its id.
+	Pool      bool         `protobuf:"varint,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	Name      string       `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Parent    string       `protobuf:"bytes,3,opt,name=parent,proto3" json:"parent,omitempty"`
+	Fair      *ShareVector `protobuf:"bytes,4,opt,name=fair,proto3" json:"fair,omitempty"`
+	Guarantee *ShareVector `protobuf:"bytes,5,opt,name=guarantee,proto3" json:"guarantee,omitempty"`
+	// What its jobs have, and that with what those need that could start, now.
+	Usage  *ShareVector `protobuf:"bytes,6,opt,name=usage,proto3" json:"usage,omitempty"`
+	Demand *ShareVector `protobuf:"bytes,7,opt,name=demand,proto3" json:"demand,omitempty"`
+	// The fair share as one number.
+	FairRatio float64 `protobuf:"fixed64,8,opt,name=fair_ratio,json=fairRatio,proto3" json:"fair_ratio,omitempty"`
+	// Of a pool with integral guarantees, in seconds of the whole cluster.
+	Volume float64 `protobuf:"fixed64,9,opt,name=volume,proto3" json:"volume,omitempty"`
+	// Of a pool: what is set, by name, and the user for whom it was made.
+	Options       *structpb.Struct `protobuf:"bytes,10,opt,name=options,proto3" json:"options,omitempty"`
+	EphemeralUser string           `protobuf:"bytes,11,opt,name=ephemeral_user,json=ephemeralUser,proto3" json:"ephemeral_user,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhatIfShare) Reset() {
+	*x = WhatIfShare{}
+	mi := &file_apipb_api_proto_msgTypes[119]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhatIfShare) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhatIfShare) ProtoMessage() {}
+
+func (x *WhatIfShare) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[119]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhatIfShare.ProtoReflect.Descriptor instead.
+func (*WhatIfShare) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{119}
+}
+
+func (x *WhatIfShare) GetPool() bool {
+	if x != nil {
+		return x.Pool
+	}
+	return false
+}
+
+func (x *WhatIfShare) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *WhatIfShare) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *WhatIfShare) GetFair() *ShareVector {
+	if x != nil {
+		return x.Fair
+	}
+	return nil
+}
+
+func (x *WhatIfShare) GetGuarantee() *ShareVector {
+	if x != nil {
+		return x.Guarantee
+	}
+	return nil
+}
+
+func (x *WhatIfShare) GetUsage() *ShareVector {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+func (x *WhatIfShare) GetDemand() *ShareVector {
+	if x != nil {
+		return x.Demand
+	}
+	return nil
+}
+
+func (x *WhatIfShare) GetFairRatio() float64 {
+	if x != nil {
+		return x.FairRatio
+	}
+	return 0
+}
+
+func (x *WhatIfShare) GetVolume() float64 {
+	if x != nil {
+		return x.Volume
+	}
+	return 0
+}
+
+func (x *WhatIfShare) GetOptions() *structpb.Struct {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *WhatIfShare) GetEphemeralUser() string {
+	if x != nil {
+		return x.EphemeralUser
+	}
+	return ""
+}
+
+type ShareVector struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	UserSlots     float64                `protobuf:"fixed64,1,opt,name=user_slots,json=userSlots,proto3" json:"user_slots,omitempty"`
+	Cpu           float64                `protobuf:"fixed64,2,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	Gpu           float64                `protobuf:"fixed64,3,opt,name=gpu,proto3" json:"gpu,omitempty"`
+	Memory        float64                `protobuf:"fixed64,4,opt,name=memory,proto3" json:"memory,omitempty"`
+	Network       float64                `protobuf:"fixed64,5,opt,name=network,proto3" json:"network,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShareVector) Reset() {
+	*x = ShareVector{}
+	mi := &file_apipb_api_proto_msgTypes[120]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShareVector) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShareVector) ProtoMessage() {}
+
+func (x *ShareVector) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[120]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShareVector.ProtoReflect.Descriptor instead.
+func (*ShareVector) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{120}
+}
+
+func (x *ShareVector) GetUserSlots() float64 {
+	if x != nil {
+		return x.UserSlots
+	}
+	return 0
+}
+
+func (x *ShareVector) GetCpu() float64 {
+	if x != nil {
+		return x.Cpu
+	}
+	return 0
+}
+
+func (x *ShareVector) GetGpu() float64 {
+	if x != nil {
+		return x.Gpu
+	}
+	return 0
+}
+
+func (x *ShareVector) GetMemory() float64 {
+	if x != nil {
+		return x.Memory
+	}
+	return 0
+}
+
+func (x *ShareVector) GetNetwork() float64 {
+	if x != nil {
+		return x.Network
+	}
+	return 0
+}
+
+// Overcommit is a resource of which pools right below the root are guaranteed more than there is.
+type Overcommit struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Resource string                 `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
+	// In the unit of the resource; CPU in hundredths of a core.
+	Guaranteed int64    `protobuf:"varint,2,opt,name=guaranteed,proto3" json:"guaranteed,omitempty"`
+	Total      int64    `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
+	Pools      []string `protobuf:"bytes,4,rep,name=pools,proto3" json:"pools,omitempty"`
+	// All of it, for people.
+	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Overcommit) Reset() {
+	*x = Overcommit{}
+	mi := &file_apipb_api_proto_msgTypes[121]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Overcommit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Overcommit) ProtoMessage() {}
+
+func (x *Overcommit) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[121]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Overcommit.ProtoReflect.Descriptor instead.
+func (*Overcommit) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{121}
+}
+
+func (x *Overcommit) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
+func (x *Overcommit) GetGuaranteed() int64 {
+	if x != nil {
+		return x.Guaranteed
+	}
+	return 0
+}
+
+func (x *Overcommit) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *Overcommit) GetPools() []string {
+	if x != nil {
+		return x.Pools
+	}
+	return nil
+}
+
+func (x *Overcommit) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 type GetAttributeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
@@ -8203,7 +8934,7 @@ type GetAttributeRequest struct {
 
 func (x *GetAttributeRequest) Reset() {
 	*x = GetAttributeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[113]
+	mi := &file_apipb_api_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8215,7 +8946,7 @@ func (x *GetAttributeRequest) String() string {
 func (*GetAttributeRequest) ProtoMessage() {}
 
 func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[113]
+	mi := &file_apipb_api_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8228,7 +8959,7 @@ func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeRequest.ProtoReflect.Descriptor instead.
 func (*GetAttributeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{113}
+	return file_apipb_api_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *GetAttributeRequest) GetPath() string {
@@ -8247,7 +8978,7 @@ type GetAttributeResponse struct {
 
 func (x *GetAttributeResponse) Reset() {
 	*x = GetAttributeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[114]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8259,7 +8990,7 @@ func (x *GetAttributeResponse) String() string {
 func (*GetAttributeResponse) ProtoMessage() {}
 
 func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[114]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8272,7 +9003,7 @@ func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeResponse.ProtoReflect.Descriptor instead.
 func (*GetAttributeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{114}
+	return file_apipb_api_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *GetAttributeResponse) GetValue() *structpb.Value {
@@ -8290,7 +9021,7 @@ type NodeGrantsRequest struct {
 
 func (x *NodeGrantsRequest) Reset() {
 	*x = NodeGrantsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[115]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8302,7 +9033,7 @@ func (x *NodeGrantsRequest) String() string {
 func (*NodeGrantsRequest) ProtoMessage() {}
 
 func (x *NodeGrantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[115]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8315,7 +9046,7 @@ func (x *NodeGrantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrantsRequest.ProtoReflect.Descriptor instead.
 func (*NodeGrantsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{115}
+	return file_apipb_api_proto_rawDescGZIP(), []int{124}
 }
 
 type NodeGrantsResponse struct {
@@ -8328,7 +9059,7 @@ type NodeGrantsResponse struct {
 
 func (x *NodeGrantsResponse) Reset() {
 	*x = NodeGrantsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[116]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8340,7 +9071,7 @@ func (x *NodeGrantsResponse) String() string {
 func (*NodeGrantsResponse) ProtoMessage() {}
 
 func (x *NodeGrantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[116]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8353,7 +9084,7 @@ func (x *NodeGrantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrantsResponse.ProtoReflect.Descriptor instead.
 func (*NodeGrantsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{116}
+	return file_apipb_api_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *NodeGrantsResponse) GetGrants() []*NodeGrant {
@@ -8379,7 +9110,7 @@ type NodeGrant struct {
 
 func (x *NodeGrant) Reset() {
 	*x = NodeGrant{}
-	mi := &file_apipb_api_proto_msgTypes[117]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8391,7 +9122,7 @@ func (x *NodeGrant) String() string {
 func (*NodeGrant) ProtoMessage() {}
 
 func (x *NodeGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[117]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8404,7 +9135,7 @@ func (x *NodeGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrant.ProtoReflect.Descriptor instead.
 func (*NodeGrant) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{117}
+	return file_apipb_api_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *NodeGrant) GetPattern() string {
@@ -8449,7 +9180,7 @@ type EditNodeGrantRequest struct {
 
 func (x *EditNodeGrantRequest) Reset() {
 	*x = EditNodeGrantRequest{}
-	mi := &file_apipb_api_proto_msgTypes[118]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8461,7 +9192,7 @@ func (x *EditNodeGrantRequest) String() string {
 func (*EditNodeGrantRequest) ProtoMessage() {}
 
 func (x *EditNodeGrantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[118]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8474,7 +9205,7 @@ func (x *EditNodeGrantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditNodeGrantRequest.ProtoReflect.Descriptor instead.
 func (*EditNodeGrantRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{118}
+	return file_apipb_api_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *EditNodeGrantRequest) GetGrant() *NodeGrant {
@@ -8506,7 +9237,7 @@ type EditNodeGrantResponse struct {
 
 func (x *EditNodeGrantResponse) Reset() {
 	*x = EditNodeGrantResponse{}
-	mi := &file_apipb_api_proto_msgTypes[119]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8518,7 +9249,7 @@ func (x *EditNodeGrantResponse) String() string {
 func (*EditNodeGrantResponse) ProtoMessage() {}
 
 func (x *EditNodeGrantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[119]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8531,7 +9262,7 @@ func (x *EditNodeGrantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditNodeGrantResponse.ProtoReflect.Descriptor instead.
 func (*EditNodeGrantResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{119}
+	return file_apipb_api_proto_rawDescGZIP(), []int{128}
 }
 
 // Drain says who keeps jobs away from a node, since when and why.
@@ -8546,7 +9277,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_apipb_api_proto_msgTypes[120]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8558,7 +9289,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[120]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8571,7 +9302,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{120}
+	return file_apipb_api_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *Drain) GetUser() string {
@@ -8624,7 +9355,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_apipb_api_proto_msgTypes[121]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8636,7 +9367,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[121]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8649,7 +9380,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{121}
+	return file_apipb_api_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *Node) GetId() string {
@@ -8777,7 +9508,7 @@ type FileCache struct {
 
 func (x *FileCache) Reset() {
 	*x = FileCache{}
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8789,7 +9520,7 @@ func (x *FileCache) String() string {
 func (*FileCache) ProtoMessage() {}
 
 func (x *FileCache) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8802,7 +9533,7 @@ func (x *FileCache) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileCache.ProtoReflect.Descriptor instead.
 func (*FileCache) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{122}
+	return file_apipb_api_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *FileCache) GetFiles() int64 {
@@ -8838,7 +9569,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8850,7 +9581,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8863,7 +9594,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{123}
+	return file_apipb_api_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *ListNodesRequest) GetState() string {
@@ -8897,7 +9628,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8909,7 +9640,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8922,7 +9653,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{124}
+	return file_apipb_api_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -8972,7 +9703,7 @@ type RefusedAgent struct {
 
 func (x *RefusedAgent) Reset() {
 	*x = RefusedAgent{}
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8984,7 +9715,7 @@ func (x *RefusedAgent) String() string {
 func (*RefusedAgent) ProtoMessage() {}
 
 func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8997,7 +9728,7 @@ func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedAgent.ProtoReflect.Descriptor instead.
 func (*RefusedAgent) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{125}
+	return file_apipb_api_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *RefusedAgent) GetNode() string {
@@ -9058,7 +9789,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9070,7 +9801,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9083,7 +9814,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{126}
+	return file_apipb_api_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *GetNodeRequest) GetNode() string {
@@ -9106,7 +9837,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9118,7 +9849,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9131,7 +9862,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{127}
+	return file_apipb_api_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -9168,7 +9899,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9180,7 +9911,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9193,7 +9924,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{128}
+	return file_apipb_api_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -9225,7 +9956,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9237,7 +9968,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9250,7 +9981,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{129}
+	return file_apipb_api_proto_rawDescGZIP(), []int{138}
 }
 
 type UndrainNodeRequest struct {
@@ -9262,7 +9993,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9274,7 +10005,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9287,7 +10018,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{130}
+	return file_apipb_api_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *UndrainNodeRequest) GetNode() string {
@@ -9305,7 +10036,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9317,7 +10048,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9330,7 +10061,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{131}
+	return file_apipb_api_proto_rawDescGZIP(), []int{140}
 }
 
 type RemoveNodeRequest struct {
@@ -9343,7 +10074,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9355,7 +10086,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9368,7 +10099,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{132}
+	return file_apipb_api_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *RemoveNodeRequest) GetNode() string {
@@ -9393,7 +10124,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9405,7 +10136,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9418,7 +10149,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{133}
+	return file_apipb_api_proto_rawDescGZIP(), []int{142}
 }
 
 type Member struct {
@@ -9438,7 +10169,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9450,7 +10181,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9463,7 +10194,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{134}
+	return file_apipb_api_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *Member) GetId() string {
@@ -9530,7 +10261,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9542,7 +10273,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9555,7 +10286,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{135}
+	return file_apipb_api_proto_rawDescGZIP(), []int{144}
 }
 
 type MembersResponse struct {
@@ -9567,7 +10298,7 @@ type MembersResponse struct {
 
 func (x *MembersResponse) Reset() {
 	*x = MembersResponse{}
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9579,7 +10310,7 @@ func (x *MembersResponse) String() string {
 func (*MembersResponse) ProtoMessage() {}
 
 func (x *MembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9592,7 +10323,7 @@ func (x *MembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersResponse.ProtoReflect.Descriptor instead.
 func (*MembersResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{136}
+	return file_apipb_api_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *MembersResponse) GetMembers() []*Member {
@@ -9610,7 +10341,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9622,7 +10353,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9635,7 +10366,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{137}
+	return file_apipb_api_proto_rawDescGZIP(), []int{146}
 }
 
 type StatusResponse struct {
@@ -9669,14 +10400,16 @@ type StatusResponse struct {
 	// agents of nodes that do not hold the same. Empty without certificates.
 	Credentials []*HeldCredentials `protobuf:"bytes,21,rep,name=credentials,proto3" json:"credentials,omitempty"`
 	// As in ListNodesResponse.
-	Refused       []*RefusedAgent `protobuf:"bytes,22,rep,name=refused,proto3" json:"refused,omitempty"`
+	Refused []*RefusedAgent `protobuf:"bytes,22,rep,name=refused,proto3" json:"refused,omitempty"`
+	// How the log of this replica fares.
+	Log           *LogHealth `protobuf:"bytes,24,opt,name=log,proto3" json:"log,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9688,7 +10421,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9701,7 +10434,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{138}
+	return file_apipb_api_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *StatusResponse) GetClusterId() string {
@@ -9865,6 +10598,86 @@ func (x *StatusResponse) GetRefused() []*RefusedAgent {
 	return nil
 }
 
+func (x *StatusResponse) GetLog() *LogHealth {
+	if x != nil {
+		return x.Log
+	}
+	return nil
+}
+
+// LogHealth says how the log of a replica fares.
+type LogHealth struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The last entry that it knows to be committed.
+	CommitIndex uint64 `protobuf:"varint,1,opt,name=commit_index,json=commitIndex,proto3" json:"commit_index,omitempty"`
+	// The longest write of the last one to two minutes, in milliseconds. Every change waits for writes.
+	WorstWriteMillis float64 `protobuf:"fixed64,2,opt,name=worst_write_millis,json=worstWriteMillis,proto3" json:"worst_write_millis,omitempty"`
+	// Writes that took half of the time after which a leader gives up its leadership, or longer, since it was started.
+	SlowWrites uint64 `protobuf:"varint,3,opt,name=slow_writes,json=slowWrites,proto3" json:"slow_writes,omitempty"`
+	// The last entry that is in a snapshot.
+	SnapshotIndex uint64 `protobuf:"varint,4,opt,name=snapshot_index,json=snapshotIndex,proto3" json:"snapshot_index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogHealth) Reset() {
+	*x = LogHealth{}
+	mi := &file_apipb_api_proto_msgTypes[148]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogHealth) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogHealth) ProtoMessage() {}
+
+func (x *LogHealth) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[148]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogHealth.ProtoReflect.Descriptor instead.
+func (*LogHealth) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{148}
+}
+
+func (x *LogHealth) GetCommitIndex() uint64 {
+	if x != nil {
+		return x.CommitIndex
+	}
+	return 0
+}
+
+func (x *LogHealth) GetWorstWriteMillis() float64 {
+	if x != nil {
+		return x.WorstWriteMillis
+	}
+	return 0
+}
+
+func (x *LogHealth) GetSlowWrites() uint64 {
+	if x != nil {
+		return x.SlowWrites
+	}
+	return 0
+}
+
+func (x *LogHealth) GetSnapshotIndex() uint64 {
+	if x != nil {
+		return x.SnapshotIndex
+	}
+	return 0
+}
+
 // HeldCredentials is what a replica or an agent holds of the cluster's certificates, without any
 // secret.
 type HeldCredentials struct {
@@ -9887,7 +10700,7 @@ type HeldCredentials struct {
 
 func (x *HeldCredentials) Reset() {
 	*x = HeldCredentials{}
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9899,7 +10712,7 @@ func (x *HeldCredentials) String() string {
 func (*HeldCredentials) ProtoMessage() {}
 
 func (x *HeldCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9912,7 +10725,7 @@ func (x *HeldCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldCredentials.ProtoReflect.Descriptor instead.
 func (*HeldCredentials) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{139}
+	return file_apipb_api_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *HeldCredentials) GetRole() string {
@@ -9967,7 +10780,7 @@ type TransferRequest struct {
 
 func (x *TransferRequest) Reset() {
 	*x = TransferRequest{}
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9979,7 +10792,7 @@ func (x *TransferRequest) String() string {
 func (*TransferRequest) ProtoMessage() {}
 
 func (x *TransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9992,7 +10805,7 @@ func (x *TransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
 func (*TransferRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{140}
+	return file_apipb_api_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *TransferRequest) GetTo() string {
@@ -10011,7 +10824,7 @@ type TransferResponse struct {
 
 func (x *TransferResponse) Reset() {
 	*x = TransferResponse{}
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10023,7 +10836,7 @@ func (x *TransferResponse) String() string {
 func (*TransferResponse) ProtoMessage() {}
 
 func (x *TransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10036,7 +10849,7 @@ func (x *TransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
 func (*TransferResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{141}
+	return file_apipb_api_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *TransferResponse) GetLeader() string {
@@ -10057,7 +10870,7 @@ type AddReplicaRequest struct {
 
 func (x *AddReplicaRequest) Reset() {
 	*x = AddReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10069,7 +10882,7 @@ func (x *AddReplicaRequest) String() string {
 func (*AddReplicaRequest) ProtoMessage() {}
 
 func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10082,7 +10895,7 @@ func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaRequest.ProtoReflect.Descriptor instead.
 func (*AddReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{142}
+	return file_apipb_api_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *AddReplicaRequest) GetId() string {
@@ -10107,7 +10920,7 @@ type AddReplicaResponse struct {
 
 func (x *AddReplicaResponse) Reset() {
 	*x = AddReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10119,7 +10932,7 @@ func (x *AddReplicaResponse) String() string {
 func (*AddReplicaResponse) ProtoMessage() {}
 
 func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10132,7 +10945,7 @@ func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaResponse.ProtoReflect.Descriptor instead.
 func (*AddReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{143}
+	return file_apipb_api_proto_rawDescGZIP(), []int{153}
 }
 
 type RemoveReplicaRequest struct {
@@ -10146,7 +10959,7 @@ type RemoveReplicaRequest struct {
 
 func (x *RemoveReplicaRequest) Reset() {
 	*x = RemoveReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10158,7 +10971,7 @@ func (x *RemoveReplicaRequest) String() string {
 func (*RemoveReplicaRequest) ProtoMessage() {}
 
 func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10171,7 +10984,7 @@ func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{144}
+	return file_apipb_api_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *RemoveReplicaRequest) GetId() string {
@@ -10196,7 +11009,7 @@ type RemoveReplicaResponse struct {
 
 func (x *RemoveReplicaResponse) Reset() {
 	*x = RemoveReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10208,7 +11021,7 @@ func (x *RemoveReplicaResponse) String() string {
 func (*RemoveReplicaResponse) ProtoMessage() {}
 
 func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10221,7 +11034,7 @@ func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{145}
+	return file_apipb_api_proto_rawDescGZIP(), []int{155}
 }
 
 type PromoteReplicaRequest struct {
@@ -10233,7 +11046,7 @@ type PromoteReplicaRequest struct {
 
 func (x *PromoteReplicaRequest) Reset() {
 	*x = PromoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10245,7 +11058,7 @@ func (x *PromoteReplicaRequest) String() string {
 func (*PromoteReplicaRequest) ProtoMessage() {}
 
 func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10258,7 +11071,7 @@ func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{146}
+	return file_apipb_api_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *PromoteReplicaRequest) GetId() string {
@@ -10276,7 +11089,7 @@ type PromoteReplicaResponse struct {
 
 func (x *PromoteReplicaResponse) Reset() {
 	*x = PromoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10288,7 +11101,7 @@ func (x *PromoteReplicaResponse) String() string {
 func (*PromoteReplicaResponse) ProtoMessage() {}
 
 func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10301,7 +11114,7 @@ func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{147}
+	return file_apipb_api_proto_rawDescGZIP(), []int{157}
 }
 
 type DemoteReplicaRequest struct {
@@ -10315,7 +11128,7 @@ type DemoteReplicaRequest struct {
 
 func (x *DemoteReplicaRequest) Reset() {
 	*x = DemoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10327,7 +11140,7 @@ func (x *DemoteReplicaRequest) String() string {
 func (*DemoteReplicaRequest) ProtoMessage() {}
 
 func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10340,7 +11153,7 @@ func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{148}
+	return file_apipb_api_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *DemoteReplicaRequest) GetId() string {
@@ -10365,7 +11178,7 @@ type DemoteReplicaResponse struct {
 
 func (x *DemoteReplicaResponse) Reset() {
 	*x = DemoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10377,7 +11190,7 @@ func (x *DemoteReplicaResponse) String() string {
 func (*DemoteReplicaResponse) ProtoMessage() {}
 
 func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10390,7 +11203,7 @@ func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{149}
+	return file_apipb_api_proto_rawDescGZIP(), []int{159}
 }
 
 type BackupRequest struct {
@@ -10401,7 +11214,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10413,7 +11226,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10426,7 +11239,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{150}
+	return file_apipb_api_proto_rawDescGZIP(), []int{160}
 }
 
 // BackupPart is the next bytes of a backup: records with their lengths, and a
@@ -10440,7 +11253,7 @@ type BackupPart struct {
 
 func (x *BackupPart) Reset() {
 	*x = BackupPart{}
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10452,7 +11265,7 @@ func (x *BackupPart) String() string {
 func (*BackupPart) ProtoMessage() {}
 
 func (x *BackupPart) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10465,7 +11278,7 @@ func (x *BackupPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart.ProtoReflect.Descriptor instead.
 func (*BackupPart) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{151}
+	return file_apipb_api_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *BackupPart) GetData() []byte {
@@ -10489,7 +11302,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10501,7 +11314,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10514,7 +11327,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{152}
+	return file_apipb_api_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *JoinRequest) GetId() string {
@@ -10558,7 +11371,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10570,7 +11383,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10583,7 +11396,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{153}
+	return file_apipb_api_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *JoinResponse) GetSuffrage() string {
@@ -10615,7 +11428,7 @@ type StoresRequest struct {
 
 func (x *StoresRequest) Reset() {
 	*x = StoresRequest{}
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10627,7 +11440,7 @@ func (x *StoresRequest) String() string {
 func (*StoresRequest) ProtoMessage() {}
 
 func (x *StoresRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10640,7 +11453,7 @@ func (x *StoresRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoresRequest.ProtoReflect.Descriptor instead.
 func (*StoresRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{154}
+	return file_apipb_api_proto_rawDescGZIP(), []int{164}
 }
 
 type StoresResponse struct {
@@ -10652,7 +11465,7 @@ type StoresResponse struct {
 
 func (x *StoresResponse) Reset() {
 	*x = StoresResponse{}
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10664,7 +11477,7 @@ func (x *StoresResponse) String() string {
 func (*StoresResponse) ProtoMessage() {}
 
 func (x *StoresResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10677,7 +11490,7 @@ func (x *StoresResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoresResponse.ProtoReflect.Descriptor instead.
 func (*StoresResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{155}
+	return file_apipb_api_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *StoresResponse) GetStores() []*NamedStore {
@@ -10709,7 +11522,7 @@ type NamedStore struct {
 
 func (x *NamedStore) Reset() {
 	*x = NamedStore{}
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10721,7 +11534,7 @@ func (x *NamedStore) String() string {
 func (*NamedStore) ProtoMessage() {}
 
 func (x *NamedStore) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10734,7 +11547,7 @@ func (x *NamedStore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedStore.ProtoReflect.Descriptor instead.
 func (*NamedStore) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{156}
+	return file_apipb_api_proto_rawDescGZIP(), []int{166}
 }
 
 func (x *NamedStore) GetName() string {
@@ -10808,7 +11621,7 @@ type EditStoreRequest struct {
 
 func (x *EditStoreRequest) Reset() {
 	*x = EditStoreRequest{}
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10820,7 +11633,7 @@ func (x *EditStoreRequest) String() string {
 func (*EditStoreRequest) ProtoMessage() {}
 
 func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10833,7 +11646,7 @@ func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditStoreRequest.ProtoReflect.Descriptor instead.
 func (*EditStoreRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{157}
+	return file_apipb_api_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *EditStoreRequest) GetStore() *NamedStore {
@@ -10872,7 +11685,7 @@ type EditStoreResponse struct {
 
 func (x *EditStoreResponse) Reset() {
 	*x = EditStoreResponse{}
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10884,7 +11697,7 @@ func (x *EditStoreResponse) String() string {
 func (*EditStoreResponse) ProtoMessage() {}
 
 func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10897,7 +11710,7 @@ func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditStoreResponse.ProtoReflect.Descriptor instead.
 func (*EditStoreResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{158}
+	return file_apipb_api_proto_rawDescGZIP(), []int{168}
 }
 
 type WhoAmIRequest struct {
@@ -10908,7 +11721,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10920,7 +11733,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10933,7 +11746,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{159}
+	return file_apipb_api_proto_rawDescGZIP(), []int{169}
 }
 
 type WhoAmIResponse struct {
@@ -10957,7 +11770,7 @@ type WhoAmIResponse struct {
 
 func (x *WhoAmIResponse) Reset() {
 	*x = WhoAmIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10969,7 +11782,7 @@ func (x *WhoAmIResponse) String() string {
 func (*WhoAmIResponse) ProtoMessage() {}
 
 func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10982,7 +11795,7 @@ func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
 func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{160}
+	return file_apipb_api_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *WhoAmIResponse) GetUser() string {
@@ -11039,7 +11852,7 @@ type PoolRights struct {
 
 func (x *PoolRights) Reset() {
 	*x = PoolRights{}
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11051,7 +11864,7 @@ func (x *PoolRights) String() string {
 func (*PoolRights) ProtoMessage() {}
 
 func (x *PoolRights) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11064,7 +11877,7 @@ func (x *PoolRights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolRights.ProtoReflect.Descriptor instead.
 func (*PoolRights) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{161}
+	return file_apipb_api_proto_rawDescGZIP(), []int{171}
 }
 
 func (x *PoolRights) GetTree() string {
@@ -11098,14 +11911,16 @@ type MayIRequest struct {
 	// An id or an alias.
 	Operation string `protobuf:"bytes,4,opt,name=operation,proto3" json:"operation,omitempty"`
 	// Instead of a right: these edits of a tree.
-	Edit          *EditTreeRequest `protobuf:"bytes,5,opt,name=edit,proto3" json:"edit,omitempty"`
+	Edit *EditTreeRequest `protobuf:"bytes,5,opt,name=edit,proto3" json:"edit,omitempty"`
+	// Instead of one operation: up to 1000, by id or alias.
+	Operations    []string `protobuf:"bytes,6,rep,name=operations,proto3" json:"operations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *MayIRequest) Reset() {
 	*x = MayIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11117,7 +11932,7 @@ func (x *MayIRequest) String() string {
 func (*MayIRequest) ProtoMessage() {}
 
 func (x *MayIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11130,7 +11945,7 @@ func (x *MayIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIRequest.ProtoReflect.Descriptor instead.
 func (*MayIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{162}
+	return file_apipb_api_proto_rawDescGZIP(), []int{172}
 }
 
 func (x *MayIRequest) GetRight() string {
@@ -11168,20 +11983,31 @@ func (x *MayIRequest) GetEdit() *EditTreeRequest {
 	return nil
 }
 
+func (x *MayIRequest) GetOperations() []string {
+	if x != nil {
+		return x.Operations
+	}
+	return nil
+}
+
 type MayIResponse struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Allowed bool                   `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of several operations: on all of them.
+	Allowed bool `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
 	// If not: which right is missing, who has it, and how it is given.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Of edits: each reason for which some of them are not allowed, once.
-	Lacking       []string `protobuf:"bytes,3,rep,name=lacking,proto3" json:"lacking,omitempty"`
+	Lacking []string `protobuf:"bytes,3,rep,name=lacking,proto3" json:"lacking,omitempty"`
+	// Of several operations: those on which the caller does not have the right, as they were named, and why. One that
+	// is not there is among them.
+	Refused       map[string]string `protobuf:"bytes,4,rep,name=refused,proto3" json:"refused,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *MayIResponse) Reset() {
 	*x = MayIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11193,7 +12019,7 @@ func (x *MayIResponse) String() string {
 func (*MayIResponse) ProtoMessage() {}
 
 func (x *MayIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11206,7 +12032,7 @@ func (x *MayIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIResponse.ProtoReflect.Descriptor instead.
 func (*MayIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{163}
+	return file_apipb_api_proto_rawDescGZIP(), []int{173}
 }
 
 func (x *MayIResponse) GetAllowed() bool {
@@ -11230,6 +12056,13 @@ func (x *MayIResponse) GetLacking() []string {
 	return nil
 }
 
+func (x *MayIResponse) GetRefused() map[string]string {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
 // PoolACL is the rights that a pool and the pools above it give.
 type PoolACL struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -11240,7 +12073,7 @@ type PoolACL struct {
 
 func (x *PoolACL) Reset() {
 	*x = PoolACL{}
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11252,7 +12085,7 @@ func (x *PoolACL) String() string {
 func (*PoolACL) ProtoMessage() {}
 
 func (x *PoolACL) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11265,7 +12098,7 @@ func (x *PoolACL) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolACL.ProtoReflect.Descriptor instead.
 func (*PoolACL) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{164}
+	return file_apipb_api_proto_rawDescGZIP(), []int{174}
 }
 
 func (x *PoolACL) GetRights() []*SubjectRight {
@@ -11288,7 +12121,7 @@ type SubjectRight struct {
 
 func (x *SubjectRight) Reset() {
 	*x = SubjectRight{}
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11300,7 +12133,7 @@ func (x *SubjectRight) String() string {
 func (*SubjectRight) ProtoMessage() {}
 
 func (x *SubjectRight) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11313,7 +12146,7 @@ func (x *SubjectRight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubjectRight.ProtoReflect.Descriptor instead.
 func (*SubjectRight) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{165}
+	return file_apipb_api_proto_rawDescGZIP(), []int{175}
 }
 
 func (x *SubjectRight) GetSubject() string {
@@ -11347,7 +12180,7 @@ type GroupsRequest struct {
 
 func (x *GroupsRequest) Reset() {
 	*x = GroupsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[176]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11359,7 +12192,7 @@ func (x *GroupsRequest) String() string {
 func (*GroupsRequest) ProtoMessage() {}
 
 func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[176]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11372,7 +12205,7 @@ func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsRequest.ProtoReflect.Descriptor instead.
 func (*GroupsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{166}
+	return file_apipb_api_proto_rawDescGZIP(), []int{176}
 }
 
 func (x *GroupsRequest) GetName() string {
@@ -11391,7 +12224,7 @@ type GroupsResponse struct {
 
 func (x *GroupsResponse) Reset() {
 	*x = GroupsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[177]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11403,7 +12236,7 @@ func (x *GroupsResponse) String() string {
 func (*GroupsResponse) ProtoMessage() {}
 
 func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[177]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11416,7 +12249,7 @@ func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsResponse.ProtoReflect.Descriptor instead.
 func (*GroupsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{167}
+	return file_apipb_api_proto_rawDescGZIP(), []int{177}
 }
 
 func (x *GroupsResponse) GetGroups() []*Group {
@@ -11438,7 +12271,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[178]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11450,7 +12283,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[178]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11463,7 +12296,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{168}
+	return file_apipb_api_proto_rawDescGZIP(), []int{178}
 }
 
 func (x *Group) GetName() string {
@@ -11503,7 +12336,7 @@ type EditGroupRequest struct {
 
 func (x *EditGroupRequest) Reset() {
 	*x = EditGroupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[179]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11515,7 +12348,7 @@ func (x *EditGroupRequest) String() string {
 func (*EditGroupRequest) ProtoMessage() {}
 
 func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[179]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11528,7 +12361,7 @@ func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupRequest.ProtoReflect.Descriptor instead.
 func (*EditGroupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{169}
+	return file_apipb_api_proto_rawDescGZIP(), []int{179}
 }
 
 func (x *EditGroupRequest) GetGroup() string {
@@ -11574,7 +12407,7 @@ type EditGroupResponse struct {
 
 func (x *EditGroupResponse) Reset() {
 	*x = EditGroupResponse{}
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[180]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11586,7 +12419,7 @@ func (x *EditGroupResponse) String() string {
 func (*EditGroupResponse) ProtoMessage() {}
 
 func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[180]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11599,7 +12432,7 @@ func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupResponse.ProtoReflect.Descriptor instead.
 func (*EditGroupResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{170}
+	return file_apipb_api_proto_rawDescGZIP(), []int{180}
 }
 
 type AccountsRequest struct {
@@ -11610,7 +12443,7 @@ type AccountsRequest struct {
 
 func (x *AccountsRequest) Reset() {
 	*x = AccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[171]
+	mi := &file_apipb_api_proto_msgTypes[181]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11622,7 +12455,7 @@ func (x *AccountsRequest) String() string {
 func (*AccountsRequest) ProtoMessage() {}
 
 func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[171]
+	mi := &file_apipb_api_proto_msgTypes[181]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11635,7 +12468,7 @@ func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsRequest.ProtoReflect.Descriptor instead.
 func (*AccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{171}
+	return file_apipb_api_proto_rawDescGZIP(), []int{181}
 }
 
 type AccountsResponse struct {
@@ -11648,7 +12481,7 @@ type AccountsResponse struct {
 
 func (x *AccountsResponse) Reset() {
 	*x = AccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[172]
+	mi := &file_apipb_api_proto_msgTypes[182]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11660,7 +12493,7 @@ func (x *AccountsResponse) String() string {
 func (*AccountsResponse) ProtoMessage() {}
 
 func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[172]
+	mi := &file_apipb_api_proto_msgTypes[182]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11673,7 +12506,7 @@ func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsResponse.ProtoReflect.Descriptor instead.
 func (*AccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{172}
+	return file_apipb_api_proto_rawDescGZIP(), []int{182}
 }
 
 func (x *AccountsResponse) GetAccounts() []*Accounts {
@@ -11700,7 +12533,7 @@ type Accounts struct {
 
 func (x *Accounts) Reset() {
 	*x = Accounts{}
-	mi := &file_apipb_api_proto_msgTypes[173]
+	mi := &file_apipb_api_proto_msgTypes[183]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11712,7 +12545,7 @@ func (x *Accounts) String() string {
 func (*Accounts) ProtoMessage() {}
 
 func (x *Accounts) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[173]
+	mi := &file_apipb_api_proto_msgTypes[183]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11725,7 +12558,7 @@ func (x *Accounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accounts.ProtoReflect.Descriptor instead.
 func (*Accounts) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{173}
+	return file_apipb_api_proto_rawDescGZIP(), []int{183}
 }
 
 func (x *Accounts) GetSubject() string {
@@ -11779,7 +12612,7 @@ type EditAccountsRequest struct {
 
 func (x *EditAccountsRequest) Reset() {
 	*x = EditAccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[174]
+	mi := &file_apipb_api_proto_msgTypes[184]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11791,7 +12624,7 @@ func (x *EditAccountsRequest) String() string {
 func (*EditAccountsRequest) ProtoMessage() {}
 
 func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[174]
+	mi := &file_apipb_api_proto_msgTypes[184]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11804,7 +12637,7 @@ func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsRequest.ProtoReflect.Descriptor instead.
 func (*EditAccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{174}
+	return file_apipb_api_proto_rawDescGZIP(), []int{184}
 }
 
 func (x *EditAccountsRequest) GetSubject() string {
@@ -11850,7 +12683,7 @@ type EditAccountsResponse struct {
 
 func (x *EditAccountsResponse) Reset() {
 	*x = EditAccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[175]
+	mi := &file_apipb_api_proto_msgTypes[185]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11862,7 +12695,7 @@ func (x *EditAccountsResponse) String() string {
 func (*EditAccountsResponse) ProtoMessage() {}
 
 func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[175]
+	mi := &file_apipb_api_proto_msgTypes[185]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11875,7 +12708,7 @@ func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsResponse.ProtoReflect.Descriptor instead.
 func (*EditAccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{175}
+	return file_apipb_api_proto_rawDescGZIP(), []int{185}
 }
 
 type RevocationsRequest struct {
@@ -11886,7 +12719,7 @@ type RevocationsRequest struct {
 
 func (x *RevocationsRequest) Reset() {
 	*x = RevocationsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[176]
+	mi := &file_apipb_api_proto_msgTypes[186]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11898,7 +12731,7 @@ func (x *RevocationsRequest) String() string {
 func (*RevocationsRequest) ProtoMessage() {}
 
 func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[176]
+	mi := &file_apipb_api_proto_msgTypes[186]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11911,7 +12744,7 @@ func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsRequest.ProtoReflect.Descriptor instead.
 func (*RevocationsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{176}
+	return file_apipb_api_proto_rawDescGZIP(), []int{186}
 }
 
 type RevocationsResponse struct {
@@ -11923,7 +12756,7 @@ type RevocationsResponse struct {
 
 func (x *RevocationsResponse) Reset() {
 	*x = RevocationsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[177]
+	mi := &file_apipb_api_proto_msgTypes[187]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11935,7 +12768,7 @@ func (x *RevocationsResponse) String() string {
 func (*RevocationsResponse) ProtoMessage() {}
 
 func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[177]
+	mi := &file_apipb_api_proto_msgTypes[187]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11948,7 +12781,7 @@ func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsResponse.ProtoReflect.Descriptor instead.
 func (*RevocationsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{177}
+	return file_apipb_api_proto_rawDescGZIP(), []int{187}
 }
 
 func (x *RevocationsResponse) GetRevocations() []*Revocation {
@@ -11977,7 +12810,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_apipb_api_proto_msgTypes[178]
+	mi := &file_apipb_api_proto_msgTypes[188]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11989,7 +12822,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[178]
+	mi := &file_apipb_api_proto_msgTypes[188]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12002,7 +12835,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{178}
+	return file_apipb_api_proto_rawDescGZIP(), []int{188}
 }
 
 func (x *Revocation) GetSerial() string {
@@ -12069,7 +12902,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[179]
+	mi := &file_apipb_api_proto_msgTypes[189]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12081,7 +12914,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[179]
+	mi := &file_apipb_api_proto_msgTypes[189]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12094,7 +12927,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{179}
+	return file_apipb_api_proto_rawDescGZIP(), []int{189}
 }
 
 func (x *RevokeRequest) GetSerial() string {
@@ -12141,7 +12974,7 @@ type RevokeResponse struct {
 
 func (x *RevokeResponse) Reset() {
 	*x = RevokeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[180]
+	mi := &file_apipb_api_proto_msgTypes[190]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12153,7 +12986,7 @@ func (x *RevokeResponse) String() string {
 func (*RevokeResponse) ProtoMessage() {}
 
 func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[180]
+	mi := &file_apipb_api_proto_msgTypes[190]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12166,7 +12999,7 @@ func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeResponse.ProtoReflect.Descriptor instead.
 func (*RevokeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{180}
+	return file_apipb_api_proto_rawDescGZIP(), []int{190}
 }
 
 func (x *RevokeResponse) GetRevocation() *Revocation {
@@ -12488,7 +13321,25 @@ const file_apipb_api_proto_rawDesc = "" +
 	"start_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12\x14\n" +
 	"\x05ready\x18\v \x01(\bR\x05ready\x12\x18\n" +
-	"\aunready\x18\f \x01(\tR\aunready\"e\n" +
+	"\aunready\x18\f \x01(\tR\aunready\"}\n" +
+	"\x0fServicesRequest\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x16\n" +
+	"\x06filter\x18\x03 \x01(\tR\x06filter\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\x05R\x05limit\x12\x14\n" +
+	"\x05after\x18\x05 \x01(\tR\x05after\"d\n" +
+	"\x10ServicesResponse\x120\n" +
+	"\bservices\x18\x01 \x03(\v2\x14.weir.api.v1.ServiceR\bservices\x12\x1e\n" +
+	"\n" +
+	"incomplete\x18\x02 \x01(\bR\n" +
+	"incomplete\"\xd4\x01\n" +
+	"\aService\x124\n" +
+	"\toperation\x18\x01 \x01(\v2\x16.weir.api.v1.OperationR\toperation\x12\x16\n" +
+	"\x06wanted\x18\x02 \x01(\x03R\x06wanted\x12\x18\n" +
+	"\arunning\x18\x03 \x01(\x03R\arunning\x12\x14\n" +
+	"\x05ready\x18\x04 \x01(\x03R\x05ready\x12\x1a\n" +
+	"\bdraining\x18\x05 \x01(\x03R\bdraining\x12/\n" +
+	"\aleaving\x18\x06 \x03(\v2\x15.weir.api.v1.InstanceR\aleaving\"e\n" +
 	"\x17SuspendOperationRequest\x12\x1c\n" +
 	"\toperation\x18\x01 \x01(\tR\toperation\x12,\n" +
 	"\x12abort_running_jobs\x18\x02 \x01(\bR\x10abortRunningJobs\"\x1a\n" +
@@ -12881,7 +13732,55 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\fSnapshotNode\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x124\n" +
 	"\tresources\x18\x02 \x01(\v2\x16.weir.api.v1.ResourcesR\tresources\x12\x12\n" +
-	"\x04tags\x18\x03 \x03(\tR\x04tags\")\n" +
+	"\x04tags\x18\x03 \x03(\tR\x04tags\"\x84\x01\n" +
+	"\rWhatIfRequest\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x12+\n" +
+	"\x05edits\x18\x02 \x03(\v2\x15.weir.api.v1.TreeEditR\x05edits\x12\x1e\n" +
+	"\n" +
+	"operations\x18\x03 \x01(\bR\n" +
+	"operations\x12\x12\n" +
+	"\x04file\x18\x04 \x01(\bR\x04file\"\xb8\x01\n" +
+	"\x0eWhatIfResponse\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x121\n" +
+	"\x06before\x18\x03 \x01(\v2\x19.weir.api.v1.WhatIfSharesR\x06before\x12/\n" +
+	"\x05after\x18\x04 \x01(\v2\x19.weir.api.v1.WhatIfSharesR\x05after\x12\x12\n" +
+	"\x04file\x18\x05 \x01(\tR\x04file\"\xcd\x01\n" +
+	"\fWhatIfShares\x124\n" +
+	"\tresources\x18\x01 \x01(\v2\x16.weir.api.v1.ResourcesR\tresources\x120\n" +
+	"\x06shares\x18\x02 \x03(\v2\x18.weir.api.v1.WhatIfShareR\x06shares\x12=\n" +
+	"\rovercommitted\x18\x03 \x03(\v2\x17.weir.api.v1.OvercommitR\rovercommitted\x12\x16\n" +
+	"\x06alerts\x18\x04 \x03(\tR\x06alerts\"\xa6\x03\n" +
+	"\vWhatIfShare\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\bR\x04pool\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06parent\x18\x03 \x01(\tR\x06parent\x12,\n" +
+	"\x04fair\x18\x04 \x01(\v2\x18.weir.api.v1.ShareVectorR\x04fair\x126\n" +
+	"\tguarantee\x18\x05 \x01(\v2\x18.weir.api.v1.ShareVectorR\tguarantee\x12.\n" +
+	"\x05usage\x18\x06 \x01(\v2\x18.weir.api.v1.ShareVectorR\x05usage\x120\n" +
+	"\x06demand\x18\a \x01(\v2\x18.weir.api.v1.ShareVectorR\x06demand\x12\x1d\n" +
+	"\n" +
+	"fair_ratio\x18\b \x01(\x01R\tfairRatio\x12\x16\n" +
+	"\x06volume\x18\t \x01(\x01R\x06volume\x121\n" +
+	"\aoptions\x18\n" +
+	" \x01(\v2\x17.google.protobuf.StructR\aoptions\x12%\n" +
+	"\x0eephemeral_user\x18\v \x01(\tR\rephemeralUser\"\x82\x01\n" +
+	"\vShareVector\x12\x1d\n" +
+	"\n" +
+	"user_slots\x18\x01 \x01(\x01R\tuserSlots\x12\x10\n" +
+	"\x03cpu\x18\x02 \x01(\x01R\x03cpu\x12\x10\n" +
+	"\x03gpu\x18\x03 \x01(\x01R\x03gpu\x12\x16\n" +
+	"\x06memory\x18\x04 \x01(\x01R\x06memory\x12\x18\n" +
+	"\anetwork\x18\x05 \x01(\x01R\anetwork\"\x8e\x01\n" +
+	"\n" +
+	"Overcommit\x12\x1a\n" +
+	"\bresource\x18\x01 \x01(\tR\bresource\x12\x1e\n" +
+	"\n" +
+	"guaranteed\x18\x02 \x01(\x03R\n" +
+	"guaranteed\x12\x14\n" +
+	"\x05total\x18\x03 \x01(\x03R\x05total\x12\x14\n" +
+	"\x05pools\x18\x04 \x03(\tR\x05pools\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\")\n" +
 	"\x13GetAttributeRequest\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\"D\n" +
 	"\x14GetAttributeResponse\x12,\n" +
@@ -12976,7 +13875,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x0eMembersRequest\"@\n" +
 	"\x0fMembersResponse\x12-\n" +
 	"\amembers\x18\x01 \x03(\v2\x13.weir.api.v1.MemberR\amembers\"\x0f\n" +
-	"\rStatusRequest\"\x86\a\n" +
+	"\rStatusRequest\"\xb0\a\n" +
 	"\x0eStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x18\n" +
@@ -13003,7 +13902,14 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\vnode_grants\x18\x14 \x01(\x05R\n" +
 	"nodeGrants\x12>\n" +
 	"\vcredentials\x18\x15 \x03(\v2\x1c.weir.api.v1.HeldCredentialsR\vcredentials\x123\n" +
-	"\arefused\x18\x16 \x03(\v2\x19.weir.api.v1.RefusedAgentR\arefused\"\xc5\x01\n" +
+	"\arefused\x18\x16 \x03(\v2\x19.weir.api.v1.RefusedAgentR\arefused\x12(\n" +
+	"\x03log\x18\x18 \x01(\v2\x16.weir.api.v1.LogHealthR\x03log\"\xa4\x01\n" +
+	"\tLogHealth\x12!\n" +
+	"\fcommit_index\x18\x01 \x01(\x04R\vcommitIndex\x12,\n" +
+	"\x12worst_write_millis\x18\x02 \x01(\x01R\x10worstWriteMillis\x12\x1f\n" +
+	"\vslow_writes\x18\x03 \x01(\x04R\n" +
+	"slowWrites\x12%\n" +
+	"\x0esnapshot_index\x18\x04 \x01(\x04R\rsnapshotIndex\"\xc5\x01\n" +
 	"\x0fHeldCredentials\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -13078,17 +13984,24 @@ const file_apipb_api_proto_rawDesc = "" +
 	"PoolRights\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x16\n" +
-	"\x06rights\x18\x03 \x03(\tR\x06rights\"\x9b\x01\n" +
+	"\x06rights\x18\x03 \x03(\tR\x06rights\"\xbb\x01\n" +
 	"\vMayIRequest\x12\x14\n" +
 	"\x05right\x18\x01 \x01(\tR\x05right\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x12\n" +
 	"\x04tree\x18\x03 \x01(\tR\x04tree\x12\x1c\n" +
 	"\toperation\x18\x04 \x01(\tR\toperation\x120\n" +
-	"\x04edit\x18\x05 \x01(\v2\x1c.weir.api.v1.EditTreeRequestR\x04edit\"Z\n" +
+	"\x04edit\x18\x05 \x01(\v2\x1c.weir.api.v1.EditTreeRequestR\x04edit\x12\x1e\n" +
+	"\n" +
+	"operations\x18\x06 \x03(\tR\n" +
+	"operations\"\xd8\x01\n" +
 	"\fMayIResponse\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
-	"\alacking\x18\x03 \x03(\tR\alacking\"<\n" +
+	"\alacking\x18\x03 \x03(\tR\alacking\x12@\n" +
+	"\arefused\x18\x04 \x03(\v2&.weir.api.v1.MayIResponse.RefusedEntryR\arefused\x1a:\n" +
+	"\fRefusedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"<\n" +
 	"\aPoolACL\x121\n" +
 	"\x06rights\x18\x01 \x03(\v2\x19.weir.api.v1.SubjectRightR\x06rights\"R\n" +
 	"\fSubjectRight\x12\x18\n" +
@@ -13147,8 +14060,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x0eRevokeResponse\x127\n" +
 	"\n" +
 	"revocation\x18\x01 \x01(\v2\x17.weir.api.v1.RevocationR\n" +
-	"revocation2\xc4\n" +
-	"\n" +
+	"revocation2\x8d\v\n" +
 	"\x10OperationService\x12>\n" +
 	"\x05Start\x12\x19.weir.api.v1.StartRequest\x1a\x1a.weir.api.v1.StartResponse\x12P\n" +
 	"\x05Retry\x12\".weir.api.v1.RetryOperationRequest\x1a#.weir.api.v1.RetryOperationResponse\x12O\n" +
@@ -13164,7 +14076,8 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x06Events\x12#.weir.api.v1.OperationEventsRequest\x1a$.weir.api.v1.OperationEventsResponse\x12S\n" +
 	"\x06Update\x12#.weir.api.v1.UpdateOperationRequest\x1a$.weir.api.v1.UpdateOperationResponse\x12J\n" +
 	"\tInstances\x12\x1d.weir.api.v1.InstancesRequest\x1a\x1e.weir.api.v1.InstancesResponse\x12[\n" +
-	"\x0eWatchInstances\x12\".weir.api.v1.WatchInstancesRequest\x1a#.weir.api.v1.WatchInstancesResponse0\x01\x12_\n" +
+	"\x0eWatchInstances\x12\".weir.api.v1.WatchInstancesRequest\x1a#.weir.api.v1.WatchInstancesResponse0\x01\x12G\n" +
+	"\bServices\x12\x1c.weir.api.v1.ServicesRequest\x1a\x1d.weir.api.v1.ServicesResponse\x12_\n" +
 	"\n" +
 	"Statistics\x12'.weir.api.v1.OperationStatisticsRequest\x1a(.weir.api.v1.OperationStatisticsResponse2\xc7\x03\n" +
 	"\n" +
@@ -13184,7 +14097,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x03Get\x12\x1b.weir.api.v1.GetPoolRequest\x1a\x1c.weir.api.v1.GetPoolResponse\x12C\n" +
 	"\x04Edit\x12\x1c.weir.api.v1.EditTreeRequest\x1a\x1d.weir.api.v1.EditTreeResponse\x12L\n" +
 	"\aHistory\x12\x1f.weir.api.v1.PoolHistoryRequest\x1a .weir.api.v1.PoolHistoryResponse\x12A\n" +
-	"\x06Ledger\x12\x1a.weir.api.v1.LedgerRequest\x1a\x1b.weir.api.v1.LedgerResponse2\x8e\x04\n" +
+	"\x06Ledger\x12\x1a.weir.api.v1.LedgerRequest\x1a\x1b.weir.api.v1.LedgerResponse2\xd1\x04\n" +
 	"\vTreeService\x12E\n" +
 	"\x04List\x12\x1d.weir.api.v1.ListTreesRequest\x1a\x1e.weir.api.v1.ListTreesResponse\x12@\n" +
 	"\x03Get\x12\x1b.weir.api.v1.GetTreeRequest\x1a\x1c.weir.api.v1.GetTreeResponse\x12I\n" +
@@ -13193,7 +14106,8 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x06Remove\x12\x1e.weir.api.v1.RemoveTreeRequest\x1a\x1f.weir.api.v1.RemoveTreeResponse\x12U\n" +
 	"\n" +
 	"SetDefault\x12\".weir.api.v1.SetDefaultTreeRequest\x1a#.weir.api.v1.SetDefaultTreeResponse\x12G\n" +
-	"\bSnapshot\x12\x1c.weir.api.v1.SnapshotRequest\x1a\x1d.weir.api.v1.SnapshotResponse2^\n" +
+	"\bSnapshot\x12\x1c.weir.api.v1.SnapshotRequest\x1a\x1d.weir.api.v1.SnapshotResponse\x12A\n" +
+	"\x06WhatIf\x12\x1a.weir.api.v1.WhatIfRequest\x1a\x1b.weir.api.v1.WhatIfResponse2^\n" +
 	"\x10AttributeService\x12J\n" +
 	"\x03Get\x12 .weir.api.v1.GetAttributeRequest\x1a!.weir.api.v1.GetAttributeResponse2\x96\x04\n" +
 	"\vNodeService\x12E\n" +
@@ -13238,7 +14152,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 188)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 199)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                    // 0: weir.api.v1.Resources
 	(*Error)(nil),                        // 1: weir.api.v1.Error
@@ -13281,181 +14195,192 @@ var file_apipb_api_proto_goTypes = []any{
 	(*WatchInstancesRequest)(nil),        // 38: weir.api.v1.WatchInstancesRequest
 	(*WatchInstancesResponse)(nil),       // 39: weir.api.v1.WatchInstancesResponse
 	(*Instance)(nil),                     // 40: weir.api.v1.Instance
-	(*SuspendOperationRequest)(nil),      // 41: weir.api.v1.SuspendOperationRequest
-	(*SuspendOperationResponse)(nil),     // 42: weir.api.v1.SuspendOperationResponse
-	(*ResumeOperationRequest)(nil),       // 43: weir.api.v1.ResumeOperationRequest
-	(*ResumeOperationResponse)(nil),      // 44: weir.api.v1.ResumeOperationResponse
-	(*CompleteOperationRequest)(nil),     // 45: weir.api.v1.CompleteOperationRequest
-	(*CompleteOperationResponse)(nil),    // 46: weir.api.v1.CompleteOperationResponse
-	(*UpdateOperationRequest)(nil),       // 47: weir.api.v1.UpdateOperationRequest
-	(*OperationChange)(nil),              // 48: weir.api.v1.OperationChange
-	(*UpdateOperationResponse)(nil),      // 49: weir.api.v1.UpdateOperationResponse
-	(*OperationEventsRequest)(nil),       // 50: weir.api.v1.OperationEventsRequest
-	(*OperationEvent)(nil),               // 51: weir.api.v1.OperationEvent
-	(*OperationEventsResponse)(nil),      // 52: weir.api.v1.OperationEventsResponse
-	(*JobStatisticsRequest)(nil),         // 53: weir.api.v1.JobStatisticsRequest
-	(*JobStatisticsResponse)(nil),        // 54: weir.api.v1.JobStatisticsResponse
-	(*JobStatistic)(nil),                 // 55: weir.api.v1.JobStatistic
-	(*Job)(nil),                          // 56: weir.api.v1.Job
-	(*JobInput)(nil),                     // 57: weir.api.v1.JobInput
-	(*InputSlice)(nil),                   // 58: weir.api.v1.InputSlice
-	(*JobOutput)(nil),                    // 59: weir.api.v1.JobOutput
-	(*Interruption)(nil),                 // 60: weir.api.v1.Interruption
-	(*JobStatistics)(nil),                // 61: weir.api.v1.JobStatistics
-	(*ListJobsRequest)(nil),              // 62: weir.api.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),             // 63: weir.api.v1.ListJobsResponse
-	(*GetJobRequest)(nil),                // 64: weir.api.v1.GetJobRequest
-	(*GetJobResponse)(nil),               // 65: weir.api.v1.GetJobResponse
-	(*JobOutputRequest)(nil),             // 66: weir.api.v1.JobOutputRequest
-	(*JobOutputResponse)(nil),            // 67: weir.api.v1.JobOutputResponse
-	(*AbortJobRequest)(nil),              // 68: weir.api.v1.AbortJobRequest
-	(*AbortJobResponse)(nil),             // 69: weir.api.v1.AbortJobResponse
-	(*InterruptJobRequest)(nil),          // 70: weir.api.v1.InterruptJobRequest
-	(*InterruptJobResponse)(nil),         // 71: weir.api.v1.InterruptJobResponse
-	(*MemoryProfilesRequest)(nil),        // 72: weir.api.v1.MemoryProfilesRequest
-	(*MemoryProfilesResponse)(nil),       // 73: weir.api.v1.MemoryProfilesResponse
-	(*MemoryProfile)(nil),                // 74: weir.api.v1.MemoryProfile
-	(*ForgetMemoryProfilesRequest)(nil),  // 75: weir.api.v1.ForgetMemoryProfilesRequest
-	(*ForgetMemoryProfilesResponse)(nil), // 76: weir.api.v1.ForgetMemoryProfilesResponse
-	(*LedgerRequest)(nil),                // 77: weir.api.v1.LedgerRequest
-	(*LedgerResponse)(nil),               // 78: weir.api.v1.LedgerResponse
-	(*Waste)(nil),                        // 79: weir.api.v1.Waste
-	(*PoolHistoryRequest)(nil),           // 80: weir.api.v1.PoolHistoryRequest
-	(*PoolHistoryResponse)(nil),          // 81: weir.api.v1.PoolHistoryResponse
-	(*PoolPoint)(nil),                    // 82: weir.api.v1.PoolPoint
-	(*Pool)(nil),                         // 83: weir.api.v1.Pool
-	(*ListPoolsRequest)(nil),             // 84: weir.api.v1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),            // 85: weir.api.v1.ListPoolsResponse
-	(*GetPoolRequest)(nil),               // 86: weir.api.v1.GetPoolRequest
-	(*GetPoolResponse)(nil),              // 87: weir.api.v1.GetPoolResponse
-	(*EditTreeRequest)(nil),              // 88: weir.api.v1.EditTreeRequest
-	(*TreeEdit)(nil),                     // 89: weir.api.v1.TreeEdit
-	(*PoolChange)(nil),                   // 90: weir.api.v1.PoolChange
-	(*RenamePool)(nil),                   // 91: weir.api.v1.RenamePool
-	(*EditTreeResponse)(nil),             // 92: weir.api.v1.EditTreeResponse
-	(*Tree)(nil),                         // 93: weir.api.v1.Tree
-	(*ListTreesRequest)(nil),             // 94: weir.api.v1.ListTreesRequest
-	(*ListTreesResponse)(nil),            // 95: weir.api.v1.ListTreesResponse
-	(*GetTreeRequest)(nil),               // 96: weir.api.v1.GetTreeRequest
-	(*GetTreeResponse)(nil),              // 97: weir.api.v1.GetTreeResponse
-	(*CreateTreeRequest)(nil),            // 98: weir.api.v1.CreateTreeRequest
-	(*CreateTreeResponse)(nil),           // 99: weir.api.v1.CreateTreeResponse
-	(*SetTreeRequest)(nil),               // 100: weir.api.v1.SetTreeRequest
-	(*SetTreeResponse)(nil),              // 101: weir.api.v1.SetTreeResponse
-	(*RemoveTreeRequest)(nil),            // 102: weir.api.v1.RemoveTreeRequest
-	(*RemoveTreeResponse)(nil),           // 103: weir.api.v1.RemoveTreeResponse
-	(*SetDefaultTreeRequest)(nil),        // 104: weir.api.v1.SetDefaultTreeRequest
-	(*SetDefaultTreeResponse)(nil),       // 105: weir.api.v1.SetDefaultTreeResponse
-	(*SnapshotRequest)(nil),              // 106: weir.api.v1.SnapshotRequest
-	(*SnapshotResponse)(nil),             // 107: weir.api.v1.SnapshotResponse
-	(*SnapshotPool)(nil),                 // 108: weir.api.v1.SnapshotPool
-	(*Volume)(nil),                       // 109: weir.api.v1.Volume
-	(*SnapshotOperation)(nil),            // 110: weir.api.v1.SnapshotOperation
-	(*SnapshotTask)(nil),                 // 111: weir.api.v1.SnapshotTask
-	(*SnapshotNode)(nil),                 // 112: weir.api.v1.SnapshotNode
-	(*GetAttributeRequest)(nil),          // 113: weir.api.v1.GetAttributeRequest
-	(*GetAttributeResponse)(nil),         // 114: weir.api.v1.GetAttributeResponse
-	(*NodeGrantsRequest)(nil),            // 115: weir.api.v1.NodeGrantsRequest
-	(*NodeGrantsResponse)(nil),           // 116: weir.api.v1.NodeGrantsResponse
-	(*NodeGrant)(nil),                    // 117: weir.api.v1.NodeGrant
-	(*EditNodeGrantRequest)(nil),         // 118: weir.api.v1.EditNodeGrantRequest
-	(*EditNodeGrantResponse)(nil),        // 119: weir.api.v1.EditNodeGrantResponse
-	(*Drain)(nil),                        // 120: weir.api.v1.Drain
-	(*Node)(nil),                         // 121: weir.api.v1.Node
-	(*FileCache)(nil),                    // 122: weir.api.v1.FileCache
-	(*ListNodesRequest)(nil),             // 123: weir.api.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),            // 124: weir.api.v1.ListNodesResponse
-	(*RefusedAgent)(nil),                 // 125: weir.api.v1.RefusedAgent
-	(*GetNodeRequest)(nil),               // 126: weir.api.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),              // 127: weir.api.v1.GetNodeResponse
-	(*DrainNodeRequest)(nil),             // 128: weir.api.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),            // 129: weir.api.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),           // 130: weir.api.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),          // 131: weir.api.v1.UndrainNodeResponse
-	(*RemoveNodeRequest)(nil),            // 132: weir.api.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),           // 133: weir.api.v1.RemoveNodeResponse
-	(*Member)(nil),                       // 134: weir.api.v1.Member
-	(*MembersRequest)(nil),               // 135: weir.api.v1.MembersRequest
-	(*MembersResponse)(nil),              // 136: weir.api.v1.MembersResponse
-	(*StatusRequest)(nil),                // 137: weir.api.v1.StatusRequest
-	(*StatusResponse)(nil),               // 138: weir.api.v1.StatusResponse
-	(*HeldCredentials)(nil),              // 139: weir.api.v1.HeldCredentials
-	(*TransferRequest)(nil),              // 140: weir.api.v1.TransferRequest
-	(*TransferResponse)(nil),             // 141: weir.api.v1.TransferResponse
-	(*AddReplicaRequest)(nil),            // 142: weir.api.v1.AddReplicaRequest
-	(*AddReplicaResponse)(nil),           // 143: weir.api.v1.AddReplicaResponse
-	(*RemoveReplicaRequest)(nil),         // 144: weir.api.v1.RemoveReplicaRequest
-	(*RemoveReplicaResponse)(nil),        // 145: weir.api.v1.RemoveReplicaResponse
-	(*PromoteReplicaRequest)(nil),        // 146: weir.api.v1.PromoteReplicaRequest
-	(*PromoteReplicaResponse)(nil),       // 147: weir.api.v1.PromoteReplicaResponse
-	(*DemoteReplicaRequest)(nil),         // 148: weir.api.v1.DemoteReplicaRequest
-	(*DemoteReplicaResponse)(nil),        // 149: weir.api.v1.DemoteReplicaResponse
-	(*BackupRequest)(nil),                // 150: weir.api.v1.BackupRequest
-	(*BackupPart)(nil),                   // 151: weir.api.v1.BackupPart
-	(*JoinRequest)(nil),                  // 152: weir.api.v1.JoinRequest
-	(*JoinResponse)(nil),                 // 153: weir.api.v1.JoinResponse
-	(*StoresRequest)(nil),                // 154: weir.api.v1.StoresRequest
-	(*StoresResponse)(nil),               // 155: weir.api.v1.StoresResponse
-	(*NamedStore)(nil),                   // 156: weir.api.v1.NamedStore
-	(*EditStoreRequest)(nil),             // 157: weir.api.v1.EditStoreRequest
-	(*EditStoreResponse)(nil),            // 158: weir.api.v1.EditStoreResponse
-	(*WhoAmIRequest)(nil),                // 159: weir.api.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),               // 160: weir.api.v1.WhoAmIResponse
-	(*PoolRights)(nil),                   // 161: weir.api.v1.PoolRights
-	(*MayIRequest)(nil),                  // 162: weir.api.v1.MayIRequest
-	(*MayIResponse)(nil),                 // 163: weir.api.v1.MayIResponse
-	(*PoolACL)(nil),                      // 164: weir.api.v1.PoolACL
-	(*SubjectRight)(nil),                 // 165: weir.api.v1.SubjectRight
-	(*GroupsRequest)(nil),                // 166: weir.api.v1.GroupsRequest
-	(*GroupsResponse)(nil),               // 167: weir.api.v1.GroupsResponse
-	(*Group)(nil),                        // 168: weir.api.v1.Group
-	(*EditGroupRequest)(nil),             // 169: weir.api.v1.EditGroupRequest
-	(*EditGroupResponse)(nil),            // 170: weir.api.v1.EditGroupResponse
-	(*AccountsRequest)(nil),              // 171: weir.api.v1.AccountsRequest
-	(*AccountsResponse)(nil),             // 172: weir.api.v1.AccountsResponse
-	(*Accounts)(nil),                     // 173: weir.api.v1.Accounts
-	(*EditAccountsRequest)(nil),          // 174: weir.api.v1.EditAccountsRequest
-	(*EditAccountsResponse)(nil),         // 175: weir.api.v1.EditAccountsResponse
-	(*RevocationsRequest)(nil),           // 176: weir.api.v1.RevocationsRequest
-	(*RevocationsResponse)(nil),          // 177: weir.api.v1.RevocationsResponse
-	(*Revocation)(nil),                   // 178: weir.api.v1.Revocation
-	(*RevokeRequest)(nil),                // 179: weir.api.v1.RevokeRequest
-	(*RevokeResponse)(nil),               // 180: weir.api.v1.RevokeResponse
-	nil,                                  // 181: weir.api.v1.Error.AttributesEntry
-	nil,                                  // 182: weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	nil,                                  // 183: weir.api.v1.Operation.PreemptedOthersEntry
-	nil,                                  // 184: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                                  // 185: weir.api.v1.OperationEvent.AttributesEntry
-	nil,                                  // 186: weir.api.v1.JobStatistics.ValuesEntry
-	nil,                                  // 187: weir.api.v1.NodeGrant.MaxEntry
-	(*structpb.Struct)(nil),              // 188: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),        // 189: google.protobuf.Timestamp
-	(*structpb.Value)(nil),               // 190: google.protobuf.Value
+	(*ServicesRequest)(nil),              // 41: weir.api.v1.ServicesRequest
+	(*ServicesResponse)(nil),             // 42: weir.api.v1.ServicesResponse
+	(*Service)(nil),                      // 43: weir.api.v1.Service
+	(*SuspendOperationRequest)(nil),      // 44: weir.api.v1.SuspendOperationRequest
+	(*SuspendOperationResponse)(nil),     // 45: weir.api.v1.SuspendOperationResponse
+	(*ResumeOperationRequest)(nil),       // 46: weir.api.v1.ResumeOperationRequest
+	(*ResumeOperationResponse)(nil),      // 47: weir.api.v1.ResumeOperationResponse
+	(*CompleteOperationRequest)(nil),     // 48: weir.api.v1.CompleteOperationRequest
+	(*CompleteOperationResponse)(nil),    // 49: weir.api.v1.CompleteOperationResponse
+	(*UpdateOperationRequest)(nil),       // 50: weir.api.v1.UpdateOperationRequest
+	(*OperationChange)(nil),              // 51: weir.api.v1.OperationChange
+	(*UpdateOperationResponse)(nil),      // 52: weir.api.v1.UpdateOperationResponse
+	(*OperationEventsRequest)(nil),       // 53: weir.api.v1.OperationEventsRequest
+	(*OperationEvent)(nil),               // 54: weir.api.v1.OperationEvent
+	(*OperationEventsResponse)(nil),      // 55: weir.api.v1.OperationEventsResponse
+	(*JobStatisticsRequest)(nil),         // 56: weir.api.v1.JobStatisticsRequest
+	(*JobStatisticsResponse)(nil),        // 57: weir.api.v1.JobStatisticsResponse
+	(*JobStatistic)(nil),                 // 58: weir.api.v1.JobStatistic
+	(*Job)(nil),                          // 59: weir.api.v1.Job
+	(*JobInput)(nil),                     // 60: weir.api.v1.JobInput
+	(*InputSlice)(nil),                   // 61: weir.api.v1.InputSlice
+	(*JobOutput)(nil),                    // 62: weir.api.v1.JobOutput
+	(*Interruption)(nil),                 // 63: weir.api.v1.Interruption
+	(*JobStatistics)(nil),                // 64: weir.api.v1.JobStatistics
+	(*ListJobsRequest)(nil),              // 65: weir.api.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),             // 66: weir.api.v1.ListJobsResponse
+	(*GetJobRequest)(nil),                // 67: weir.api.v1.GetJobRequest
+	(*GetJobResponse)(nil),               // 68: weir.api.v1.GetJobResponse
+	(*JobOutputRequest)(nil),             // 69: weir.api.v1.JobOutputRequest
+	(*JobOutputResponse)(nil),            // 70: weir.api.v1.JobOutputResponse
+	(*AbortJobRequest)(nil),              // 71: weir.api.v1.AbortJobRequest
+	(*AbortJobResponse)(nil),             // 72: weir.api.v1.AbortJobResponse
+	(*InterruptJobRequest)(nil),          // 73: weir.api.v1.InterruptJobRequest
+	(*InterruptJobResponse)(nil),         // 74: weir.api.v1.InterruptJobResponse
+	(*MemoryProfilesRequest)(nil),        // 75: weir.api.v1.MemoryProfilesRequest
+	(*MemoryProfilesResponse)(nil),       // 76: weir.api.v1.MemoryProfilesResponse
+	(*MemoryProfile)(nil),                // 77: weir.api.v1.MemoryProfile
+	(*ForgetMemoryProfilesRequest)(nil),  // 78: weir.api.v1.ForgetMemoryProfilesRequest
+	(*ForgetMemoryProfilesResponse)(nil), // 79: weir.api.v1.ForgetMemoryProfilesResponse
+	(*LedgerRequest)(nil),                // 80: weir.api.v1.LedgerRequest
+	(*LedgerResponse)(nil),               // 81: weir.api.v1.LedgerResponse
+	(*Waste)(nil),                        // 82: weir.api.v1.Waste
+	(*PoolHistoryRequest)(nil),           // 83: weir.api.v1.PoolHistoryRequest
+	(*PoolHistoryResponse)(nil),          // 84: weir.api.v1.PoolHistoryResponse
+	(*PoolPoint)(nil),                    // 85: weir.api.v1.PoolPoint
+	(*Pool)(nil),                         // 86: weir.api.v1.Pool
+	(*ListPoolsRequest)(nil),             // 87: weir.api.v1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),            // 88: weir.api.v1.ListPoolsResponse
+	(*GetPoolRequest)(nil),               // 89: weir.api.v1.GetPoolRequest
+	(*GetPoolResponse)(nil),              // 90: weir.api.v1.GetPoolResponse
+	(*EditTreeRequest)(nil),              // 91: weir.api.v1.EditTreeRequest
+	(*TreeEdit)(nil),                     // 92: weir.api.v1.TreeEdit
+	(*PoolChange)(nil),                   // 93: weir.api.v1.PoolChange
+	(*RenamePool)(nil),                   // 94: weir.api.v1.RenamePool
+	(*EditTreeResponse)(nil),             // 95: weir.api.v1.EditTreeResponse
+	(*Tree)(nil),                         // 96: weir.api.v1.Tree
+	(*ListTreesRequest)(nil),             // 97: weir.api.v1.ListTreesRequest
+	(*ListTreesResponse)(nil),            // 98: weir.api.v1.ListTreesResponse
+	(*GetTreeRequest)(nil),               // 99: weir.api.v1.GetTreeRequest
+	(*GetTreeResponse)(nil),              // 100: weir.api.v1.GetTreeResponse
+	(*CreateTreeRequest)(nil),            // 101: weir.api.v1.CreateTreeRequest
+	(*CreateTreeResponse)(nil),           // 102: weir.api.v1.CreateTreeResponse
+	(*SetTreeRequest)(nil),               // 103: weir.api.v1.SetTreeRequest
+	(*SetTreeResponse)(nil),              // 104: weir.api.v1.SetTreeResponse
+	(*RemoveTreeRequest)(nil),            // 105: weir.api.v1.RemoveTreeRequest
+	(*RemoveTreeResponse)(nil),           // 106: weir.api.v1.RemoveTreeResponse
+	(*SetDefaultTreeRequest)(nil),        // 107: weir.api.v1.SetDefaultTreeRequest
+	(*SetDefaultTreeResponse)(nil),       // 108: weir.api.v1.SetDefaultTreeResponse
+	(*SnapshotRequest)(nil),              // 109: weir.api.v1.SnapshotRequest
+	(*SnapshotResponse)(nil),             // 110: weir.api.v1.SnapshotResponse
+	(*SnapshotPool)(nil),                 // 111: weir.api.v1.SnapshotPool
+	(*Volume)(nil),                       // 112: weir.api.v1.Volume
+	(*SnapshotOperation)(nil),            // 113: weir.api.v1.SnapshotOperation
+	(*SnapshotTask)(nil),                 // 114: weir.api.v1.SnapshotTask
+	(*SnapshotNode)(nil),                 // 115: weir.api.v1.SnapshotNode
+	(*WhatIfRequest)(nil),                // 116: weir.api.v1.WhatIfRequest
+	(*WhatIfResponse)(nil),               // 117: weir.api.v1.WhatIfResponse
+	(*WhatIfShares)(nil),                 // 118: weir.api.v1.WhatIfShares
+	(*WhatIfShare)(nil),                  // 119: weir.api.v1.WhatIfShare
+	(*ShareVector)(nil),                  // 120: weir.api.v1.ShareVector
+	(*Overcommit)(nil),                   // 121: weir.api.v1.Overcommit
+	(*GetAttributeRequest)(nil),          // 122: weir.api.v1.GetAttributeRequest
+	(*GetAttributeResponse)(nil),         // 123: weir.api.v1.GetAttributeResponse
+	(*NodeGrantsRequest)(nil),            // 124: weir.api.v1.NodeGrantsRequest
+	(*NodeGrantsResponse)(nil),           // 125: weir.api.v1.NodeGrantsResponse
+	(*NodeGrant)(nil),                    // 126: weir.api.v1.NodeGrant
+	(*EditNodeGrantRequest)(nil),         // 127: weir.api.v1.EditNodeGrantRequest
+	(*EditNodeGrantResponse)(nil),        // 128: weir.api.v1.EditNodeGrantResponse
+	(*Drain)(nil),                        // 129: weir.api.v1.Drain
+	(*Node)(nil),                         // 130: weir.api.v1.Node
+	(*FileCache)(nil),                    // 131: weir.api.v1.FileCache
+	(*ListNodesRequest)(nil),             // 132: weir.api.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),            // 133: weir.api.v1.ListNodesResponse
+	(*RefusedAgent)(nil),                 // 134: weir.api.v1.RefusedAgent
+	(*GetNodeRequest)(nil),               // 135: weir.api.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),              // 136: weir.api.v1.GetNodeResponse
+	(*DrainNodeRequest)(nil),             // 137: weir.api.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),            // 138: weir.api.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),           // 139: weir.api.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),          // 140: weir.api.v1.UndrainNodeResponse
+	(*RemoveNodeRequest)(nil),            // 141: weir.api.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),           // 142: weir.api.v1.RemoveNodeResponse
+	(*Member)(nil),                       // 143: weir.api.v1.Member
+	(*MembersRequest)(nil),               // 144: weir.api.v1.MembersRequest
+	(*MembersResponse)(nil),              // 145: weir.api.v1.MembersResponse
+	(*StatusRequest)(nil),                // 146: weir.api.v1.StatusRequest
+	(*StatusResponse)(nil),               // 147: weir.api.v1.StatusResponse
+	(*LogHealth)(nil),                    // 148: weir.api.v1.LogHealth
+	(*HeldCredentials)(nil),              // 149: weir.api.v1.HeldCredentials
+	(*TransferRequest)(nil),              // 150: weir.api.v1.TransferRequest
+	(*TransferResponse)(nil),             // 151: weir.api.v1.TransferResponse
+	(*AddReplicaRequest)(nil),            // 152: weir.api.v1.AddReplicaRequest
+	(*AddReplicaResponse)(nil),           // 153: weir.api.v1.AddReplicaResponse
+	(*RemoveReplicaRequest)(nil),         // 154: weir.api.v1.RemoveReplicaRequest
+	(*RemoveReplicaResponse)(nil),        // 155: weir.api.v1.RemoveReplicaResponse
+	(*PromoteReplicaRequest)(nil),        // 156: weir.api.v1.PromoteReplicaRequest
+	(*PromoteReplicaResponse)(nil),       // 157: weir.api.v1.PromoteReplicaResponse
+	(*DemoteReplicaRequest)(nil),         // 158: weir.api.v1.DemoteReplicaRequest
+	(*DemoteReplicaResponse)(nil),        // 159: weir.api.v1.DemoteReplicaResponse
+	(*BackupRequest)(nil),                // 160: weir.api.v1.BackupRequest
+	(*BackupPart)(nil),                   // 161: weir.api.v1.BackupPart
+	(*JoinRequest)(nil),                  // 162: weir.api.v1.JoinRequest
+	(*JoinResponse)(nil),                 // 163: weir.api.v1.JoinResponse
+	(*StoresRequest)(nil),                // 164: weir.api.v1.StoresRequest
+	(*StoresResponse)(nil),               // 165: weir.api.v1.StoresResponse
+	(*NamedStore)(nil),                   // 166: weir.api.v1.NamedStore
+	(*EditStoreRequest)(nil),             // 167: weir.api.v1.EditStoreRequest
+	(*EditStoreResponse)(nil),            // 168: weir.api.v1.EditStoreResponse
+	(*WhoAmIRequest)(nil),                // 169: weir.api.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),               // 170: weir.api.v1.WhoAmIResponse
+	(*PoolRights)(nil),                   // 171: weir.api.v1.PoolRights
+	(*MayIRequest)(nil),                  // 172: weir.api.v1.MayIRequest
+	(*MayIResponse)(nil),                 // 173: weir.api.v1.MayIResponse
+	(*PoolACL)(nil),                      // 174: weir.api.v1.PoolACL
+	(*SubjectRight)(nil),                 // 175: weir.api.v1.SubjectRight
+	(*GroupsRequest)(nil),                // 176: weir.api.v1.GroupsRequest
+	(*GroupsResponse)(nil),               // 177: weir.api.v1.GroupsResponse
+	(*Group)(nil),                        // 178: weir.api.v1.Group
+	(*EditGroupRequest)(nil),             // 179: weir.api.v1.EditGroupRequest
+	(*EditGroupResponse)(nil),            // 180: weir.api.v1.EditGroupResponse
+	(*AccountsRequest)(nil),              // 181: weir.api.v1.AccountsRequest
+	(*AccountsResponse)(nil),             // 182: weir.api.v1.AccountsResponse
+	(*Accounts)(nil),                     // 183: weir.api.v1.Accounts
+	(*EditAccountsRequest)(nil),          // 184: weir.api.v1.EditAccountsRequest
+	(*EditAccountsResponse)(nil),         // 185: weir.api.v1.EditAccountsResponse
+	(*RevocationsRequest)(nil),           // 186: weir.api.v1.RevocationsRequest
+	(*RevocationsResponse)(nil),          // 187: weir.api.v1.RevocationsResponse
+	(*Revocation)(nil),                   // 188: weir.api.v1.Revocation
+	(*RevokeRequest)(nil),                // 189: weir.api.v1.RevokeRequest
+	(*RevokeResponse)(nil),               // 190: weir.api.v1.RevokeResponse
+	nil,                                  // 191: weir.api.v1.Error.AttributesEntry
+	nil,                                  // 192: weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	nil,                                  // 193: weir.api.v1.Operation.PreemptedOthersEntry
+	nil,                                  // 194: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                                  // 195: weir.api.v1.OperationEvent.AttributesEntry
+	nil,                                  // 196: weir.api.v1.JobStatistics.ValuesEntry
+	nil,                                  // 197: weir.api.v1.NodeGrant.MaxEntry
+	nil,                                  // 198: weir.api.v1.MayIResponse.RefusedEntry
+	(*structpb.Struct)(nil),              // 199: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),        // 200: google.protobuf.Timestamp
+	(*structpb.Value)(nil),               // 201: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	181, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	191, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
 	4,   // 2: weir.api.v1.OperationStatisticsResponse.statistics:type_name -> weir.api.v1.Statistic
 	5,   // 3: weir.api.v1.OperationStatisticsResponse.advice:type_name -> weir.api.v1.MemoryAdvice
-	188, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	182, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	189, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	189, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	199, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	192, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	200, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	200, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	16,  // 8: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	16,  // 9: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 10: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	188, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	188, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	199, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	199, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
 	15,  // 13: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
 	14,  // 14: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
-	79,  // 15: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
-	183, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
+	82,  // 15: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
+	193, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
 	11,  // 17: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
 	12,  // 18: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
 	13,  // 19: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
-	189, // 20: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
-	188, // 21: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	184, // 22: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	200, // 20: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
+	199, // 21: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	194, // 22: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
 	0,   // 23: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
 	18,  // 24: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
 	20,  // 25: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
@@ -13470,247 +14395,267 @@ var file_apipb_api_proto_depIdxs = []int32{
 	10,  // 34: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
 	40,  // 35: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
 	40,  // 36: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	189, // 37: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	189, // 38: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
-	48,  // 39: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	188, // 40: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	189, // 41: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	185, // 42: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
-	51,  // 43: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
-	55,  // 44: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
-	1,   // 45: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	189, // 46: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	189, // 47: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
-	0,   // 48: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
-	61,  // 49: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
-	60,  // 50: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
-	19,  // 51: weir.api.v1.Job.reserve:type_name -> weir.api.v1.JobReserve
-	57,  // 52: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
-	59,  // 53: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
-	58,  // 54: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
-	189, // 55: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	189, // 56: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	189, // 57: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
-	186, // 58: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
-	56,  // 59: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
-	56,  // 60: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	189, // 61: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
-	74,  // 62: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
-	189, // 63: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
-	79,  // 64: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	189, // 65: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	189, // 66: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
-	82,  // 67: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	189, // 68: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
-	0,   // 69: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
-	0,   // 70: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	188, // 71: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	188, // 72: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
-	0,   // 73: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
-	83,  // 74: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	188, // 75: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
-	83,  // 76: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
-	89,  // 77: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	188, // 78: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
-	83,  // 79: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
-	90,  // 80: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
-	91,  // 81: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	188, // 82: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	188, // 83: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	188, // 84: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
-	0,   // 85: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	189, // 86: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
-	93,  // 87: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
-	93,  // 88: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	188, // 89: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	188, // 90: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	189, // 91: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	188, // 92: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
-	108, // 93: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
-	110, // 94: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
-	112, // 95: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	188, // 96: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
-	109, // 97: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	188, // 98: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
-	0,   // 99: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
-	111, // 100: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	189, // 101: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
-	0,   // 102: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
-	0,   // 103: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	190, // 104: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	117, // 105: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
-	187, // 106: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
-	189, // 107: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
-	117, // 108: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
-	189, // 109: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	0,   // 110: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
-	0,   // 111: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	189, // 112: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	189, // 113: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
-	120, // 114: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
-	122, // 115: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
-	121, // 116: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	125, // 117: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
-	0,   // 118: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
-	189, // 119: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
-	117, // 120: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
-	121, // 121: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	56,  // 122: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	134, // 123: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	134, // 124: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 125: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 126: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	121, // 127: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	139, // 128: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
-	125, // 129: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
-	189, // 130: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
-	134, // 131: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	156, // 132: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
-	189, // 133: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
-	156, // 134: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
-	161, // 135: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
-	173, // 136: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
-	88,  // 137: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
-	165, // 138: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
-	168, // 139: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	189, // 140: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	173, // 141: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
-	189, // 142: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
-	178, // 143: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
-	189, // 144: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	189, // 145: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	178, // 146: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
-	6,   // 147: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 148: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 149: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	28,  // 150: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	25,  // 151: weir.api.v1.OperationService.Names:input_type -> weir.api.v1.OperationNamesRequest
-	30,  // 152: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	32,  // 153: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	34,  // 154: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	41,  // 155: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	43,  // 156: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	45,  // 157: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	50,  // 158: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	47,  // 159: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	36,  // 160: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	38,  // 161: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	2,   // 162: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	62,  // 163: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	64,  // 164: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	66,  // 165: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	68,  // 166: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	70,  // 167: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	53,  // 168: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	72,  // 169: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	75,  // 170: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	84,  // 171: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	86,  // 172: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	88,  // 173: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	80,  // 174: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	77,  // 175: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	94,  // 176: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	96,  // 177: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	98,  // 178: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	100, // 179: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	102, // 180: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	104, // 181: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	106, // 182: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	113, // 183: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	123, // 184: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	126, // 185: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	128, // 186: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	130, // 187: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	132, // 188: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	115, // 189: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
-	118, // 190: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
-	135, // 191: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	137, // 192: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	140, // 193: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	142, // 194: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	144, // 195: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	146, // 196: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	148, // 197: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	150, // 198: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	152, // 199: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	159, // 200: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	162, // 201: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	166, // 202: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	169, // 203: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	171, // 204: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
-	174, // 205: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
-	176, // 206: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
-	179, // 207: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
-	154, // 208: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
-	157, // 209: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
-	7,   // 210: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 211: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 212: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	29,  // 213: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	26,  // 214: weir.api.v1.OperationService.Names:output_type -> weir.api.v1.OperationNamesResponse
-	31,  // 215: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	33,  // 216: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	35,  // 217: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	42,  // 218: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	44,  // 219: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	46,  // 220: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	52,  // 221: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	49,  // 222: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	37,  // 223: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	39,  // 224: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	3,   // 225: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	63,  // 226: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	65,  // 227: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	67,  // 228: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	69,  // 229: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	71,  // 230: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	54,  // 231: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	73,  // 232: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	76,  // 233: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	85,  // 234: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	87,  // 235: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	92,  // 236: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	81,  // 237: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	78,  // 238: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	95,  // 239: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	97,  // 240: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	99,  // 241: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	101, // 242: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	103, // 243: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	105, // 244: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	107, // 245: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	114, // 246: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	124, // 247: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	127, // 248: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	129, // 249: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	131, // 250: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	133, // 251: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	116, // 252: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
-	119, // 253: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
-	136, // 254: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	138, // 255: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	141, // 256: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	143, // 257: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	145, // 258: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	147, // 259: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	149, // 260: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	151, // 261: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	153, // 262: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	160, // 263: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	163, // 264: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	167, // 265: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	170, // 266: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	172, // 267: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
-	175, // 268: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
-	177, // 269: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
-	180, // 270: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
-	155, // 271: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
-	158, // 272: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
-	210, // [210:273] is the sub-list for method output_type
-	147, // [147:210] is the sub-list for method input_type
-	147, // [147:147] is the sub-list for extension type_name
-	147, // [147:147] is the sub-list for extension extendee
-	0,   // [0:147] is the sub-list for field type_name
+	200, // 37: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	200, // 38: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	43,  // 39: weir.api.v1.ServicesResponse.services:type_name -> weir.api.v1.Service
+	10,  // 40: weir.api.v1.Service.operation:type_name -> weir.api.v1.Operation
+	40,  // 41: weir.api.v1.Service.leaving:type_name -> weir.api.v1.Instance
+	51,  // 42: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
+	199, // 43: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	200, // 44: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	195, // 45: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	54,  // 46: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
+	58,  // 47: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
+	1,   // 48: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
+	200, // 49: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	200, // 50: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	0,   // 51: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
+	64,  // 52: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
+	63,  // 53: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
+	19,  // 54: weir.api.v1.Job.reserve:type_name -> weir.api.v1.JobReserve
+	60,  // 55: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
+	62,  // 56: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
+	61,  // 57: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
+	200, // 58: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	200, // 59: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	200, // 60: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
+	196, // 61: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
+	59,  // 62: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
+	59,  // 63: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
+	200, // 64: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	77,  // 65: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
+	200, // 66: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	82,  // 67: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
+	200, // 68: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	200, // 69: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	85,  // 70: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
+	200, // 71: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	0,   // 72: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
+	0,   // 73: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
+	199, // 74: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	199, // 75: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	0,   // 76: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
+	86,  // 77: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
+	199, // 78: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	86,  // 79: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
+	92,  // 80: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
+	199, // 81: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	86,  // 82: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
+	93,  // 83: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
+	94,  // 84: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
+	199, // 85: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	199, // 86: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	199, // 87: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	0,   // 88: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
+	200, // 89: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	96,  // 90: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
+	96,  // 91: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
+	199, // 92: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	199, // 93: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	200, // 94: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	199, // 95: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	111, // 96: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
+	113, // 97: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
+	115, // 98: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
+	199, // 99: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	112, // 100: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
+	199, // 101: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	0,   // 102: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
+	114, // 103: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
+	200, // 104: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	0,   // 105: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
+	0,   // 106: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
+	92,  // 107: weir.api.v1.WhatIfRequest.edits:type_name -> weir.api.v1.TreeEdit
+	118, // 108: weir.api.v1.WhatIfResponse.before:type_name -> weir.api.v1.WhatIfShares
+	118, // 109: weir.api.v1.WhatIfResponse.after:type_name -> weir.api.v1.WhatIfShares
+	0,   // 110: weir.api.v1.WhatIfShares.resources:type_name -> weir.api.v1.Resources
+	119, // 111: weir.api.v1.WhatIfShares.shares:type_name -> weir.api.v1.WhatIfShare
+	121, // 112: weir.api.v1.WhatIfShares.overcommitted:type_name -> weir.api.v1.Overcommit
+	120, // 113: weir.api.v1.WhatIfShare.fair:type_name -> weir.api.v1.ShareVector
+	120, // 114: weir.api.v1.WhatIfShare.guarantee:type_name -> weir.api.v1.ShareVector
+	120, // 115: weir.api.v1.WhatIfShare.usage:type_name -> weir.api.v1.ShareVector
+	120, // 116: weir.api.v1.WhatIfShare.demand:type_name -> weir.api.v1.ShareVector
+	199, // 117: weir.api.v1.WhatIfShare.options:type_name -> google.protobuf.Struct
+	201, // 118: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	126, // 119: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
+	197, // 120: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
+	200, // 121: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
+	126, // 122: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
+	200, // 123: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	0,   // 124: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
+	0,   // 125: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
+	200, // 126: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	200, // 127: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	129, // 128: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
+	131, // 129: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
+	130, // 130: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
+	134, // 131: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	0,   // 132: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
+	200, // 133: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
+	126, // 134: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
+	130, // 135: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	59,  // 136: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	143, // 137: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	143, // 138: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 139: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 140: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	130, // 141: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	149, // 142: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
+	134, // 143: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	148, // 144: weir.api.v1.StatusResponse.log:type_name -> weir.api.v1.LogHealth
+	200, // 145: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
+	143, // 146: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	166, // 147: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
+	200, // 148: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
+	166, // 149: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
+	171, // 150: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
+	183, // 151: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
+	91,  // 152: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
+	198, // 153: weir.api.v1.MayIResponse.refused:type_name -> weir.api.v1.MayIResponse.RefusedEntry
+	175, // 154: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
+	178, // 155: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
+	200, // 156: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	183, // 157: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
+	200, // 158: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	188, // 159: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	200, // 160: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	200, // 161: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	188, // 162: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 163: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 164: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 165: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	28,  // 166: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	25,  // 167: weir.api.v1.OperationService.Names:input_type -> weir.api.v1.OperationNamesRequest
+	30,  // 168: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	32,  // 169: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	34,  // 170: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	44,  // 171: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	46,  // 172: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	48,  // 173: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	53,  // 174: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	50,  // 175: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	36,  // 176: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	38,  // 177: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	41,  // 178: weir.api.v1.OperationService.Services:input_type -> weir.api.v1.ServicesRequest
+	2,   // 179: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	65,  // 180: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	67,  // 181: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	69,  // 182: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	71,  // 183: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	73,  // 184: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	56,  // 185: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	75,  // 186: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	78,  // 187: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	87,  // 188: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	89,  // 189: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	91,  // 190: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	83,  // 191: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	80,  // 192: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	97,  // 193: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	99,  // 194: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	101, // 195: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	103, // 196: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	105, // 197: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	107, // 198: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	109, // 199: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	116, // 200: weir.api.v1.TreeService.WhatIf:input_type -> weir.api.v1.WhatIfRequest
+	122, // 201: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	132, // 202: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	135, // 203: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	137, // 204: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	139, // 205: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	141, // 206: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	124, // 207: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
+	127, // 208: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
+	144, // 209: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	146, // 210: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	150, // 211: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	152, // 212: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	154, // 213: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	156, // 214: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	158, // 215: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	160, // 216: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	162, // 217: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	169, // 218: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	172, // 219: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	176, // 220: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	179, // 221: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	181, // 222: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
+	184, // 223: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
+	186, // 224: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	189, // 225: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	164, // 226: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
+	167, // 227: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
+	7,   // 228: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 229: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 230: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	29,  // 231: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	26,  // 232: weir.api.v1.OperationService.Names:output_type -> weir.api.v1.OperationNamesResponse
+	31,  // 233: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	33,  // 234: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	35,  // 235: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	45,  // 236: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	47,  // 237: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	49,  // 238: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	55,  // 239: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	52,  // 240: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	37,  // 241: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	39,  // 242: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	42,  // 243: weir.api.v1.OperationService.Services:output_type -> weir.api.v1.ServicesResponse
+	3,   // 244: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	66,  // 245: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	68,  // 246: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	70,  // 247: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	72,  // 248: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	74,  // 249: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	57,  // 250: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	76,  // 251: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	79,  // 252: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	88,  // 253: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	90,  // 254: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	95,  // 255: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	84,  // 256: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	81,  // 257: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	98,  // 258: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	100, // 259: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	102, // 260: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	104, // 261: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	106, // 262: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	108, // 263: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	110, // 264: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	117, // 265: weir.api.v1.TreeService.WhatIf:output_type -> weir.api.v1.WhatIfResponse
+	123, // 266: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	133, // 267: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	136, // 268: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	138, // 269: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	140, // 270: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	142, // 271: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	125, // 272: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
+	128, // 273: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
+	145, // 274: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	147, // 275: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	151, // 276: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	153, // 277: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	155, // 278: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	157, // 279: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	159, // 280: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	161, // 281: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	163, // 282: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	170, // 283: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	173, // 284: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	177, // 285: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	180, // 286: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	182, // 287: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
+	185, // 288: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
+	187, // 289: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	190, // 290: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	165, // 291: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
+	168, // 292: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
+	228, // [228:293] is the sub-list for method output_type
+	163, // [163:228] is the sub-list for method input_type
+	163, // [163:163] is the sub-list for extension type_name
+	163, // [163:163] is the sub-list for extension extendee
+	0,   // [0:163] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -13721,24 +14666,24 @@ func file_apipb_api_proto_init() {
 	file_apipb_api_proto_msgTypes[4].OneofWrappers = []any{}
 	file_apipb_api_proto_msgTypes[10].OneofWrappers = []any{}
 	file_apipb_api_proto_msgTypes[15].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[48].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[56].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[83].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[89].OneofWrappers = []any{
+	file_apipb_api_proto_msgTypes[51].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[59].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[86].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[92].OneofWrappers = []any{
 		(*TreeEdit_TreeOptions)(nil),
 		(*TreeEdit_Create)(nil),
 		(*TreeEdit_Change)(nil),
 		(*TreeEdit_Rename)(nil),
 		(*TreeEdit_Remove)(nil),
 	}
-	file_apipb_api_proto_msgTypes[90].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[93].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   188,
+			NumMessages:   199,
 			NumExtensions: 0,
 			NumServices:   9,
 		},

@@ -237,7 +237,11 @@ type ReadAuditRequest struct {
 	// to come counts as now.
 	After uint64 `protobuf:"varint,1,opt,name=after,proto3" json:"after,omitempty"`
 	// Go on with lines that will be written; otherwise the stream ends with what there is.
-	Follow        bool `protobuf:"varint,2,opt,name=follow,proto3" json:"follow,omitempty"`
+	Follow bool `protobuf:"varint,2,opt,name=follow,proto3" json:"follow,omitempty"`
+	// Not 0: at most so many lines, 1000 at most, and of those that it could be the latest. Not with follow.
+	Latest int32 `protobuf:"varint,3,opt,name=latest,proto3" json:"latest,omitempty"`
+	// Not 0: only lines with a lesser seq. With latest only.
+	Before        uint64 `protobuf:"varint,4,opt,name=before,proto3" json:"before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -284,6 +288,20 @@ func (x *ReadAuditRequest) GetFollow() bool {
 		return x.Follow
 	}
 	return false
+}
+
+func (x *ReadAuditRequest) GetLatest() int32 {
+	if x != nil {
+		return x.Latest
+	}
+	return 0
+}
+
+func (x *ReadAuditRequest) GetBefore() uint64 {
+	if x != nil {
+		return x.Before
+	}
+	return 0
 }
 
 type ReadAuditResponse struct {
@@ -363,10 +381,12 @@ const file_apipb_events_proto_rawDesc = "" +
 	"next_index\x18\x02 \x01(\x04R\tnextIndex\x12\x18\n" +
 	"\areplica\x18\x03 \x01(\tR\areplica\x12\x10\n" +
 	"\x03end\x18\x04 \x01(\bR\x03end\x12\x16\n" +
-	"\x06hidden\x18\x05 \x01(\x05R\x06hidden\"@\n" +
+	"\x06hidden\x18\x05 \x01(\x05R\x06hidden\"p\n" +
 	"\x10ReadAuditRequest\x12\x14\n" +
 	"\x05after\x18\x01 \x01(\x04R\x05after\x12\x16\n" +
-	"\x06follow\x18\x02 \x01(\bR\x06follow\"?\n" +
+	"\x06follow\x18\x02 \x01(\bR\x06follow\x12\x16\n" +
+	"\x06latest\x18\x03 \x01(\x05R\x06latest\x12\x16\n" +
+	"\x06before\x18\x04 \x01(\x04R\x06before\"?\n" +
 	"\x11ReadAuditResponse\x12\x14\n" +
 	"\x05lines\x18\x01 \x03(\tR\x05lines\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\x04R\x05after2Y\n" +

@@ -7,7 +7,7 @@ const (
 	HeaderCode = "Weir-Code"
 	// HeaderLeader has the address of the replica that leads.
 	HeaderLeader = "Weir-Leader"
-	// HeaderReplica names the replica that answers.
+	// HeaderReplica names the replica that answers. A browser may name the one that a gateway is to ask.
 	HeaderReplica = "Weir-Replica"
 	// HeaderOnBehalfOf names the user for whom a gateway makes a call, and HeaderGroups the user's
 	// groups, separated by commas. Only gateways may send them.

@@ -138,7 +138,11 @@ func (c treeChange) enter(p *place, what string, pools pooltree.Tree, pool strin
 		}
 	}
 	if err := p.pools.AdmitStart(placed.Pool, from, t.total); err != nil {
-		return refuse(CodePoolFull, "%s: tree %q: %v: wait for operations to end, raise the limit or use another pool", what, t.record.GetName(), err)
+		advice := "wait until one of them has ended or use another pool"
+		if limit := (*pooltree.LimitError)(nil); errors.As(err, &limit) {
+			advice += ", or have the limit raised: " + limit.Raise(scheduling.TreeName(t.record.GetName()))
+		}
+		return refuse(CodePoolFull, "%s: tree %q: %v: %s", what, t.record.GetName(), err, advice)
 	}
 	p.record.Pool = string(placed.Pool)
 	return nil

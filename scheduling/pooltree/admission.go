@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"weir/scheduling"
 )
@@ -84,6 +85,20 @@ func (e *LimitError) Error() string {
 		return fmt.Sprintf("pool tree: limit of %d operations reached (option %s of the tree), %d now", e.Limit, e.Option, e.Now)
 	}
 	return fmt.Sprintf("pool %q: limit of %d operations reached (option %s), %d now", e.Pool, e.Limit, e.Option, e.Now)
+}
+
+// Raise returns the command that raises the limit in a tree to twice of what it is, and who may run
+// it.
+func (e *LimitError) Raise(tree scheduling.TreeName) string {
+	most := max(2*e.Limit, e.Now+1)
+	if e.Pool == scheduling.RootPool {
+		return fmt.Sprintf("weir tree set %s %s=%d (operators)", tree, e.Option, most)
+	}
+	pool := string(e.Pool)
+	if strings.Trim(pool, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:@") != "" {
+		pool = "'" + strings.ReplaceAll(pool, "'", `'\''`) + "'"
+	}
+	return fmt.Sprintf("weir pool set %s %s=%d --tree %s (operators, and those with the right administer on a pool above)", pool, e.Option, most, tree)
 }
 
 // Unwrap returns ErrTooManyOperations.

@@ -58,6 +58,20 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
+// TestHowALimitIsRaised: the command fits a shell, and sets more than there is.
+func TestHowALimitIsRaised(t *testing.T) {
+	const who = " (operators, and those with the right administer on a pool above)"
+	for want, limit := range map[string]pooltree.LimitError{
+		"weir pool set ads max_operation_count=100 --tree gpu" + who:             {Pool: "ads", Limit: 50, Now: 50, Option: "max_operation_count"},
+		"weir pool set 'hub$ann' max_running_operation_count=9 --tree gpu" + who: {Pool: "hub$ann", Limit: 1, Now: 8, Option: "max_running_operation_count"},
+		"weir tree set gpu max_operation_count=1 (operators)":                    {Pool: scheduling.RootPool, Option: "max_operation_count"},
+	} {
+		if got := limit.Raise("gpu"); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
 func TestLimitOfTheTree(t *testing.T) {
 	tree, err := tree(t).Edit(nil, pooltree.Edit{Options: ptr(pooltree.TreeOptions{MaxOperationCount: ptr[int64](2), MaxRunningOperationCount: ptr[int64](1)})})
 	if err != nil {

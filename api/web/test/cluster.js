@@ -1,5 +1,5 @@
 // A contended cluster of real processes for tests of the page: three pools at the root, one with a
-// guarantee, more demand than there is, an operation that waits, one that failed, and a dead node.
+// guarantee, more demand than there is, an operation that waits, one that failed, a service, and a dead node.
 import { execFile, spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -75,5 +75,6 @@ export async function contend(cluster) {
   await op('frontend', 'prod', 20);
   await op('broken', 'prod', 2, 'echo "no configuration" >&2; exit 3');
   await op('nightly', 'batch', 400, 'sleep 15');
+  ids.gate = (await call('op', 'start', '-f', join(import.meta.dirname, 'service.yaml'))).trim();
   return ids;
 }

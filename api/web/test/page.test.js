@@ -14,7 +14,7 @@ const executablePath = process.env.CHROMIUM ?? ['/usr/bin/chromium', '/usr/bin/c
 const pictures = process.env.WEIR_SCREENSHOTS;
 const patience = 30_000;
 
-let cluster, server, browser, ids;
+let cluster, server, operators, browser, ids;
 // What pages have done that no page may.
 const breaches = [];
 
@@ -22,29 +22,33 @@ before(async () => {
   assert.ok(executablePath, 'no browser: apt-get install chromium, or set CHROMIUM to one');
   cluster = await start();
   ids = await contend(cluster);
-  server = await serve({ ...cluster, token: 'secret' });
+  const { members: replicas } = JSON.parse(await cluster.call('cluster', 'members', '-o', 'json'));
+  const members = Object.fromEntries(replicas.map((m) => [m.id, m.address]));
+  server = await serve({ ...cluster, members, token: 'secret' });
+  operators = await serve({ ...cluster, members, token: 'secret', role: 'operator' });
   browser = await chromium.launch({ executablePath, args: process.getuid() === 0 ? ['--no-sandbox'] : [] });
 }, { timeout: 300_000 });
 
 after(async () => {
   await browser?.close();
   await server?.close();
+  await operators?.close();
   await cluster?.stop();
 });
 
 // open gives a page that has signed in, at an address behind #. What it must not do is noted.
 async function open(hash = '#/pools', options = {}) {
-  const { script, ...context } = options;
+  const { script, from = server, ...context } = options;
   const page = await (await browser.newContext({ viewport: { width: 1360, height: 800 }, ...context })).newPage();
   page.setDefaultTimeout(patience);
   if (script) await page.addInitScript(script);
-  page.on('request', (r) => r.url().startsWith(server.base) || r.url().startsWith('blob:') || breaches.push(`a request to ${r.url()}`));
+  page.on('request', (r) => r.url().startsWith(from.base) || r.url().startsWith('blob:') || breaches.push(`a request to ${r.url()}`));
   page.on('pageerror', (e) => breaches.push(`an error: ${e.message}`));
   page.on('dialog', (d) => (breaches.push(`a dialog: ${d.message()}`), d.dismiss()));
   page.on('console', (m) => /Content Security Policy/.test(m.text()) && breaches.push(m.text()));
-  await page.goto(server.start);
-  await page.getByText('ann · user').waitFor({ state: 'attached' });
-  await page.goto(server.base + hash);
+  await page.goto(from.start);
+  await page.getByText(/ann · (user|operator)/).waitFor({ state: 'attached' });
+  await page.goto(from.base + hash);
   return page;
 }
 
@@ -58,8 +62,15 @@ const views = () => ({
   operations: { hash: '#/operations', shows: '.operation a' },
   operation: { hash: `#/operation/${ids.nightly}`, shows: '.sentence' },
   nodes: { hash: '#/nodes/pg2', shows: 'section .figure' },
+  services: { hash: `#/services?service=${ids.gate}`, shows: '.instance a' },
+  instances: { hash: `#/operation/${ids.gate}?part=instances`, shows: '.instance a' },
+  cluster: { hash: '#/cluster', shows: '.replica b' },
   job: { hash: '', shows: 'pre' },
+  whatif: { hash: `#/whatif?set=${encodeURIComponent(JSON.stringify(tried))}`, shows: '.line .Weight input' },
 });
+
+// The changes of the picture of what-if.
+const tried = { batch: { weight: '3' }, prod: { 'strong_guarantee_resources/cpu': '2' }, language: { weight: '4' } };
 
 test('the token leaves the address, and the first view is painted', async () => {
   const page = await open();
@@ -134,6 +145,48 @@ test('the error of a failed operation and the stderr of its job', async () => {
   await close(page);
 });
 
+test('what-if shows shares before and after a change, checks what is typed, and gives a file that can be applied', async () => {
+  const page = await open('#/whatif');
+  const line = (name) => page.locator('.line').filter({ has: page.getByRole('link', { name, exact: true }) });
+  const cell = async (name, n) => parseFloat(await line(name).getByRole('cell').nth(n).textContent());
+  const [now, then] = [5, 6];
+  await line('research').waitFor();
+  const before = await cell('research', now);
+  assert.equal(await cell('research', then), before);
+  const weight = page.getByRole('textbox', { name: 'Weight of research' });
+  // A wrong text is marked, and not asked.
+  const asked = server.state.calls.length;
+  await weight.fill('much');
+  assert.equal(await weight.getAttribute('aria-invalid'), 'true');
+  assert.match(await weight.getAttribute('title'), /a number of at least 0/);
+  assert.doesNotMatch(page.url(), /much/);
+  await weight.fill('12');
+  await until('a greater share', async () => (await cell('research', then)) > before + 1);
+  assert.ok(server.state.calls.slice(asked).some((c) => c.endsWith('TreeService/WhatIf')));
+  assert.match(page.url(), /set=.*research/);
+  // The engine said the same to weir whatif.
+  const told = JSON.parse(await cluster.call('whatif', '--set', 'research/weight=12', '-o', 'json'));
+  const share = 100 * told.elements.find((e) => e.name === 'research').after.fair_share.cpu;
+  assert.ok(Math.abs((await cell('research', then)) - share) < 0.2, `the page says ${await cell('research', then)}%, weir whatif ${share}%`);
+  // By memory as by CPU; what the API refuses is told in its words.
+  await page.getByRole('button', { name: 'memory' }).click();
+  await page.getByRole('textbox', { name: 'Guarantee of language' }).fill('99999999999 TiB');
+  await page.getByRole('alert').filter({ hasText: 'strong_guarantee_resources' }).waitFor();
+  await page.getByRole('button', { name: /Undo language/ }).click();
+  await page.getByRole('alert').waitFor({ state: 'detached' });
+
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Download file' }).click()]);
+  assert.equal(download.suggestedFilename(), 'default.yaml');
+  const plan = await cluster.call('pool', 'apply', '--dry-run', '-f', await download.path());
+  assert.match(plan, /~ pool research\s+~ weight: 2 -> 12\s*$/);
+  // A link shows what its sender saw; a reset takes it back.
+  await page.reload();
+  await until('the change is there', async () => (await weight.inputValue()) === '12');
+  await page.getByRole('button', { name: 'Reset' }).click();
+  await until('the share of now', async () => (await cell('research', then)) === (await cell('research', now)));
+  await close(page);
+});
+
 test('a lost connection is said, figures turn old, and the page catches up', async () => {
   const page = await open();
   await page.locator('.pool .bars').first().waitFor();
@@ -168,7 +221,7 @@ test('a hidden tab asks nothing', async () => {
 test('keys go to views, and show help', async () => {
   const page = await open();
   await page.locator('.pool .bars').first().waitFor();
-  for (const [key, view] of [['o', 'Operations'], ['n', 'Nodes'], ['p', 'Pools']]) {
+  for (const [key, view] of [['o', 'Operations'], ['s', 'Services'], ['n', 'Nodes'], ['c', 'Cluster'], ['p', 'Pools']]) {
     await page.keyboard.press('g');
     await page.keyboard.press(key);
     await page.getByRole('heading', { name: view, exact: true }).waitFor();
@@ -226,6 +279,76 @@ test('1,000 pools, 10,000 nodes and long lists', async () => {
   await close(page);
 });
 
+test('a service: its instances, one that has to leave, and until when', async () => {
+  const leaving = await until('an instance is ready', async () => {
+    const { instances } = JSON.parse(await cluster.call('op', 'instances', ids.gate, '-o', 'json'));
+    return instances.find((i) => i.ready && i.node !== 'pg4');
+  });
+  const page = await open('#/services');
+  const row = page.locator('.row.service').filter({ hasText: 'gate' });
+  await row.getByRole('img', { name: /of 6 ready/ }).waitFor();
+  // Operations whose jobs nobody can reach are no services.
+  assert.deepEqual(await page.locator('.row.service a[title]').allTextContents(), ['gate']);
+  await cluster.call('job', 'interrupt', leaving.job_id, '--timeout', '10m');
+  await row.getByText(/^1 in \d+m/).waitFor();
+  await row.getByRole('link', { name: 'gate' }).click();
+  const instance = page.locator('.row.instance').filter({ hasText: leaving.job_id }).or(page.locator(`.row.instance:has(a[href$="${leaving.job_id}"])`));
+  await instance.getByText('draining').waitFor();
+  const left = async () => {
+    const [, minutes, seconds] = /(\d+)m (\d+)s left/.exec(await instance.textContent()) ?? [];
+    return minutes * 60 + Number(seconds);
+  };
+  const first = await until('a countdown', left);
+  assert.ok(first > 400 && first <= 600, `${first} seconds are left`);
+  await until('the countdown counts down', async () => (await left()) < first);
+  await page.locator('section canvas').waitFor();
+  await page.getByRole('link', { name: 'operation', exact: true }).click();
+  await page.getByRole('button', { name: 'instances' }).click();
+  await page.locator('.row.instance').filter({ hasText: 'draining' }).first().waitFor();
+  await close(page);
+});
+
+test('the cluster: what each replica says of itself, and what to do about problems', async () => {
+  const page = await open('#/cluster');
+  await until('each replica has told of its log, disk and certificate', async () => {
+    const rows = await page.locator('.row.replica:not(.header)').allTextContents();
+    return rows.length === 3 && rows.every((r) => /up.*\d ms.*\d+d$/.test(r.trim()));
+  });
+  assert.equal(await page.locator('.badge.leads').count(), 1);
+  // Whoever is no operator asks for nothing that operators alone may see.
+  await page.getByText('are shown to operators').waitFor();
+  assert.equal(await page.getByRole('button', { name: 'Read the audit log' }).count(), 0);
+  assert.ok(!server.state.calls.some((c) => /AuditService|Revocations/.test(c)), 'a user asked for what operators may see');
+  const problem = page.locator('.problems details').filter({ hasText: 'running limit' });
+  await problem.locator('summary').click();
+  await problem.getByText('docs/pools.md').waitFor();
+  await close(page);
+});
+
+test('who changed what, for operators: of all replicas, and older lines', async () => {
+  const page = await open('#/cluster', { from: operators });
+  await page.getByText('revoked', { exact: true }).waitFor();
+  await page.getByRole('button', { name: 'Read the audit log' }).click();
+  const line = page.locator('.row.line').filter({ hasText: 'PoolService/Edit' });
+  await line.first().waitFor();
+  await page.getByRole('searchbox', { name: 'Filter the audit log' }).fill('edit pool language');
+  await until('the filter holds', async () => (await page.locator('.row.line:not(.header)').count()) === 1);
+  assert.match(await line.textContent(), /operator.*pool language/);
+  if (pictures) {
+    await page.getByRole('searchbox', { name: 'Filter the audit log' }).fill('');
+    await page.screenshot({ path: join(pictures, 'audit-light.png'), fullPage: true });
+  }
+  const { violations } = await new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']).analyze();
+  assert.deepEqual(violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.html).slice(0, 3).join(' ')}`), []);
+  // A reading is no change, but a line for the next one.
+  await page.getByRole('searchbox', { name: 'Filter the audit log' }).fill('AuditService/Read');
+  await page.getByText('No line like this').waitFor();
+  await page.getByRole('combobox', { name: 'Kind' }).selectOption('all');
+  await page.getByRole('button', { name: 'Read again' }).click();
+  await page.locator('.row.line').filter({ hasText: 'AuditService/Read' }).first().waitFor();
+  await close(page);
+});
+
 test('every view in light, in dark and on a phone: nothing for axe to find', async () => {
   const running = await until('a job runs on a node that stays', async () => {
     const { jobs } = JSON.parse(await cluster.call('job', 'list', ids.frontend, '-o', 'json'));
@@ -273,6 +396,16 @@ test('a leader that is killed while the page is open', async () => {
   console.log(`live ${Math.round(performance.now() - began)} ms after the leader was killed`);
   const names = await page.locator('.pool .name a').allTextContents();
   assert.equal(new Set(names).size, names.length, 'a pool is shown twice');
+  await close(page);
+});
+
+test('a replica that is down is one problem of the cluster, and the others are asked', async () => {
+  const page = await open('#/cluster');
+  await page.locator('.problems summary').filter({ hasText: /replica r\d at .* is down/ }).waitFor();
+  await until('the others have answered', async () => {
+    const rows = await page.locator('.row.replica:not(.header)').allTextContents();
+    return rows.filter((r) => /down/.test(r)).length === 1 && rows.filter((r) => /up.*\d ms/.test(r)).length === 2;
+  });
   await close(page);
 });
 

@@ -10,8 +10,9 @@ const types = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 // serve starts the server: addresses of replicas, the folder of a client's certificate, and the
-// bearer token that calls must have. state.fake answers calls in the cluster's place: messages by path.
-export async function serve({ addresses, credentials, token }) {
+// bearer token that calls must have. state.fake answers calls in the cluster's place: messages by path. members are
+// the addresses of replicas by id, for calls that name one, and role is that of who looks.
+export async function serve({ addresses, credentials, token, members = {}, role = 'user' }) {
   const state = { lost: false, calls: [], fake: new Map() };
   const pem = (name) => readFileSync(join(credentials, name));
   const agent = new https.Agent({ keepAlive: true, ca: pem('ca.crt'), cert: pem('tls.crt'), key: pem('tls.key'), checkServerIdentity: () => undefined });
@@ -28,7 +29,7 @@ export async function serve({ addresses, credentials, token }) {
     }
     if (path === '/session') {
       response.setHeader('Content-Type', 'application/json');
-      return void response.end(JSON.stringify({ name: 'ann', role: 'user', groups: ['ml'], write: false, signOut: '', version: '0.1.0' }));
+      return void response.end(JSON.stringify({ name: 'ann', role, groups: ['ml'], write: false, signOut: '', version: '0.1.0' }));
     }
     if (path === '/login') return void response.end('sign in');
     if (request.method === 'POST') return void forward(path, request, response);
@@ -49,7 +50,8 @@ export async function serve({ addresses, credentials, token }) {
       response.writeHead(200, { 'Content-Type': 'application/proto' });
       return response.end(fake);
     }
-    for (const address of addresses) {
+    const named = request.headers['weir-replica'];
+    for (const address of named ? [members[named] ?? 'unknown:1'] : addresses) {
       try {
         return await ask(address, path, request.headers, body, response);
       } catch (cause) {

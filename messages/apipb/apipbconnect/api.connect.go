@@ -89,6 +89,9 @@ const (
 	// OperationServiceWatchInstancesProcedure is the fully-qualified name of the OperationService's
 	// WatchInstances RPC.
 	OperationServiceWatchInstancesProcedure = "/weir.api.v1.OperationService/WatchInstances"
+	// OperationServiceServicesProcedure is the fully-qualified name of the OperationService's Services
+	// RPC.
+	OperationServiceServicesProcedure = "/weir.api.v1.OperationService/Services"
 	// OperationServiceStatisticsProcedure is the fully-qualified name of the OperationService's
 	// Statistics RPC.
 	OperationServiceStatisticsProcedure = "/weir.api.v1.OperationService/Statistics"
@@ -132,6 +135,8 @@ const (
 	TreeServiceSetDefaultProcedure = "/weir.api.v1.TreeService/SetDefault"
 	// TreeServiceSnapshotProcedure is the fully-qualified name of the TreeService's Snapshot RPC.
 	TreeServiceSnapshotProcedure = "/weir.api.v1.TreeService/Snapshot"
+	// TreeServiceWhatIfProcedure is the fully-qualified name of the TreeService's WhatIf RPC.
+	TreeServiceWhatIfProcedure = "/weir.api.v1.TreeService/WhatIf"
 	// AttributeServiceGetProcedure is the fully-qualified name of the AttributeService's Get RPC.
 	AttributeServiceGetProcedure = "/weir.api.v1.AttributeService/Get"
 	// NodeServiceListProcedure is the fully-qualified name of the NodeService's List RPC.
@@ -223,6 +228,9 @@ type OperationServiceClient interface {
 	// WatchInstances streams the instances whenever they change, until the operation
 	// has ended.
 	WatchInstances(context.Context, *connect.Request[apipb.WatchInstancesRequest]) (*connect.ServerStreamForClient[apipb.WatchInstancesResponse], error)
+	// Services lists operations in progress whose jobs can be reached, those that the caller may read: of each how many
+	// instances there are, and which of them have to leave.
+	Services(context.Context, *connect.Request[apipb.ServicesRequest]) (*connect.Response[apipb.ServicesResponse], error)
 	// Statistics answers what was measured of the jobs of an operation that have ended,
 	// added up by task and state, and what to ask for.
 	Statistics(context.Context, *connect.Request[apipb.OperationStatisticsRequest]) (*connect.Response[apipb.OperationStatisticsResponse], error)
@@ -329,6 +337,12 @@ func NewOperationServiceClient(httpClient connect.HTTPClient, baseURL string, op
 			connect.WithSchema(operationServiceMethods.ByName("WatchInstances")),
 			connect.WithClientOptions(opts...),
 		),
+		services: connect.NewClient[apipb.ServicesRequest, apipb.ServicesResponse](
+			httpClient,
+			baseURL+OperationServiceServicesProcedure,
+			connect.WithSchema(operationServiceMethods.ByName("Services")),
+			connect.WithClientOptions(opts...),
+		),
 		statistics: connect.NewClient[apipb.OperationStatisticsRequest, apipb.OperationStatisticsResponse](
 			httpClient,
 			baseURL+OperationServiceStatisticsProcedure,
@@ -355,6 +369,7 @@ type operationServiceClient struct {
 	update         *connect.Client[apipb.UpdateOperationRequest, apipb.UpdateOperationResponse]
 	instances      *connect.Client[apipb.InstancesRequest, apipb.InstancesResponse]
 	watchInstances *connect.Client[apipb.WatchInstancesRequest, apipb.WatchInstancesResponse]
+	services       *connect.Client[apipb.ServicesRequest, apipb.ServicesResponse]
 	statistics     *connect.Client[apipb.OperationStatisticsRequest, apipb.OperationStatisticsResponse]
 }
 
@@ -433,6 +448,11 @@ func (c *operationServiceClient) WatchInstances(ctx context.Context, req *connec
 	return c.watchInstances.CallServerStream(ctx, req)
 }
 
+// Services calls weir.api.v1.OperationService.Services.
+func (c *operationServiceClient) Services(ctx context.Context, req *connect.Request[apipb.ServicesRequest]) (*connect.Response[apipb.ServicesResponse], error) {
+	return c.services.CallUnary(ctx, req)
+}
+
 // Statistics calls weir.api.v1.OperationService.Statistics.
 func (c *operationServiceClient) Statistics(ctx context.Context, req *connect.Request[apipb.OperationStatisticsRequest]) (*connect.Response[apipb.OperationStatisticsResponse], error) {
 	return c.statistics.CallUnary(ctx, req)
@@ -471,6 +491,9 @@ type OperationServiceHandler interface {
 	// WatchInstances streams the instances whenever they change, until the operation
 	// has ended.
 	WatchInstances(context.Context, *connect.Request[apipb.WatchInstancesRequest], *connect.ServerStream[apipb.WatchInstancesResponse]) error
+	// Services lists operations in progress whose jobs can be reached, those that the caller may read: of each how many
+	// instances there are, and which of them have to leave.
+	Services(context.Context, *connect.Request[apipb.ServicesRequest]) (*connect.Response[apipb.ServicesResponse], error)
 	// Statistics answers what was measured of the jobs of an operation that have ended,
 	// added up by task and state, and what to ask for.
 	Statistics(context.Context, *connect.Request[apipb.OperationStatisticsRequest]) (*connect.Response[apipb.OperationStatisticsResponse], error)
@@ -573,6 +596,12 @@ func NewOperationServiceHandler(svc OperationServiceHandler, opts ...connect.Han
 		connect.WithSchema(operationServiceMethods.ByName("WatchInstances")),
 		connect.WithHandlerOptions(opts...),
 	)
+	operationServiceServicesHandler := connect.NewUnaryHandler(
+		OperationServiceServicesProcedure,
+		svc.Services,
+		connect.WithSchema(operationServiceMethods.ByName("Services")),
+		connect.WithHandlerOptions(opts...),
+	)
 	operationServiceStatisticsHandler := connect.NewUnaryHandler(
 		OperationServiceStatisticsProcedure,
 		svc.Statistics,
@@ -611,6 +640,8 @@ func NewOperationServiceHandler(svc OperationServiceHandler, opts ...connect.Han
 			operationServiceInstancesHandler.ServeHTTP(w, r)
 		case OperationServiceWatchInstancesProcedure:
 			operationServiceWatchInstancesHandler.ServeHTTP(w, r)
+		case OperationServiceServicesProcedure:
+			operationServiceServicesHandler.ServeHTTP(w, r)
 		case OperationServiceStatisticsProcedure:
 			operationServiceStatisticsHandler.ServeHTTP(w, r)
 		default:
@@ -680,6 +711,10 @@ func (UnimplementedOperationServiceHandler) Instances(context.Context, *connect.
 
 func (UnimplementedOperationServiceHandler) WatchInstances(context.Context, *connect.Request[apipb.WatchInstancesRequest], *connect.ServerStream[apipb.WatchInstancesResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.OperationService.WatchInstances is not implemented"))
+}
+
+func (UnimplementedOperationServiceHandler) Services(context.Context, *connect.Request[apipb.ServicesRequest]) (*connect.Response[apipb.ServicesResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.OperationService.Services is not implemented"))
 }
 
 func (UnimplementedOperationServiceHandler) Statistics(context.Context, *connect.Request[apipb.OperationStatisticsRequest]) (*connect.Response[apipb.OperationStatisticsResponse], error) {
@@ -1197,6 +1232,9 @@ type TreeServiceClient interface {
 	SetDefault(context.Context, *connect.Request[apipb.SetDefaultTreeRequest]) (*connect.Response[apipb.SetDefaultTreeResponse], error)
 	// Snapshot answers with all that fair shares in a tree follow from.
 	Snapshot(context.Context, *connect.Request[apipb.SnapshotRequest]) (*connect.Response[apipb.SnapshotResponse], error)
+	// WhatIf answers with the fair shares of a tree as they are and as they would be after changes,
+	// computed by the engine that schedules. It changes nothing.
+	WhatIf(context.Context, *connect.Request[apipb.WhatIfRequest]) (*connect.Response[apipb.WhatIfResponse], error)
 }
 
 // NewTreeServiceClient constructs a client for the weir.api.v1.TreeService service. By default, it
@@ -1252,6 +1290,12 @@ func NewTreeServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(treeServiceMethods.ByName("Snapshot")),
 			connect.WithClientOptions(opts...),
 		),
+		whatIf: connect.NewClient[apipb.WhatIfRequest, apipb.WhatIfResponse](
+			httpClient,
+			baseURL+TreeServiceWhatIfProcedure,
+			connect.WithSchema(treeServiceMethods.ByName("WhatIf")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -1264,6 +1308,7 @@ type treeServiceClient struct {
 	remove     *connect.Client[apipb.RemoveTreeRequest, apipb.RemoveTreeResponse]
 	setDefault *connect.Client[apipb.SetDefaultTreeRequest, apipb.SetDefaultTreeResponse]
 	snapshot   *connect.Client[apipb.SnapshotRequest, apipb.SnapshotResponse]
+	whatIf     *connect.Client[apipb.WhatIfRequest, apipb.WhatIfResponse]
 }
 
 // List calls weir.api.v1.TreeService.List.
@@ -1301,6 +1346,11 @@ func (c *treeServiceClient) Snapshot(ctx context.Context, req *connect.Request[a
 	return c.snapshot.CallUnary(ctx, req)
 }
 
+// WhatIf calls weir.api.v1.TreeService.WhatIf.
+func (c *treeServiceClient) WhatIf(ctx context.Context, req *connect.Request[apipb.WhatIfRequest]) (*connect.Response[apipb.WhatIfResponse], error) {
+	return c.whatIf.CallUnary(ctx, req)
+}
+
 // TreeServiceHandler is an implementation of the weir.api.v1.TreeService service.
 type TreeServiceHandler interface {
 	List(context.Context, *connect.Request[apipb.ListTreesRequest]) (*connect.Response[apipb.ListTreesResponse], error)
@@ -1314,6 +1364,9 @@ type TreeServiceHandler interface {
 	SetDefault(context.Context, *connect.Request[apipb.SetDefaultTreeRequest]) (*connect.Response[apipb.SetDefaultTreeResponse], error)
 	// Snapshot answers with all that fair shares in a tree follow from.
 	Snapshot(context.Context, *connect.Request[apipb.SnapshotRequest]) (*connect.Response[apipb.SnapshotResponse], error)
+	// WhatIf answers with the fair shares of a tree as they are and as they would be after changes,
+	// computed by the engine that schedules. It changes nothing.
+	WhatIf(context.Context, *connect.Request[apipb.WhatIfRequest]) (*connect.Response[apipb.WhatIfResponse], error)
 }
 
 // NewTreeServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -1365,6 +1418,12 @@ func NewTreeServiceHandler(svc TreeServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(treeServiceMethods.ByName("Snapshot")),
 		connect.WithHandlerOptions(opts...),
 	)
+	treeServiceWhatIfHandler := connect.NewUnaryHandler(
+		TreeServiceWhatIfProcedure,
+		svc.WhatIf,
+		connect.WithSchema(treeServiceMethods.ByName("WhatIf")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/weir.api.v1.TreeService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case TreeServiceListProcedure:
@@ -1381,6 +1440,8 @@ func NewTreeServiceHandler(svc TreeServiceHandler, opts ...connect.HandlerOption
 			treeServiceSetDefaultHandler.ServeHTTP(w, r)
 		case TreeServiceSnapshotProcedure:
 			treeServiceSnapshotHandler.ServeHTTP(w, r)
+		case TreeServiceWhatIfProcedure:
+			treeServiceWhatIfHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -1416,6 +1477,10 @@ func (UnimplementedTreeServiceHandler) SetDefault(context.Context, *connect.Requ
 
 func (UnimplementedTreeServiceHandler) Snapshot(context.Context, *connect.Request[apipb.SnapshotRequest]) (*connect.Response[apipb.SnapshotResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.TreeService.Snapshot is not implemented"))
+}
+
+func (UnimplementedTreeServiceHandler) WhatIf(context.Context, *connect.Request[apipb.WhatIfRequest]) (*connect.Response[apipb.WhatIfResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.TreeService.WhatIf is not implemented"))
 }
 
 // AttributeServiceClient is a client for the weir.api.v1.AttributeService service.

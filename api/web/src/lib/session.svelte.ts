@@ -3,8 +3,9 @@
 
 import { Code, ConnectError, createClient, type Interceptor } from '@connectrpc/connect';
 import { createConnectTransport } from '@connectrpc/connect-web';
+import { AuditService } from '../gen/apipb/events_pb';
 import { ExplainService } from '../gen/apipb/explain_pb';
-import { JobService, NodeService, OperationService, PoolService, TreeService } from '../gen/apipb/api_pb';
+import { AccessService, ClusterService, JobService, NodeService, OperationService, PoolService, TreeService } from '../gen/apipb/api_pb';
 import { clock } from './clock.svelte';
 
 export interface Session {
@@ -78,6 +79,9 @@ const transport = createConnectTransport({
 });
 
 export const api = {
+  access: createClient(AccessService, transport),
+  audit: createClient(AuditService, transport),
+  cluster: createClient(ClusterService, transport),
   explain: createClient(ExplainService, transport),
   jobs: createClient(JobService, transport),
   nodes: createClient(NodeService, transport),

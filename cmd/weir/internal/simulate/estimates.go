@@ -164,11 +164,12 @@ func (r *run) askAbout(op *operation) error {
 	return nil
 }
 
-// result judges the questions. Errors are parts of a wait of least for all waits that are shorter.
-func (e *estimates) result(least time.Duration) *Estimates {
-	out := &Estimates{Questions: e.all}
+// Judge compares what was told with what happened. Errors are parts of a wait of least for all waits that are
+// shorter.
+func Judge(all []Question, least time.Duration) *Estimates {
+	out := &Estimates{Questions: all}
 	var first, next []Question
-	for _, q := range e.all {
+	for _, q := range all {
 		if q.First {
 			first = append(first, q)
 		} else {

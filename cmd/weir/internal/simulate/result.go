@@ -123,7 +123,7 @@ func (r *run) result(took time.Duration) *Result {
 		Days: m.days, series: r.series, marks: marksOf(r.file),
 	}
 	if r.file.Estimates {
-		out.Estimates = r.estimates.result(r.file.Pace.Update)
+		out.Estimates = Judge(r.estimates.all, r.file.Pace.Update)
 	}
 	out.Operations.InProgress = int64(len(r.operations))
 	for k := range resource.Kind(resource.Count) {
