@@ -165,7 +165,7 @@ func (s jobs) locate(ctx context.Context, what, id string) (job *apipb.Job, err 
 // jobsWith returns the jobs whose ids have a part, of operations that the caller may read, or manage if the call
 // changes something. Nobody else is told that they exist.
 func (s names) jobsWith(ctx context.Context, part string) (found []candidate, err error) {
-	if err := (operations{s.server}).barrier(ctx, "find job"); err != nil {
+	if err := operations(s).barrier(ctx, "find job"); err != nil {
 		return nil, err
 	}
 	asker := askerOf(ctx)

@@ -234,7 +234,7 @@ func ambiguous(what, part string, of []candidate) error {
 // operationsWith returns the operations whose ids have a part, latest start first. Everybody may know that
 // they exist; their titles are for those who may read them.
 func (s names) operationsWith(ctx context.Context, part string) (found []candidate, err error) {
-	if err := (operations{s.server}).barrier(ctx, "find operation"); err != nil {
+	if err := operations(s).barrier(ctx, "find operation"); err != nil {
 		return nil, err
 	}
 	s.latestFirst(0, operationsCounted, false, func(st *state.State, some []*statepb.Operation) bool {

@@ -160,7 +160,7 @@ func newContextListCommand() *cobra.Command {
 func noteOther(p *printer, current string) {
 	here, err := (&clientFlags{}).choose()
 	contexts, unknown := client.OpenContexts(os.Getenv)
-	if p.format != formatTable || err != nil || unknown != nil || current == "" || here.Source == contexts.Named[current].Source {
+	if !p.format.forPeople() || err != nil || unknown != nil || current == "" || here.Source == contexts.Named[current].Source {
 		return
 	}
 	p.note("commands here use the settings from %s, unless they have --context", here.Source)
