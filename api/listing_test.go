@@ -37,7 +37,7 @@ func fileOperations(s *site) (all []filed) {
 		task, more := "", ""
 		switch i % 4 {
 		case 1:
-			f.kinds, task = append(f.kinds, "service"), `, "restart_completed_jobs": true, "port_count": 1`
+			f.kinds, task = append(f.kinds, "service"), `, "restart_completed_jobs": true, "readiness": {"exec": ["true"]}`
 		case 2:
 			f.kinds, more = append(f.kinds, "gang"), `, "is_gang": true`
 		case 3:

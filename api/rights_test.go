@@ -30,7 +30,7 @@ func rightsSite(t *testing.T) (s *site, operation string) {
 	s.get("PoolService/Edit", `{"edits": [{"create": {"name": "ads", "options": {"acl": {
 		"use": ["user:ann", "user:submitter", "group:crew"], "read": ["user:reader", "group:crew"], "manage": ["user:manager", "group:crew"],
 		"administer": ["user:admin", "group:crew"]}}}}, {"create": {"name": "ads-prod", "parent": "ads"}}]}`)
-	body := `{"spec": {"pool": "ads", "title": "secret title", "labels": {"key": "secret"}, "tasks": {"t": {"job_count": 2, "command": ["secret"], "memory_limit": "1MiB", "restart_completed_jobs": true, "port_count": 1}}}}`
+	body := `{"spec": {"pool": "ads", "title": "secret title", "labels": {"key": "secret"}, "tasks": {"t": {"job_count": 2, "command": ["secret"], "memory_limit": "1MiB", "restart_completed_jobs": true}}}}`
 	operation = at(t, s.get("OperationService/Start", body, roleHeader, "user/ann"), "operation_id").(string)
 	s.leadsTo(operation, 2, "j1")
 	return s, operation
@@ -226,6 +226,7 @@ func TestMayIOnSeveral(t *testing.T) {
 // its owner wrote.
 func TestWhatOthersSee(t *testing.T) {
 	s, operation := rightsSite(t)
+	s.get("OperationService/Start", `{"spec": {"pool": "ads", "tasks": {"t": {"job_count": 1, "command": ["x"], "memory_limit": "1MiB", "port_count": 1}}}}`, roleHeader, "user/ann")
 	of := fmt.Sprintf(`{"operation": %q}`, operation)
 	for _, subject := range subjectsOfTest {
 		reads := slices.Contains([]string{"user/ann", "user/reader", "user/member", "operator/oda"}, subject)
@@ -247,7 +248,7 @@ func TestWhatOthersSee(t *testing.T) {
 		}
 		for _, filter := range []string{`"filter": "secret"`, `"title": "secret"`, `"labels": ["key=secret"]`, `"labels": ["other!=x"]`, `"type": "service"`} {
 			filtered := s.get("OperationService/List", "{"+filter+"}", roleHeader, subject)
-			if found := len(at(t, filtered, "operations").([]any)); (found == 1) != reads {
+			if found := len(at(t, filtered, "operations").([]any)); (found > 0) != reads {
 				t.Errorf("as %s a filter by %s finds %d operations", subject, filter, found)
 			}
 		}

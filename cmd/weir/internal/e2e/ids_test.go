@@ -36,7 +36,7 @@ func TestShortIDs(t *testing.T) {
 	if printed := c.cli(t, "node", "get", node); !strings.Contains(printed, job[28:]+"  "+operation[28:]) || !strings.Contains(printed, "a long sleep") {
 		t.Errorf("the jobs of a node have no names:\n%s", printed)
 	}
-	if printed, code := c.verb(t, "op", "get", operation[:6]); code != 1 || !strings.Contains(printed, operation) || !strings.Contains(printed, ended) {
+	if printed, code := c.verb(t, "op", "get", operation[:6]); code != 5 || !strings.Contains(printed, operation) || !strings.Contains(printed, ended) {
 		t.Errorf("exit code %d, and of several operations:\n%s", code, printed)
 	}
 	c.cli(t, "job", "abort", job[28:])

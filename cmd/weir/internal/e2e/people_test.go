@@ -116,7 +116,7 @@ func TestStrangerIsKeptOut(t *testing.T) {
 	}
 	printed, code := weir(t, "pool", "apply", "-f", file, "--dry-run", "--addresses", c.addresses["r1"], "--credentials", c.certs("user-mallory"))
 	for _, word := range []string{`may not create pool "mallorys"`, `may not change pool "default"`, "may not change the options of pool tree", "--allow user:mallory=administer", "would be refused"} {
-		if !strings.Contains(printed, word) || code != 1 {
+		if !strings.Contains(printed, word) || code != 5 {
 			t.Errorf("exit code %d, without %q:\n%s", code, word, printed)
 		}
 	}
