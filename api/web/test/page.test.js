@@ -463,11 +463,13 @@ test('a leader that is killed while the page is open, ten times', { timeout: 600
 
 test('a replica that is down is one problem of the cluster, and the others are asked', async () => {
   const page = await open('#/cluster');
+  const said = await cluster.dev('kill', 'leader');
   await page.locator('.problems summary').filter({ hasText: /replica r\d at .* is down/ }).waitFor();
   await until('the others have answered', async () => {
     const rows = await page.locator('.row.replica:not(.header)').allTextContents();
     return rows.filter((r) => /down/.test(r)).length === 1 && rows.filter((r) => /up.*\d ms/.test(r)).length === 2;
   });
+  await cluster.dev('start', /r\d+/.exec(said)[0]);
   await close(page);
 });
 
