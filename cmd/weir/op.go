@@ -85,6 +85,7 @@ became of them.`,
 			if err != nil {
 				return view{}, usage(err)
 			}
+			req.InProgressFirst = true
 			page, err := s.ListOperations(ctx, req)
 			return operationsView(page, req, s.ids()), err
 		}),
@@ -132,7 +133,6 @@ func (w *operationsWanted) register(flags *pflag.FlagSet) {
 // request returns the request at a time, or what is wrong with the flags.
 func (w *operationsWanted) request(now time.Time) (*apipb.ListOperationsRequest, error) {
 	req := proto.CloneOf(&w.req)
-	req.InProgressFirst = true
 	if req.GetType() != "" && !slices.Contains(operationTypes, req.GetType()) {
 		return nil, fmt.Errorf("--type %q: must be one of %s", req.GetType(), strings.Join(operationTypes, ", "))
 	}
