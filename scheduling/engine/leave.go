@@ -70,6 +70,10 @@ func (e *Engine) Leave(job scheduling.JobID, order LeaveOrder) error {
 		}
 		h.leaving.deadline = order.Deadline
 		e.claims.hold(h, order)
+	} else if l := h.leaving; !l.committed && l.claim != nil {
+		// The claim holds as long after the order was committed as was planned, even if the job is killed
+		// at once: the state, of which another leader would restore it, knows the order as it was given.
+		l.claim.extend(l.deadline.Add(order.Ordered.Sub(l.ordered)))
 	}
 	l := h.leaving
 	// Until the order is committed, the deadline is the one that was planned.
