@@ -53,9 +53,8 @@ func newDoor(replica string, limits Limits) *door {
 	}
 }
 
-// fewest is into how many shares the turns are divided at least: whoever floods computes for an eighth of the
-// time, and the calls of others take hardly longer.
-const fewest = 8
+// fewest is into how many shares the turns are divided at least: whoever floods computes for half of the time.
+const fewest = 2
 
 // newTurns returns the entrance of calls that compute. The share of a subject may be less than a place. It is
 // a part of the time then.

@@ -209,10 +209,10 @@ func TestShareOfTheTime(t *testing.T) {
 		synctest.Wait()
 		had := time.Duration(turns.Load()) * compute
 		if alone := time.Since(began); had > alone/fewest+compute || had < alone/fewest/2 {
-			t.Errorf("mallory computes for %v of %v, want an eighth", had, alone)
+			t.Errorf("mallory computes for %v of %v, want at most half", had, alone)
 		}
-		if calls < 20 {
-			t.Errorf("ann has %d calls, want one each 40 to 50 ms", calls)
+		if calls < 15 {
+			t.Errorf("ann has %d calls, want one each 40 to 60 ms", calls)
 		}
 		all.Wait()
 		quick := time.Now()
