@@ -53,14 +53,11 @@ func newDoor(replica string, limits Limits) *door {
 	}
 }
 
-// fewest is into how many shares the turns are divided at least: whoever floods computes for half of the time.
-const fewest = 2
-
-// newTurns returns the entrance of calls that compute. The share of a subject may be less than a place. It is
-// a part of the time then.
+// newTurns returns the entrance of calls that compute. The share of a subject in one or two places may be
+// less than a place. It is a part of the time then.
 func newTurns(limit, queue int, patience time.Duration) *entrance {
 	e := newEntrance("calls that compute", limit, queue, patience)
-	e.timed, e.places.fewest = true, fewest
+	e.timed = true
 	return e
 }
 
@@ -269,11 +266,11 @@ func (s subject) String() string {
 // places shares places for calls among subjects. It knows no clock, and is not safe for concurrent use.
 //
 // The fair share of a subject is 1/(n+1) of the places when n subjects have calls: the last part is for the
-// subject that comes next. It is no more than 1/fewest. A call of a subject that holds its fair share waits. A place that
+// subject that comes next. A call of a subject that holds its fair share waits. A place that
 // comes free goes to the subject that holds fewest of those with a call that waits; of equals, to the
 // one that has waited longest since it got a place or came.
 type places struct {
-	limit, fewest int
+	limit int
 	// queue bounds the calls of one subject that wait.
 	queue    int
 	taken    int
@@ -305,16 +302,13 @@ func newPlaces(limit, queue int) *places {
 	return &places{limit: limit, queue: queue, subjects: map[subject]*holding{}}
 }
 
-// shares returns into how many shares the places are divided.
-func (p *places) shares() int { return max(p.fewest, len(p.subjects)+1) }
-
 // share returns the fair share of a subject, at least 1.
-func (p *places) share() int { return max(1, p.limit/p.shares()) }
+func (p *places) share() int { return max(1, p.limit/(len(p.subjects)+1)) }
 
 // pause returns how long a subject that had a place for some time has to wait for the next one, so that it has
 // its fair share of the time. It is 0 if this share is a place or more.
 func (p *places) pause(had time.Duration) time.Duration {
-	return had * time.Duration(max(0, p.shares()-p.limit)) / time.Duration(p.limit)
+	return had * time.Duration(max(0, len(p.subjects)+1-p.limit)) / time.Duration(p.limit)
 }
 
 // enter asks for a place. It returns the ticket of the call, which admit may return, or nil if

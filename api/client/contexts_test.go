@@ -34,7 +34,7 @@ type user struct {
 func newUser(t *testing.T, contexts string) *user {
 	t.Helper()
 	home := t.TempDir()
-	u := &user{home: home, work: filepath.Join(home, "work"), env: map[string]string{"HOME": home}}
+	u := &user{home: home, work: filepath.Join(home, "project"), env: map[string]string{"HOME": home}}
 	if err := os.Mkdir(u.work, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestPrecedence(t *testing.T) {
 		"nothing":                      {want: "[]  from "},
 		"the current context":          {contexts: twoContexts, want: `[p1:1 p2:1] ~/.config/weir/certs/ann from context "prod" of ~/.config/weir/config.yaml`},
 		"no current context":           {contexts: `contexts: {lab: {addresses: ["l:1"]}}`, want: "[]  from "},
-		"the cluster of this folder":   {contexts: twoContexts, here: plainFile, want: "[a:1 b:2] ~/work/.weir/certs/me from ~/work/.weir/client.yaml"},
+		"the cluster of this folder":   {contexts: twoContexts, here: plainFile, want: "[a:1 b:2] ~/project/.weir/certs/me from ~/project/.weir/client.yaml"},
 		"a variable names a context":   {contexts: twoContexts, here: plainFile, env: map[string]string{client.EnvContext: "lab"}, want: `[l:1] plaintext ada from context "lab" of ~/.config/weir/config.yaml`},
 		"a flag names a context":       {contexts: twoContexts, here: plainFile, env: map[string]string{client.EnvContext: "lab"}, context: "prod", want: `[p1:1 p2:1] ~/.config/weir/certs/ann from context "prod" of ~/.config/weir/config.yaml`},
 		"a variable for one setting":   {contexts: twoContexts, env: map[string]string{client.EnvCredentials: "/c"}, want: `[p1:1 p2:1] /c from context "prod" of ~/.config/weir/config.yaml and the environment`},
