@@ -113,6 +113,9 @@ type entrance struct {
 	patience time.Duration
 	// timed says that a share of less than a place is a part of the time.
 	timed bool
+	// last is who got the last place, and changed is when it was another than before.
+	last    subject
+	changed time.Time
 
 	mu     sync.Mutex
 	places *places
@@ -165,7 +168,11 @@ func (e *entrance) leave(t *ticket) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.timed {
-		e.pause(t.of, e.places.pause(time.Since(t.began)))
+		shares := 0
+		if time.Since(e.changed) < time.Second {
+			shares = fewest
+		}
+		e.pause(t.of, e.places.pause(time.Since(t.began), shares))
 	}
 	e.places.leave(t)
 	e.settle()
@@ -193,10 +200,18 @@ func (e *entrance) charge(of subject, pause time.Duration) {
 	e.pause(e.places.subjects[of], pause)
 }
 
+// fewest is into how many shares the time is divided at least while several subjects call: on a machine with few
+// processors their calls take hardly longer beside one of them that floods.
+const fewest = 8
+
 // settle lets in whoever can have a place now. The caller holds the lock.
 func (e *entrance) settle() {
 	for t := e.places.admit(); t != nil; t = e.places.admit() {
 		t.began = time.Now()
+		if e.last != t.of.of && e.last != (subject{}) {
+			e.changed = t.began
+		}
+		e.last = t.of.of
 		close(e.admitted[t])
 		delete(e.admitted, t)
 	}
@@ -216,35 +231,6 @@ func (e *entrance) count() (taken, waiting int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.places.taken, e.places.waiting
-}
-
-// refusedSubjects counts refused calls, and the subjects that were refused in the last minute. The zero
-// value is ready to use.
-type refusedSubjects struct {
-	mu    sync.Mutex
-	calls uint64
-	last  map[subject]time.Time
-}
-
-func (r *refusedSubjects) add(of subject, now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.last == nil {
-		r.last = map[subject]time.Time{}
-	}
-	r.calls++
-	r.last[of] = now
-}
-
-func (r *refusedSubjects) count(now time.Time) (calls uint64, subjects int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for of, last := range r.last {
-		if now.Sub(last) >= time.Minute {
-			delete(r.last, of)
-		}
-	}
-	return r.calls, len(r.last)
 }
 
 // subject is who makes calls, and has a share of the places for them.
@@ -306,9 +292,10 @@ func newPlaces(limit, queue int) *places {
 func (p *places) share() int { return max(1, p.limit/(len(p.subjects)+1)) }
 
 // pause returns how long a subject that had a place for some time has to wait for the next one, so that it has
-// its fair share of the time. It is 0 if this share is a place or more.
-func (p *places) pause(had time.Duration) time.Duration {
-	return had * time.Duration(max(0, len(p.subjects)+1-p.limit)) / time.Duration(p.limit)
+// its fair share of the time, which is divided into some shares at least. It is 0 if this share is a place or more.
+func (p *places) pause(had time.Duration, fewest int) time.Duration {
+	shares := max(len(p.subjects)+1, fewest)
+	return had * time.Duration(max(0, shares-p.limit)) / time.Duration(p.limit)
 }
 
 // enter asks for a place. It returns the ticket of the call, which admit may return, or nil if

@@ -78,3 +78,32 @@ func (c *recentCount) since(now time.Time) int64 {
 	}
 	return sum
 }
+
+// refusedSubjects counts refused calls, and the subjects that were refused in the last minute. The zero
+// value is ready to use.
+type refusedSubjects struct {
+	mu    sync.Mutex
+	calls uint64
+	last  map[subject]time.Time
+}
+
+func (r *refusedSubjects) add(of subject, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last == nil {
+		r.last = map[subject]time.Time{}
+	}
+	r.calls++
+	r.last[of] = now
+}
+
+func (r *refusedSubjects) count(now time.Time) (calls uint64, subjects int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for of, last := range r.last {
+		if now.Sub(last) >= time.Minute {
+			delete(r.last, of)
+		}
+	}
+	return r.calls, len(r.last)
+}

@@ -173,8 +173,8 @@ func checkPlaces(t *rapid.T, h *hall, names []string) {
 }
 
 // TestShareOfTheTime (T5) has one user with more calls than it can have turns: where there is one turn, the user
-// computes for its share of the time. Another user, with one call at a time, waits for one turn of the first at most,
-// and not for its own.
+// computes for half of the time, and for an eighth while another user calls. That one, with one call at a time, waits
+// for one turn of the first at most, and not for its own.
 func TestShareOfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const compute = 10 * time.Millisecond
@@ -182,6 +182,7 @@ func TestShareOfTheTime(t *testing.T) {
 		mallory, ann := subject{identity.User, "mallory"}, subject{identity.User, "ann"}
 		began, end := time.Now(), time.Now().Add(time.Second)
 		var turns atomic.Int64
+		var ended atomic.Bool
 		call := func(of subject) (waited time.Duration) {
 			asked := time.Now()
 			ticket := e.enter(t.Context(), of)
@@ -193,7 +194,7 @@ func TestShareOfTheTime(t *testing.T) {
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
-				for time.Now().Before(end) {
+				for !ended.Load() {
 					call(mallory)
 					turns.Add(1)
 				}
@@ -207,13 +208,23 @@ func TestShareOfTheTime(t *testing.T) {
 			time.Sleep(3 * compute)
 		}
 		synctest.Wait()
-		had := time.Duration(turns.Load()) * compute
-		if alone := time.Since(began); had > alone/2+compute || had < alone/4 {
-			t.Errorf("mallory computes for %v of %v, want at most half", had, alone)
+		computes := func(least, most time.Duration) {
+			t.Helper()
+			if had := time.Duration(turns.Swap(0)) * compute; had < least || had > most {
+				t.Errorf("mallory computes for %v of %v, want %v to %v", had, time.Since(began), least, most)
+			}
+			began = time.Now()
 		}
-		if calls < 15 {
-			t.Errorf("ann has %d calls, want one each 40 to 60 ms", calls)
+		computes(time.Second/16, time.Second/8+2*compute) // One more before ann comes.
+		if calls < 20 {
+			t.Errorf("ann has %d calls, want one each 40 to 50 ms", calls)
 		}
+		time.Sleep(time.Second)
+		turns.Store(0)
+		began = time.Now()
+		time.Sleep(2 * time.Second)
+		computes(time.Second-2*compute, time.Second+2*compute)
+		ended.Store(true)
 		all.Wait()
 		quick := time.Now()
 		for range 10 {
