@@ -279,7 +279,7 @@ func (h *Handler) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
-	call.turn = &turn{door: h.door, of: subjectOf(call.Identity), ctx: r.Context()}
+	call.turn = &turn{door: h.door, of: subjectOf(call.Identity), fewest: fewestOf(r.URL.Path), ctx: r.Context()}
 	w.turn = call.turn
 	defer call.turn.rest()
 	r = r.WithContext(context.WithValue(r.Context(), askingKey{}, call))

@@ -14,6 +14,7 @@ import (
 	"weir/messages/apipb"
 	limits "weir/messages/bounds"
 	"weir/raftstore"
+	"weir/scheduling/access"
 )
 
 // bounds is an interceptor that bounds the texts of each request, sets a deadline for each call,
@@ -94,11 +95,25 @@ func (b bounds) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.
 type turn struct {
 	door *door
 	of   subject
+	// fewest is into how many shares the time is divided at least in which calls of this kind compute.
+	fewest int
 	// ctx is done when the client has gone. Parts of a call may have less time.
 	ctx context.Context
 
 	mu   sync.Mutex
 	held *ticket
+}
+
+// fewestOf returns turn.fewest of a call. With places for two, a user whose calls wait and change something has one of
+// them for half of the time, so that a burst of submissions goes on; if they only read, for an eighth. The calls of
+// others take hardly longer then, also where several replicas share two processors.
+func fewestOf(procedure string) int {
+	switch rightTo(procedure) {
+	case "", string(access.Read):
+		return 16
+	default:
+		return 4
+	}
 }
 
 // errNoTurn is raftstore.ErrOverloaded of a call that gets no turn. Such a call ends, also where it could do
@@ -133,7 +148,7 @@ func (t *turn) rest() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.held != nil {
-		t.door.turns.leave(t.held)
+		t.door.turns.spend(t.held, t.fewest)
 		t.held = nil
 	}
 }

@@ -90,8 +90,8 @@ type Limits struct {
 	// others. Default 64: it carries out many together, and what waits there cannot be shared among users
 	// any more.
 	AtLeader int
-	// Computing is how many calls may compute at once. Default: half of the processors, at least one,
-	// so that the others are left for the log, the scheduler and the connections.
+	// Computing is how many calls may compute at once. Default: half of the processors, so that the others are left
+	// for the log, the scheduler and the connections; at least two, so that no user's call waits for another's.
 	Computing int
 	// AnswerBytes is about the largest list of pools in one answer; the next one has the rest.
 	// Default 48 MiB: clients read up to 64 MiB.
@@ -116,7 +116,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		Calls: 1024, Watches: 4096, Outputs: 256, QueueTime: 500 * time.Millisecond, MessageBytes: 2 << 20, AnswerBytes: 48 << 20,
-		LargeRequests: 8, AtLeader: 64, Computing: max(1, runtime.GOMAXPROCS(0)/2), Patience: 10 * time.Second, MaxWait: 10 * time.Minute,
+		LargeRequests: 8, AtLeader: 64, Computing: max(2, runtime.GOMAXPROCS(0)/2), Patience: 10 * time.Second, MaxWait: 10 * time.Minute,
 		KeepAlive: 5 * time.Second, Stall: 10 * time.Second, RetryAfter: 200 * time.Millisecond,
 	}
 }

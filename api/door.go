@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"time"
 
@@ -32,9 +33,10 @@ const (
 	// partPlaces is how many calls may wait for a part of an output: whatever a replica and the leader tell
 	// each other waits behind the parts that are under way.
 	partPlaces = 4
-	// partRate is how many bytes of output a second a subject has whose calls wait for parts.
-	partRate = 4 << 20
 )
+
+// partRate is how many bytes of output a second a subject has whose calls wait for parts: half a MiB a processor.
+var partRate = 512 << 10 * int64(runtime.GOMAXPROCS(0))
 
 func newDoor(replica string, limits Limits) *door {
 	// Whoever waits further inside has a place already, so these queues need no bound of their own.
@@ -49,16 +51,8 @@ func newDoor(replica string, limits Limits) *door {
 		large:   newEntrance("large requests", limits.LargeRequests, inside, limits.Patience),
 		leader:  newEntrance("requests to the leader", limits.AtLeader, inside, limits.Patience),
 		parts:   newEntrance("reads of output at the leader", partPlaces, inside, limits.Patience),
-		turns:   newTurns(limits.Computing, inside, limits.Patience),
+		turns:   newEntrance("calls that compute", limits.Computing, inside, limits.Patience),
 	}
-}
-
-// newTurns returns the entrance of calls that compute. The share of a subject in one or two places may be
-// less than a place. It is a part of the time then.
-func newTurns(limit, queue int, patience time.Duration) *entrance {
-	e := newEntrance("calls that compute", limit, queue, patience)
-	e.timed = true
-	return e
 }
 
 // entrance returns where a call comes in.
@@ -111,11 +105,6 @@ func (d *door) stats(now time.Time) Stats {
 type entrance struct {
 	kind     string
 	patience time.Duration
-	// timed says that a share of less than a place is a part of the time.
-	timed bool
-	// last is who got the last place, and changed is when it was another than before.
-	last    subject
-	changed time.Time
 
 	mu     sync.Mutex
 	places *places
@@ -167,13 +156,16 @@ func (e *entrance) enter(ctx context.Context, of subject) *ticket {
 func (e *entrance) leave(t *ticket) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.timed {
-		shares := 0
-		if time.Since(e.changed) < time.Second {
-			shares = fewest
-		}
-		e.pause(t.of, e.places.pause(time.Since(t.began), shares))
-	}
+	e.places.leave(t)
+	e.settle()
+}
+
+// spend is leave where a share of less than a place is a part of the time. The time is divided into `fewest` shares
+// at least.
+func (e *entrance) spend(t *ticket, fewest int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.pause(t.of, e.places.pause(time.Since(t.began), fewest))
 	e.places.leave(t)
 	e.settle()
 }
@@ -200,18 +192,10 @@ func (e *entrance) charge(of subject, pause time.Duration) {
 	e.pause(e.places.subjects[of], pause)
 }
 
-// fewest is into how many shares the time is divided at least while several subjects call: on a machine with few
-// processors their calls take hardly longer beside one of them that floods.
-const fewest = 8
-
 // settle lets in whoever can have a place now. The caller holds the lock.
 func (e *entrance) settle() {
 	for t := e.places.admit(); t != nil; t = e.places.admit() {
 		t.began = time.Now()
-		if e.last != t.of.of && e.last != (subject{}) {
-			e.changed = t.began
-		}
-		e.last = t.of.of
 		close(e.admitted[t])
 		delete(e.admitted, t)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"weir/cluster/identity"
 	"weir/messages/actorpb"
+	"weir/messages/apipb/apipbconnect"
 )
 
 func aUser(name string) subject { return subject{identity.User, name} }
@@ -172,69 +173,69 @@ func checkPlaces(t *rapid.T, h *hall, names []string) {
 	}
 }
 
-// TestShareOfTheTime (T5) has one user with more calls than it can have turns: where there is one turn, the user
-// computes for half of the time, and for an eighth while another user calls. That one, with one call at a time, waits
-// for one turn of the first at most, and not for its own.
+// TestShareOfTheTime (T5) has one user with more calls than it can have turns: where there are two, those that
+// change something compute for half of the time, and those that only read for an eighth. Another user, with one call
+// at a time, does not wait.
 func TestShareOfTheTime(t *testing.T) {
+	for procedure, most := range map[string]int{
+		apipbconnect.OperationServiceStartProcedure: 2, apipbconnect.OperationServiceListProcedure: 8, apipbconnect.JobServiceOutputProcedure: 8,
+	} {
+		t.Run(procedure, func(t *testing.T) { shareOfTheTime(t, procedure, time.Duration(most)) })
+	}
+}
+
+func shareOfTheTime(t *testing.T, procedure string, parts time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		const compute = 10 * time.Millisecond
-		e := newTurns(1, 100, time.Minute)
-		mallory, ann := subject{identity.User, "mallory"}, subject{identity.User, "ann"}
-		began, end := time.Now(), time.Now().Add(time.Second)
+		d := newDoor("r1", DefaultLimits())
+		d.turns = newEntrance("calls that compute", 2, 100, time.Minute)
+		began, end := time.Now(), time.Now().Add(2*time.Second)
 		var turns atomic.Int64
-		var ended atomic.Bool
-		call := func(of subject) (waited time.Duration) {
+		call := func(name string) (waited time.Duration) {
 			asked := time.Now()
-			ticket := e.enter(t.Context(), of)
+			mine := &turn{door: d, of: aUser(name), fewest: fewestOf(procedure), ctx: t.Context()}
+			if err := mine.take(); err != nil {
+				t.Error(err)
+			}
 			waited = time.Since(asked)
 			time.Sleep(compute)
-			e.leave(ticket)
+			mine.rest()
 			return waited
 		}
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
-				for !ended.Load() {
-					call(mallory)
+				for time.Now().Before(end) {
+					call("mallory")
 					turns.Add(1)
 				}
 			})
 		}
 		calls := 0
 		for ; time.Now().Before(end); calls++ {
-			if waited := call(ann); waited > compute {
+			if waited := call("ann"); waited > 0 {
 				t.Errorf("ann waits for %v", waited)
 			}
 			time.Sleep(3 * compute)
 		}
 		synctest.Wait()
-		computes := func(least, most time.Duration) {
-			t.Helper()
-			if had := time.Duration(turns.Swap(0)) * compute; had < least || had > most {
-				t.Errorf("mallory computes for %v of %v, want %v to %v", had, time.Since(began), least, most)
-			}
-			began = time.Now()
+		had := time.Duration(turns.Load()) * compute
+		if alone := time.Since(began); had > alone/parts+alone/16 || had < alone/parts/2 {
+			t.Errorf("mallory computes for %v of %v, want at most one part of %d", had, alone, parts)
 		}
-		computes(time.Second/16, time.Second/8+2*compute) // One more before ann comes.
-		if calls < 20 {
-			t.Errorf("ann has %d calls, want one each 40 to 50 ms", calls)
+		if calls != 50 {
+			t.Errorf("ann has %d calls, want 50: one each 40 ms", calls)
 		}
-		time.Sleep(time.Second)
-		turns.Store(0)
-		began = time.Now()
-		time.Sleep(2 * time.Second)
-		computes(time.Second-2*compute, time.Second+2*compute)
-		ended.Store(true)
 		all.Wait()
 		quick := time.Now()
 		for range 10 {
-			call(ann)
+			call("ann")
 		}
 		if took := time.Since(quick); took != 10*compute {
 			t.Errorf("ten calls of one who is alone take %v, want %v", took, 10*compute)
 		}
-		if synctest.Wait(); len(e.places.subjects) > 0 {
-			t.Errorf("%d subjects are kept", len(e.places.subjects))
+		if synctest.Wait(); len(d.turns.places.subjects) > 0 {
+			t.Errorf("%d subjects are kept", len(d.turns.places.subjects))
 		}
 	})
 }

@@ -166,7 +166,7 @@ func (l sharedLeader) ReadFile(ctx context.Context, m *actorpb.ReadFile) (*actor
 func partBy[T interface{ GetData() []byte }](ctx context.Context, d *door, read func() (T, error)) (T, error) {
 	return away(ctx, d, d.parts, func() (T, error) {
 		part, err := read()
-		d.parts.charge(subjectOf(askerOf(ctx).Identity), time.Duration(len(part.GetData()))*time.Second/partRate)
+		d.parts.charge(subjectOf(askerOf(ctx).Identity), time.Duration(len(part.GetData()))*time.Second/time.Duration(partRate))
 		return part, err
 	})
 }
