@@ -31,7 +31,7 @@ const (
 	// foreignDialers make handshakes with a foreign certificate, one after the other.
 	foreignDialers = 200
 	// floodRounds is how many submissions and reads of the other user are measured.
-	floodRounds = 400
+	floodRounds = 1200
 	// goalRatio is how much longer they may take during a flood.
 	goalRatio = 2.0
 )
