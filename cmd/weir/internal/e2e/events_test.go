@@ -187,6 +187,7 @@ func TestEvents(t *testing.T) {
 // TestWhy has one operation take the place of another: the event log, the explanations
 // and the ledger say who left for whom.
 func TestWhy(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, here, "n1")
 	c.startAgent("n1")
 	c.ready(t, 1)

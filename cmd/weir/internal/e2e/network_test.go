@@ -94,6 +94,7 @@ func ip(t *testing.T, run func() ([]byte, error)) {
 // TestAgentElsewhere has an agent join from an address of its own, cuts it off, and
 // lets it come back.
 func TestAgentElsewhere(t *testing.T) {
+	t.Parallel()
 	network := newNamespace(t)
 	c := newCluster(t, hereAddress, "near", "far")
 	far := c.launch("far", network.launcher, c.agentFlags("far", "--network", "4")...)

@@ -15,6 +15,7 @@ import (
 
 // TestPoolVerbs drives the verbs about pools, as an operator does.
 func TestPoolVerbs(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, here, "n1", "n2")
 	c.startAgent("n1", "--tags", "ssd")
 	c.startAgent("n2")

@@ -219,6 +219,7 @@ func live(c *cluster) string {
 // at any replica, nor a call of the API. It learns that it was removed, even if it was down
 // meanwhile, and can be added again under its name, with the same certificate.
 func TestRemovedReplicaOpensNoPort(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, here)
 	operator := c.operator(t)
 	for _, name := range replicaNames {

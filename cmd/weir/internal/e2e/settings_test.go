@@ -18,6 +18,7 @@ import (
 // its pool bounds that, which it is told; and however often the leader changes, it has been
 // below its share since it was.
 func TestSettingsOfAnOperation(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, here, "n1")
 	c.startAgent("n1")
 	c.ready(t, 1)
