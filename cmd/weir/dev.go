@@ -41,7 +41,7 @@ stops, its files are deleted.`,
   weir op start -f examples/hello.yaml --wait     # in another terminal
   weir dev kill leader
   weir dev down`,
-	}, newDevUpCommand(), newDevDownCommand(), newDevStatusCommand(), newDevKillCommand(), newDevStartCommand(), newDevWordcountCommand(), newDevEstimatesCommand(), newDevFairnessCommand())
+	}, newDevUpCommand(), newDevDownCommand(), newDevStatusCommand(), newDevKillCommand(), newDevStartCommand(), newDevFleetCommand(), newDevWordcountCommand(), newDevEstimatesCommand(), newDevFairnessCommand())
 }
 
 // devFlags holds the flags of commands that start a cluster.

@@ -36,6 +36,7 @@ func TestDev(t *testing.T) {
 	t.Run("detached", func(t *testing.T) { testDetached(t, weir) })
 	t.Run("interrupted", func(t *testing.T) { testInterrupted(t, weir) })
 	t.Run("wordcount", func(t *testing.T) { testWordcount(t, weir) })
+	t.Run("fleet", func(t *testing.T) { testFleet(t, weir) })
 	t.Run("estimates", func(t *testing.T) { testEstimates(t, weir) })
 }
 
@@ -125,7 +126,10 @@ func testDetached(t *testing.T, weir string) {
 
 // runOperation runs an operation of three jobs, with the settings that were found in
 // the folder.
-func runOperation(t *testing.T, folder string) {
+func runOperation(t *testing.T, folder string) { runJobs(t, folder, 3, func() {}) }
+
+// runJobs runs an operation of so many jobs, and does something once it has begun.
+func runJobs(t *testing.T, folder string, jobs int, meanwhile func()) {
 	t.Helper()
 	settings, err := client.Sources{Dir: folder, Getenv: func(string) string { return "" }}.Load()
 	if err != nil {
@@ -144,7 +148,7 @@ func runOperation(t *testing.T, folder string) {
 	ctx, cancel := context.WithTimeout(t.Context(), devPatience)
 	defer cancel()
 	spec, err := structpb.NewStruct(map[string]any{"type": "vanilla", "tasks": map[string]any{
-		"hello": map[string]any{"job_count": 3, "command": []any{"echo", "hello"}, "memory_limit": "64MiB"},
+		"hello": map[string]any{"job_count": jobs, "command": []any{"echo", "hello"}, "memory_limit": "64MiB"},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -153,42 +157,74 @@ func runOperation(t *testing.T, folder string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	meanwhile()
 	ended, err := c.WaitOperation(ctx, started.GetOperationId())
-	if err != nil || ended.GetState() != "completed" || ended.GetProgress().GetCompleted() != 3 {
+	if p := ended.GetProgress(); err != nil || ended.GetState() != "completed" || p.GetCompleted() != int64(jobs) || p.GetAborted()+p.GetFailed() != 0 {
 		t.Errorf("operation: %v, %v", ended, err)
 	}
 }
 
-func testInterrupted(t *testing.T, weir string) {
-	folder := t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), devPatience)
-	defer cancel()
-	cmd := devCommand(ctx, weir, folder, "dev", "up", "--replicas", "1", "--agents", "1", "--insecure-plaintext")
-	var output lockedBuffer
-	cmd.Stdout, cmd.Stderr = &output, &output
+// devStart starts weir with arguments in a folder, and waits until it says something. Call `interrupt` to end it.
+func devStart(t *testing.T, weir, folder, says string, arguments ...string) (output *lockedBuffer, interrupt func()) {
+	t.Helper()
+	cmd := devCommand(t.Context(), weir, folder, arguments...)
+	output = &lockedBuffer{}
+	cmd.Stdout, cmd.Stderr = output, output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	for !strings.Contains(output.String(), "ready until") {
+	late := time.After(devPatience)
+	for !strings.Contains(output.String(), says) {
 		select {
 		case err := <-ended:
 			t.Fatalf("it ended: %v\n%s", err, output.String())
+		case <-late:
+			t.Fatalf("it does not say %q:\n%s", says, output.String())
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+	return output, func() {
+		t.Helper()
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("it ended with %v\n%s", err, output.String())
+		}
+	}
+}
+
+// testFleet has simulated nodes run jobs while the leader, which is also a controller, dies: all complete, none twice.
+func testFleet(t *testing.T, weir string) {
+	folder := t.TempDir()
+	_, down := devStart(t, weir, folder, "ready until", "dev", "up", "--agents", "0")
+	_, end := devStart(t, weir, folder, "40 simulated nodes run", "dev", "fleet", "40", "--job-time", "1s", "--user-slots", "4", "--memory", "4GiB")
+	runJobs(t, folder, 500, func() {
+		if output, err := devRun(t, weir, folder, "dev", "kill", "leader"); err != nil {
+			t.Errorf("kill the leader: %v\n%s", err, output)
+		}
+	})
+	end()
+	down()
+	for _, wrong := range [][]string{{"0", "NODES"}, {"many", "NODES"}, {"5", "--cpu: must be more than 0", "--cpu", "0"}, {"5", "--memory", "--memory", "5 sheep"}, {"5", "no cluster"}} {
+		if output, err := devRun(t, weir, folder, append([]string{"dev", "fleet", wrong[0]}, wrong[2:]...)...); err == nil || !strings.Contains(output, wrong[1]) {
+			t.Errorf("%v: %v\n%s", wrong, err, output)
+		}
+	}
+	wantNothing(t, folder, nil)
+}
+
+func testInterrupted(t *testing.T, weir string) {
+	folder := t.TempDir()
+	output, interrupt := devStart(t, weir, folder, "ready until", "dev", "up", "--replicas", "1", "--agents", "1", "--insecure-plaintext")
 	record, err := devcluster.Load(filepath.Join(folder, ".weir"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	runOperation(t, folder)
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-ended; err != nil {
-		t.Errorf("it ended with %v\n%s", err, output.String())
-	}
+	interrupt()
 	wantNothing(t, folder, record.Members)
 	if !strings.Contains(output.String(), "INSECURE") {
 		t.Errorf("it does not warn of plaintext:\n%s", output.String())

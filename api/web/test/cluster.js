@@ -20,14 +20,15 @@ export async function until(what, ask, milliseconds = 60_000) {
   }
 }
 
-export async function start() {
+// start starts a cluster of some replicas and agents. Nodes that are simulated are there when it answers.
+export async function start({ replicas = 3, agents = 4, fleet = 0 } = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'weir-page-'));
   const dir = join(folder, 'c');
   // All processes of the cluster end with this one.
-  const up = spawn(weir, ['dev', 'up', '--dir', dir, '--agents', '4', '--node-prefix', 'pg', '--timeout', '2m'], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const up = spawn(weir, ['dev', 'up', '--dir', dir, '--replicas', `${replicas}`, '--agents', `${agents}`, '--node-prefix', 'pg', '--timeout', '2m'], { stdio: ['ignore', 'pipe', 'pipe'] });
   let said = '';
   let ended = false;
-  let page;
+  let page, nodes;
   for (const out of [up.stdout, up.stderr]) out.on('data', (d) => (said += d));
   up.on('exit', () => (ended = true));
   const ready = async () => {
@@ -35,6 +36,13 @@ export async function start() {
     return said.includes('ready');
   };
   await until('the cluster is ready', ready, 180_000);
+
+  if (fleet > 0) {
+    nodes = spawn(weir, ['dev', 'fleet', `${fleet}`, '--dir', dir, '--user-slots', '2', '--job-time', '1m'], { stdio: ['ignore', 'pipe', 'inherit'] });
+    let registered = '';
+    nodes.stdout.on('data', (d) => (registered += d));
+    await until('the simulated nodes run', () => registered.includes('simulated nodes run'), 300_000);
+  }
 
   const access = JSON.parse(await readFile(join(dir, 'dev/cluster.json'), 'utf8')).access;
   const env = { ...process.env, WEIR_ADDRESSES: access.addresses.join(','), WEIR_CREDENTIALS: access.credentials };
@@ -53,6 +61,7 @@ export async function start() {
     },
     async stop() {
       page?.kill('SIGTERM');
+      nodes?.kill('SIGTERM');
       if (!ended) {
         const gone = new Promise((done) => up.on('exit', done));
         up.kill('SIGTERM');

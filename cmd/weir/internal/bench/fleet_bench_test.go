@@ -2,20 +2,13 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"weir/actors/agent"
-	"weir/actors/fleettest"
-	"weir/actors/remote"
-	"weir/cluster/identity"
-	"weir/cluster/wire"
+	"weir/actors/fleet"
 	"weir/messages/apipb"
 	"weir/scheduling/resource"
 )
@@ -45,7 +38,7 @@ func BenchmarkAllocations(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			fleet := c.startFleet(b, nodes, false)
+			fleet := c.startFleet(b, nodes, nil)
 			ctx, cancel := context.WithTimeout(b.Context(), patience)
 			defer cancel()
 			awaited := 0
@@ -74,7 +67,7 @@ func BenchmarkAllocations(b *testing.B) {
 // its spec is asked for, its end is reported and counted.
 func BenchmarkSimulatedJobs(b *testing.B) {
 	c := startClusterOf(b, "default", 3, 0)
-	c.startFleet(b, hosts, true)
+	c.startFleet(b, hosts, func() time.Duration { return 0 })
 	c.complete(b, c.ask(b, "", crowd/10), crowd/10)
 	for b.Loop() {
 		var took times
@@ -128,85 +121,20 @@ func (c *cluster) abort(b *testing.B, operations []string) {
 	}
 }
 
-// startFleet starts so many simulated nodes, of which each has room for 100 jobs. It
-// ends before the cluster.
-func (c *cluster) startFleet(b *testing.B, nodes int, complete bool) *fleettest.Fleet {
+// startFleet starts so many simulated nodes, of which each has room for 100 jobs. They end before the cluster. Without
+// a time that jobs last they run until they are told to leave.
+func (c *cluster) startFleet(b *testing.B, nodes int, lasts func() time.Duration) *fleet.Fleet {
 	b.Helper()
-	authority, err := identity.OpenAuthority(filepath.Join(c.Dir, "dev", "authority"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	credentials := b.TempDir()
-	config := fleettest.Config{
-		Resources: resource.Amounts{UserSlots: 100, CPU: resource.Cores(100), Memory: 2600 << 20},
-		Cluster:   authority.Cluster(), Replicas: c.leaderFirst(b), Complete: complete,
-		Dialer: func(name string) (remote.Dialer, error) {
-			loaded, err := identity.LoadCredentials(filepath.Join(credentials, name))
-			if err != nil {
-				return nil, err
-			}
-			return wire.NewDialer(wire.Mutual{Credentials: loaded})
-		},
-	}
+	config := fleet.Config{Version: "simulated", Resources: resource.Amounts{UserSlots: 100, CPU: resource.Cores(100), Memory: 2600 << 20}, Lasts: lasts}
 	for i := range nodes {
 		config.Names = append(config.Names, fmt.Sprintf("simulated-%d", i+1))
 	}
-	if err := issue(authority, credentials, config.Names); err != nil {
-		b.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	defer cancel()
-	fleet, err := fleettest.Start(ctx, config)
+	started, err := c.StartFleet(ctx, config)
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(fleet.Close)
-	return fleet
-}
-
-// leaderFirst returns the replicas, the leader before the others.
-func (c *cluster) leaderFirst(b *testing.B) (replicas []agent.Replica) {
-	b.Helper()
-	view, err := c.View(b.Context())
-	if err != nil {
-		b.Fatal(err)
-	}
-	for i, address := range c.Settings.Addresses {
-		replica := agent.Replica{ID: fmt.Sprint("r", i+1), Address: address}
-		if replica.ID == view.Leader {
-			replicas = append([]agent.Replica{replica}, replicas...)
-		} else {
-			replicas = append(replicas, replica)
-		}
-	}
-	return replicas
-}
-
-// issue writes certificates of agents to folders of their names. Many at a time share
-// what the disk takes for an fsync.
-func issue(authority *identity.Authority, dir string, names []string) error {
-	const atOnce = 64
-	next, failed := make(chan string), make(chan error, atOnce)
-	var writers sync.WaitGroup
-	for range atOnce {
-		writers.Go(func() {
-			var failure error
-			for name := range next {
-				id := identity.Identity{Role: identity.Agent, Name: name}
-				failure = errors.Join(failure, authority.Issue(filepath.Join(dir, name), id, nil, 0))
-			}
-			failed <- failure
-		})
-	}
-	for _, name := range names {
-		next <- name
-	}
-	close(next)
-	writers.Wait()
-	close(failed)
-	var failure error
-	for err := range failed {
-		failure = errors.Join(failure, err)
-	}
-	return failure
+	b.Cleanup(started.Close)
+	return started
 }

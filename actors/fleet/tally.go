@@ -1,4 +1,4 @@
-package fleettest
+package fleet
 
 import (
 	"context"
@@ -13,15 +13,20 @@ type tally struct {
 	target int
 	// reached is closed when count is target.
 	reached chan struct{}
+	// grown, if set, is called with the count.
+	grown func(int)
 }
 
-func newTally() *tally { return &tally{} }
+func newTally(grown func(int)) *tally { return &tally{grown: grown} }
 
 // add adds one.
 func (t *tally) add() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.count++
+	if t.grown != nil {
+		t.grown(t.count)
+	}
 	if t.reached != nil && t.count >= t.target {
 		close(t.reached)
 		t.reached = nil

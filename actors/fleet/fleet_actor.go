@@ -1,16 +1,16 @@
-// Package fleettest simulates many nodes in one process. Their jobs start no processes. Each node
+// Package fleet simulates many nodes in one process. Their jobs start no processes. Each node
 // talks to the cluster as an agent does, with its own certificate and connection: it registers,
 // sends heartbeats, accepts plans, requests the specs of jobs from controllers and reports their
-// results. Only the work is left out: a job runs until it is told to leave, or completes as soon as
-// it begins. The package is meant for measuring a cluster without failures: a controller is assumed
-// to stay where the plan says.
-package fleettest
+// results, also when another replica leads or controls. Only the work is left out. It is for trying
+// and measuring a cluster at a size that one machine does not have.
+package fleet
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -26,32 +26,43 @@ type Config struct {
 	// Names are the names of the nodes. Resources are what each node has for jobs.
 	Names     []string
 	Resources resource.Amounts
-	// Cluster is the cluster's id. Replicas are the replicas to register at, the leader first.
+	// Version is the version that the nodes say they run.
+	Version string
+	// Cluster is the cluster's id. Replicas are the replicas to register at, the leader best first.
 	Cluster  string
 	Replicas []agent.Replica
 	// Dialer returns the dialer of a node, by its name.
 	Dialer func(name string) (remote.Dialer, error)
-	// Complete makes jobs complete at once. If it is false, jobs run until they are told to leave.
-	Complete bool
+	// Lasts returns how long a job runs; 0 completes it at once. If it is nil, jobs run until they are told to
+	// leave.
+	Lasts func() time.Duration
+	// Registered, if set, is called with the number of nodes that have registered, as it grows.
+	Registered func(nodes int)
 }
+
+// joinedAtOnce is how many nodes connect at a time.
+const joinedAtOnce = 16
 
 // Fleet is a set of running nodes.
 type Fleet struct {
 	cfg   Config
 	nodes []*node
-	// registered counts registered nodes. started counts jobs that began.
+	// registered counts nodes that have registered, each once. started counts jobs that began.
 	registered, started *tally
-	ctx                 context.Context
-	cancel              context.CancelFunc
-	sessions            sync.WaitGroup
+	// joining holds an entry for each node that is connecting.
+	joining  chan struct{}
+	ctx      context.Context
+	cancel   context.CancelFunc
+	sessions sync.WaitGroup
 }
 
 // Start starts a fleet and returns when every node is registered.
 func Start(ctx context.Context, cfg Config) (*Fleet, error) {
-	f := &Fleet{cfg: cfg, registered: newTally(), started: newTally()}
+	f := &Fleet{cfg: cfg, registered: newTally(cfg.Registered), started: newTally(nil), joining: make(chan struct{}, joinedAtOnce)}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
+	life := uint64(time.Now().UnixNano())
 	for i, name := range cfg.Names {
-		n, err := f.open(name, uint64(i)+1)
+		n, err := f.open(name, life+uint64(i))
 		if err != nil {
 			f.Close()
 			return nil, fmt.Errorf("start node %s: %w", name, err)
@@ -78,7 +89,7 @@ func (f *Fleet) open(name string, life uint64) (*node, error) {
 	// nodes.
 	peers := agent.NewPeers(patience)
 	r, err := remote.Start(system, remote.Config{
-		Self: identity.Identity{Cluster: f.cfg.Cluster, Role: identity.Agent, Name: name}, Version: version,
+		Self: identity.Identity{Cluster: f.cfg.Cluster, Role: identity.Agent, Name: name}, Version: f.cfg.Version,
 		Directory: peers, Dialer: dialer, OnPeer: peers.OnPeer, Limits: remote.DefaultLimits(), Logger: log,
 	})
 	if err != nil {

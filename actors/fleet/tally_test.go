@@ -1,4 +1,4 @@
-package fleettest
+package fleet
 
 import (
 	"context"
@@ -6,7 +6,8 @@ import (
 )
 
 func TestTallyTellsWhenItIsReached(t *testing.T) {
-	counted := newTally()
+	last := 0
+	counted := newTally(func(n int) { last = n })
 	counted.add()
 	if err := counted.await(t.Context(), 1); err != nil {
 		t.Errorf("what was reached before: %v", err)
@@ -23,5 +24,8 @@ func TestTallyTellsWhenItIsReached(t *testing.T) {
 	cancel()
 	if err := counted.await(over, 4); err == nil || err.Error() != "3 of 4: context canceled" {
 		t.Errorf("what is not reached: %v", err)
+	}
+	if last != 3 {
+		t.Errorf("told of %d, want 3", last)
 	}
 }
