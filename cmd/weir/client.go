@@ -243,7 +243,15 @@ func usage(err error) error {
 
 // checked makes a verb validate its command line with `check` before it contacts the cluster.
 func checked(cmd *cobra.Command, check func(args []string) error) {
-	cmd.PreRunE = func(_ *cobra.Command, args []string) error { return usage(check(args)) }
+	before := cmd.PreRunE
+	cmd.PreRunE = func(_ *cobra.Command, args []string) error {
+		if before != nil {
+			if err := before(cmd, args); err != nil {
+				return err
+			}
+		}
+		return usage(check(args))
+	}
 }
 
 // group turns cmd into a parent of verbs: without a verb it prints its help, and for an unknown

@@ -81,7 +81,7 @@ func TestOperationsWanted(t *testing.T) {
 	} {
 		var wanted operationsWanted
 		cmd := &cobra.Command{Use: "list"}
-		wanted.register(cmd.Flags())
+		wanted.register(cmd)
 		if err := cmd.ParseFlags(strings.Fields(line)); err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -94,9 +93,7 @@ became of them.`,
 		_, err := wanted.request(time.Now())
 		return err
 	})
-	wanted.register(cmd.Flags())
-	must(cmd.RegisterFlagCompletionFunc("state", fixed(operationStates()...)))
-	must(cmd.RegisterFlagCompletionFunc("type", fixed(operationTypes...)))
+	wanted.register(cmd)
 	return cmd
 }
 
@@ -110,9 +107,9 @@ type operationsWanted struct {
 	since, startedBefore, finishedSince, finishedBefore string
 }
 
-// register defines the flags.
-func (w *operationsWanted) register(flags *pflag.FlagSet) {
-	req := &w.req
+// registerLive defines the flags that select among operations that have not ended.
+func (w *operationsWanted) registerLive(cmd *cobra.Command) {
+	flags, req := cmd.Flags(), &w.req
 	flags.StringVar(&req.State, "state", "", "only operations in this state, such as running")
 	flags.StringVar(&req.Pool, "pool", "", "only operations of this pool")
 	flags.StringVar(&req.User, "user", "", "only operations of this user")
@@ -120,10 +117,19 @@ func (w *operationsWanted) register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&req.Labels, "label", nil, "only operations with this label: NAME=VALUE, NAME!=VALUE, or NAME for any value; repeat it to narrow the list")
 	flags.StringVar(&req.Title, "title", "", "only operations whose title contains this text")
 	flags.StringVar(&req.Filter, "filter", "", "only operations whose id, title or alias contains this text")
+	flags.StringVar(&w.since, "since", "", "only operations that started since then: how long ago, such as 1h or 7d, or a time such as 2026-01-31T08:00:00Z")
+	flags.StringVar(&w.startedBefore, "started-before", "", "only operations that started before then")
+	must(cmd.RegisterFlagCompletionFunc("state", fixed(operationStates()...)))
+	must(cmd.RegisterFlagCompletionFunc("type", fixed(operationTypes...)))
+}
+
+// register defines the flags.
+func (w *operationsWanted) register(cmd *cobra.Command) {
+	w.registerLive(cmd)
+	flags, req := cmd.Flags(), &w.req
 	flags.BoolVar(&req.InProgress, "in-progress", false, "only operations that have not ended")
 	flags.BoolVar(&w.failed, "failed", false, "only operations that failed or had a failed job; with --since, that did since then")
-	flags.StringVar(&w.since, "since", "", "only operations that started since then (with --failed: that failed): how long ago, such as 1h or 7d, or a time such as 2026-01-31T08:00:00Z")
-	flags.StringVar(&w.startedBefore, "started-before", "", "only operations that started before then")
+	flags.Lookup("since").Usage = "only operations that started since then (with --failed: that failed): how long ago, such as 1h or 7d, or a time such as 2026-01-31T08:00:00Z"
 	flags.StringVar(&w.finishedSince, "finished-since", "", "only operations that ended since then")
 	flags.StringVar(&w.finishedBefore, "finished-before", "", "only operations that ended before then")
 	flags.Int32Var(&req.Limit, "limit", 100, "maximum number to list, up to 1000")
@@ -256,31 +262,6 @@ Options are name=value; an empty value means the default, and pool=POOL moves th
 	})
 	cmd.Flags().StringVar(&tree, "tree", "", "change the operation in this tree only (default: all of its trees)")
 	registerUnset(cmd, &unset, pooltree.OperationOptions{})
-	return cmd
-}
-
-func newOpAbortCommand(f *clientFlags) *cobra.Command {
-	var reason string
-	var leave time.Duration
-	cmd := &cobra.Command{
-		Use:   "abort OPERATION",
-		Short: "Abort an operation and its jobs, by id or alias",
-		Long: `Abort an operation and its jobs, by id or alias: at once, or with --interrupt-timeout
-by interruption, which suits services: its jobs get their interruption_signal and no
-more input, and have that long to stop. Jobs of a task with neither are killed at once.`,
-		Example: `  weir op abort '*nightly' --reason "wrong input"
-  weir op abort '*search' --interrupt-timeout 5m`,
-		ValidArgsFunction: f.suggest(true, operationNames(true)),
-		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			said := fmt.Sprintf("operation %s is aborted", args[0])
-			if leave > 0 {
-				said += fmt.Sprintf(": its jobs have %s to stop", leave)
-			}
-			return s.said(s.AbortOperation(ctx, args[0], reason, leave), &apipb.AbortOperationResponse{}, "%s", said)
-		}),
-	}
-	cmd.Flags().StringVar(&reason, "reason", "", "reason, shown with the operation")
-	registerLeaving(cmd, &leave, "interrupt-timeout", "ask its jobs to stop within this time (default: they are killed at once)")
 	return cmd
 }
 

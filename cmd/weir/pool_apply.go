@@ -108,8 +108,13 @@ func applyFile(ctx context.Context, s *session, file poolfile.File, tree string,
 			return err
 		}
 	}
-	if err := confirm(s, f, stdin); err != nil {
-		return err
+	if f.file == "-" {
+		stdin = nil
+	}
+	if !f.yes {
+		if err := agreed(s.err, stdin, "apply?", "nothing changed", "give --yes, or --dry-run to only see the plan"); err != nil {
+			return err
+		}
 	}
 	answer, err := s.EditTree(ctx, request)
 	return s.said(err, answer, "tree %s now matches the file: revision %d", answer.GetTree(), answer.GetRevision())
@@ -210,25 +215,23 @@ func editOf(c poolfile.Change, values []assigned) (*apipb.TreeEdit, error) {
 	return &apipb.TreeEdit{Edit: &apipb.TreeEdit_Change{Change: change}}, nil
 }
 
-// confirm asks for confirmation on a terminal; elsewhere --yes is required.
-func confirm(s *session, f *applyFlags, stdin io.Reader) error {
-	if f.yes {
-		return nil
-	}
+// agreed asks for agreement on a terminal; elsewhere there is another way than to ask. Without an agreement its error
+// begins with what that means.
+func agreed(out io.Writer, stdin io.Reader, question, without, elsewhere string) error {
 	terminal, ok := stdin.(*os.File)
-	if !ok || f.file == "-" || !term.IsTerminal(int(terminal.Fd())) {
-		return &exitError{exitUsage, errors.New("nothing changed: no terminal to confirm on: give --yes, or --dry-run to only see the plan")}
+	if !ok || !term.IsTerminal(int(terminal.Fd())) {
+		return &exitError{exitUsage, fmt.Errorf("%s: no terminal to confirm on: %s", without, elsewhere)}
 	}
-	fmt.Fprint(s.err, "apply? [y/N] ")
+	fmt.Fprint(out, question+" [y/N] ")
 	answer, err := bufio.NewReader(terminal).ReadString('\n')
 	if err != nil && answer == "" {
-		return &exitError{exitInterrupted, errors.New("nothing changed: no answer")}
+		return &exitError{exitInterrupted, fmt.Errorf("%s: no answer", without)}
 	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return nil
 	}
-	return &exitError{exitInterrupted, errors.New("nothing changed")}
+	return &exitError{exitInterrupted, errors.New(without)}
 }
 
 func newPoolExportCommand(f *poolFlags) *cobra.Command {

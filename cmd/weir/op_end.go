@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"weir/cmd/weir/internal/figures"
 	"weir/cmd/weir/internal/screen"
 	"weir/messages/apipb"
 	"weir/scheduling/lifecycle"
@@ -31,6 +35,113 @@ The exit code is 0 if it has completed, 4 if it has failed or was aborted, and 7
 	}
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "do not show progress")
 	return cmd
+}
+
+// abortion is what weir op abort does.
+type abortion struct {
+	wanted operationsWanted
+	reason string
+	leave  time.Duration
+	yes    bool
+}
+
+func newOpAbortCommand(f *clientFlags) *cobra.Command {
+	var a abortion
+	cmd := &cobra.Command{
+		Use:   "abort [OPERATION]",
+		Short: "Abort an operation and its jobs, by id or alias, or all that flags select",
+		Long: `Abort an operation and its jobs, by id or alias: at once, or with --interrupt-timeout
+by interruption, which suits services: its jobs get their interruption_signal and no
+more input, and have that long to stop. Jobs of a task with neither are killed at once.
+
+With flags in place of OPERATION: abort all operations in progress that they select. They
+are shown first, and just these are aborted, after you agreed or with --yes.`,
+		Example: `  weir op abort '*nightly' --reason "wrong input"
+  weir op abort '*search' --interrupt-timeout 5m
+  weir op abort --user ann --pool ads --state pending
+  weir op abort --label run=1207 --yes`,
+		ValidArgsFunction: f.suggest(true, operationNames(true)),
+	}
+	cmd.RunE = f.verb(func(ctx context.Context, s *session, args []string) error {
+		if len(args) == 1 {
+			return s.said(s.AbortOperation(ctx, args[0], a.reason, a.leave), &apipb.AbortOperationResponse{}, "operation %s is aborted%s", args[0], a.leaving())
+		}
+		return a.all(ctx, s, cmd.InOrStdin())
+	})
+	flags := cmd.Flags()
+	a.wanted.registerLive(cmd)
+	selecting := flagNames(flags)
+	flags.StringVar(&a.reason, "reason", "", "reason, shown with the operation")
+	registerLeaving(cmd, &a.leave, "interrupt-timeout", "ask its jobs to stop within this time (default: they are killed at once)")
+	flags.BoolVar(&a.yes, "yes", false, "abort what flags select without asking")
+	checked(cmd, func(args []string) error {
+		selects := slices.ContainsFunc(selecting, flags.Changed)
+		switch {
+		case len(args) == 1 && (selects || a.yes):
+			return errors.New("give an OPERATION, or flags that select operations, not both")
+		case len(args) == 0 && !selects:
+			return fmt.Errorf("give an OPERATION, or flags that select operations: --%s", strings.Join(selecting, ", --"))
+		}
+		_, err := a.wanted.request(time.Now())
+		return err
+	})
+	return cmd
+}
+
+// flagNames returns the names of flags.
+func flagNames(flags *pflag.FlagSet) (names []string) {
+	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
+}
+
+// leaving says how long jobs have.
+func (a *abortion) leaving() string {
+	return when(a.leave > 0, fmt.Sprintf(": its jobs have %s to stop", a.leave))
+}
+
+// all aborts the operations in progress that the flags select, as they are when they are shown.
+func (a *abortion) all(ctx context.Context, s *session, stdin io.Reader) error {
+	req, err := a.wanted.request(time.Now())
+	if err != nil {
+		return usage(err)
+	}
+	req.InProgress, req.Limit = true, 1000
+	frozen := &apipb.ListOperationsResponse{}
+	for {
+		page, err := s.ListOperations(ctx, req)
+		if err != nil {
+			return err
+		}
+		frozen.Operations = append(frozen.Operations, page.GetOperations()...)
+		if !page.GetIncomplete() {
+			break
+		}
+		req.After = page.GetNext()
+	}
+	count := len(frozen.GetOperations())
+	if count == 0 {
+		s.note("no operation in progress is selected: nothing is aborted")
+		return s.show(view{message: frozen, text: func(time.Time) string { return "" }})
+	}
+	fmt.Fprint(s.err, operationsText(frozen, s.ids(), time.Now()))
+	if !a.yes {
+		if err := agreed(s.err, stdin, fmt.Sprintf("abort these %s?", figures.Several(int64(count), "operation")), "nothing aborted", "give --yes"); err != nil {
+			return err
+		}
+	}
+	var failed []error
+	done := &apipb.ListOperationsResponse{}
+	for _, op := range frozen.GetOperations() {
+		if err := s.AbortOperation(ctx, op.GetId(), a.reason, a.leave); err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		done.Operations = append(done.Operations, op)
+	}
+	err = s.show(view{message: done, text: func(time.Time) string {
+		return fmt.Sprintf("%d of %s aborted%s\n", len(done.GetOperations()), figures.Several(int64(count), "operation"), a.leaving())
+	}})
+	return errors.Join(append(failed, err)...)
 }
 
 // await waits until an operation has ended. Unless it has completed, the error says what
