@@ -107,8 +107,8 @@ async function look(page, name) {
   for (const [kind, size, colorScheme] of [['light', [1280, 800], 'light'], ['dark', [1280, 800], 'dark'], ['phone', [390, 800], 'light']]) {
     await page.setViewportSize({ width: size[0], height: size[1] });
     await page.emulateMedia({ colorScheme });
-    const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-    assert.ok(wide <= 0, `${name}, ${kind}: the page is ${wide} pixels wider than the screen`);
+    // What is drawn follows the size of the window a moment later.
+    await until(`${name}, ${kind}: the page is no wider than the screen`, () => page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), patience);
     for (const dialog of await page.locator('dialog').all()) assert.ok(await dialog.isVisible(), `${name}, ${kind}: the question is not seen`);
     const { violations } = await new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']).analyze();
     assert.deepEqual(violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.html).slice(0, 3).join(' ')}`), [], `${name}, ${kind}`);
