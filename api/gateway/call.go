@@ -150,9 +150,12 @@ func receive(w http.ResponseWriter, r *http.Request, does kind) ([]byte, error) 
 
 // limit returns the context of a call, which ends with the browser's deadline and with the session.
 func limit(r *http.Request, who visitor) (context.Context, context.CancelFunc, error) {
-	ctx, cancel := context.WithCancel(r.Context())
+	ctx, end := context.WithCancel(r.Context())
+	cancel := end
 	if who.ends != nil {
-		context.AfterFunc(who.ends, cancel)
+		// A session outlives many calls, and must not keep those that have ended.
+		forget := context.AfterFunc(who.ends, end)
+		cancel = func() { forget(); end() }
 	}
 	after := time.Duration(0)
 	if waits[r.URL.Path] {

@@ -72,6 +72,8 @@ func isLoopback(host string) bool {
 const (
 	// issuerPatience bounds a question to the issuer.
 	issuerPatience = 5 * time.Second
+	// issuerAnswered is how long an answer of the issuer counts, so that not each sign-in asks whether it is there.
+	issuerAnswered = 5 * time.Second
 	// discoveryPause is how long a failure to reach the issuer is remembered, so that those who wait for it do
 	// not wait one after another.
 	discoveryPause = time.Second
@@ -91,6 +93,7 @@ type issuer struct {
 
 	mu       sync.Mutex
 	provider *oidc.Provider
+	answered time.Time
 	failed   time.Time
 	failure  error
 }
@@ -115,8 +118,34 @@ func (i *issuer) find() (*oidc.Provider, error) {
 		i.failed, i.failure = time.Now(), fmt.Errorf("%w: %w", errIssuer, err)
 		return nil, i.failure
 	}
-	i.provider, i.failure = provider, nil
+	i.provider, i.answered, i.failure = provider, time.Now(), nil
 	return provider, nil
+}
+
+// reach returns an error if the issuer does not answer: a browser that is sent there would be left with an error
+// of its own, and nothing to press.
+func (i *issuer) reach() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	switch {
+	case time.Since(i.answered) < issuerAnswered:
+		return nil
+	case i.failure != nil && time.Since(i.failed) < discoveryPause:
+		return i.failure
+	}
+	answer, err := i.http.Get(strings.TrimSuffix(i.cfg.Issuer, "/") + "/.well-known/openid-configuration")
+	if err == nil {
+		_ = answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			err = errors.New(answer.Status)
+		}
+	}
+	if err != nil {
+		i.failed, i.failure = time.Now(), fmt.Errorf("%w: %w", errIssuer, err)
+		return i.failure
+	}
+	i.answered, i.failure = time.Now(), nil
+	return nil
 }
 
 func (i *issuer) oauth(provider *oidc.Provider) *oauth2.Config {
@@ -133,6 +162,9 @@ func (i *issuer) oauth(provider *oidc.Provider) *oauth2.Config {
 func (i *issuer) address(a attempt) (string, error) {
 	provider, err := i.find()
 	if err != nil {
+		return "", err
+	}
+	if err := i.reach(); err != nil {
 		return "", err
 	}
 	return i.oauth(provider).AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), nil

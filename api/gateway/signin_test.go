@@ -390,8 +390,14 @@ func TestIssuerDown(t *testing.T) {
 		t.Error("who was signed in no longer is")
 	}
 	other := tm.browser(home)
-	begun := other.ask(http.MethodGet, "/login", "")
+	// That it has answered counts for a moment; later nobody is sent to an issuer that is not there.
+	tm.doorman.issuer.answered = time.Time{}
+	if w := other.ask(http.MethodGet, "/login", ""); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("an issuer that went down after it was found: %d to %q", w.Code, w.Header().Get("Location"))
+	}
 	tm.issuer.Down(false)
+	tm.doorman.issuer.failed = time.Time{}
+	begun := other.ask(http.MethodGet, "/login", "")
 	callback := other.atIssuer(begun.Header().Get("Location"))
 	tm.issuer.Down(true)
 	if w := other.ask(http.MethodGet, callback, ""); w.Code != http.StatusServiceUnavailable || other.who() != "" {
