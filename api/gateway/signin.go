@@ -199,12 +199,12 @@ func (d *doorman) leave(w http.ResponseWriter, r *http.Request) {
 func (d *doorman) refuse(w http.ResponseWriter, err error, retry string) {
 	n := notice{status: http.StatusForbidden, title: "Not signed in", text: capital(err.Error()) + ".", remedy: "Try again", link: retry}
 	if errors.Is(err, errIssuer) || errors.Is(err, errManyIn) {
-		n.status, n.again = http.StatusServiceUnavailable, askAgain
+		n.status = http.StatusServiceUnavailable
 		if errors.Is(err, errIssuer) {
 			n.title = "Nobody can sign in at the moment"
 		}
 		// The callback cannot be asked again: its code counts once.
-		n.refresh = retry
+		n.retry = retry
 	}
 	d.cfg.Logger.Warn("sign-in refused", "error", err)
 	n.write(w)

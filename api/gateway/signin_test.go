@@ -376,7 +376,7 @@ func TestIssuerDown(t *testing.T) {
 	tm.issuer.Down(true)
 	b := tm.browser(home)
 	w := b.ask(http.MethodGet, "/login?to=/nodes", "")
-	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), `url=/login?to=%2Fnodes`) {
+	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), `data-retry="/login?to=%2Fnodes"`) {
 		t.Fatalf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
 	tm.issuer.Down(false)

@@ -154,7 +154,7 @@ test('pages of the gateway itself have nothing for axe to find', async () => {
   assert.ok(answer.status() >= 400, `${answer.status()}`);
   for (const colorScheme of ['light', 'dark']) {
     await page.emulateMedia({ colorScheme });
-    const { violations } = await new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']).analyze();
+    const { violations } = await new AxeBuilder({ page }).analyze();
     assert.deepEqual(violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.html).join(' ')}`), [], colorScheme);
   }
   await page.getByRole('link').first().waitFor();
