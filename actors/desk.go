@@ -72,10 +72,8 @@ func (r *Replica) answer(ctx context.Context, m proto.Message) (proto.Message, e
 		return r.histories.Answer(m), nil
 	case *actorpb.JobLiveRequest:
 		return desk{r}.jobLive(m), nil
-	case *actorpb.ReadOutput:
-		return desk{r}.atNode(ctx, m.GetNode(), m), nil
-	case *actorpb.ReadFile:
-		return desk{r}.atNode(ctx, m.GetNode(), m), nil
+	case *actorpb.ReadOutput, *actorpb.ReadFile, *actorpb.Exec:
+		return desk{r}.atNode(ctx, m.(interface{ GetNode() string }).GetNode(), m), nil
 	default:
 		return nil, fmt.Errorf("leader: unexpected message %T", m)
 	}
@@ -149,12 +147,12 @@ func (d desk) jobLive(m *actorpb.JobLiveRequest) *actorpb.JobLive {
 	return live
 }
 
-// atNode asks the agent of a node, which has a stream to the leader, for output or files of a job.
+// atNode asks the agent of a node, which has a stream to the leader, about a job.
 func (d desk) atNode(ctx context.Context, node string, m proto.Message) proto.Message {
 	answer, err := d.remote.Request(ctx, peerOfAgent(node), actorpb.AgentName, m)
 	switch {
 	case errors.Is(err, remote.ErrNotConnected) || errors.Is(err, remote.ErrPeerGone):
-		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: fmt.Sprintf("node %q is not connected: output of its jobs can be read once it is back", node)}
+		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: fmt.Sprintf("node %q is not connected: its jobs can be asked once it is back", node)}
 	case err != nil:
 		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: fmt.Sprintf("node %q: %v", node, err)}
 	default:
@@ -250,7 +248,7 @@ func (r *Replica) JobLive(ctx context.Context, jobs []string) (*actorpb.JobLive,
 	return askLeader[*actorpb.JobLive](ctx, r, &actorpb.JobLiveRequest{JobIds: jobs})
 }
 
-// nodeReads read what jobs have written, from their nodes.
+// nodeReads read what jobs have written, and run commands beside them, on their nodes.
 type nodeReads struct{ replica *Replica }
 
 // ReadOutput reads a part of a job's output.
@@ -261,6 +259,11 @@ func (n nodeReads) ReadOutput(ctx context.Context, m *actorpb.ReadOutput) (*acto
 // ReadFile reads a part of a file of a running job.
 func (n nodeReads) ReadFile(ctx context.Context, m *actorpb.ReadFile) (*actorpb.FilePart, error) {
 	return askLeader[*actorpb.FilePart](ctx, n.replica, m)
+}
+
+// Exec starts a command beside a job's own, gives it input, or reads its output.
+func (n nodeReads) Exec(ctx context.Context, m *actorpb.Exec) (*actorpb.ExecPart, error) {
+	return askLeader[*actorpb.ExecPart](ctx, n.replica, m)
 }
 
 // askLeader sends a request to the leader, in this process or to the gateway of another replica,

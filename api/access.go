@@ -28,7 +28,8 @@ const (
 	// readers: the owner of the operation that the call names, and those with the right read on it.
 	readers
 	// subjects: those who have the right to the command that the call proposes. Package state knows
-	// it. Files of a job, which take no command, need the right to manage its operation.
+	// it. Files of a job, and commands within it, which take no command of the log, need the right to manage
+	// its operation.
 	subjects
 	// operators only: the call affects all users, or its answer holds the data of all users.
 	operatorsOnly
@@ -61,6 +62,8 @@ var needs = map[string]need{
 	apipbconnect.JobServiceOutputProcedure:     readers,
 	apipbconnect.JobServiceStatisticsProcedure: readers,
 	apipbconnect.JobServiceFileProcedure:       subjects,
+	apipbconnect.JobServiceExecProcedure:       subjects,
+	apipbconnect.JobServiceExecIOProcedure:     subjects,
 	apipbconnect.JobServiceAbortProcedure:      subjects,
 	apipbconnect.JobServiceInterruptProcedure:  subjects,
 
@@ -123,7 +126,7 @@ func unlisted() (missing []string) {
 	return missing
 }
 
-// waits are the calls that may last as long as an operation; Limits.Watches bounds their number.
+// waits are the calls that may wait for more than a replica; Limits.Watches bounds their number.
 var waits = map[string]bool{
 	apipbconnect.OperationServiceWaitProcedure:  true,
 	apipbconnect.OperationServiceWatchProcedure: true,
@@ -131,6 +134,7 @@ var waits = map[string]bool{
 	apipbconnect.AuditServiceReadProcedure:      true,
 
 	apipbconnect.OperationServiceWatchInstancesProcedure: true,
+	apipbconnect.JobServiceExecIOProcedure:               true,
 }
 
 // caller is who makes a call.

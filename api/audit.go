@@ -49,6 +49,7 @@ var audited = map[string]string{
 	apipbconnect.JobServiceInterruptProcedure:       string(access.Manage),
 	apipbconnect.JobServiceOutputProcedure:          string(access.Read),
 	apipbconnect.JobServiceFileProcedure:            string(access.Manage),
+	apipbconnect.JobServiceExecProcedure:            string(access.Manage),
 	apipbconnect.PoolServiceEditProcedure:           string(access.Administer),
 	apipbconnect.TreeServiceCreateProcedure:         byOperator,
 	apipbconnect.TreeServiceSetProcedure:            byOperator,

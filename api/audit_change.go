@@ -103,6 +103,8 @@ func otherChanges(t treeIn, former scheduling.TreeName, asked any) (parts []stri
 			return []string{fmt.Sprintf("read %q of what was kept", m.GetPath())}
 		}
 		return []string{fmt.Sprintf("read %q of the workspace", m.GetPath())}
+	case *apipb.ExecJobRequest:
+		return []string{fmt.Sprintf("ran %q", m.GetCommand())}
 	case *apipb.UpdateOperationRequest:
 		for _, change := range m.GetChanges() {
 			if change.Pool != nil {

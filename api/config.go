@@ -56,6 +56,7 @@ type Leader interface {
 	JobLive(ctx context.Context, jobs []string) (*actorpb.JobLive, error)
 	ReadOutput(ctx context.Context, m *actorpb.ReadOutput) (*actorpb.OutputPart, error)
 	ReadFile(ctx context.Context, m *actorpb.ReadFile) (*actorpb.FilePart, error)
+	Exec(ctx context.Context, m *actorpb.Exec) (*actorpb.ExecPart, error)
 }
 
 // Signals knows which jobs are stopping, and at which addresses jobs are reached.

@@ -114,6 +114,11 @@ func (s jobs) noFile(what string, job *apipb.Job, err error) error {
 			return invalid("%s: %s", what, refused.GetReason())
 		}
 	}
+	return s.unreached(what, job, err)
+}
+
+// unreached returns the error for a node that could not be asked about a job.
+func (s jobs) unreached(what string, job *apipb.Job, err error) error {
 	var node *statepb.Node
 	s.cfg.Store.View(func(st *state.State) { node, _ = st.Node(scheduling.NodeID(job.GetNode())) })
 	if node.GetState() != statepb.NodeOnline {

@@ -65,6 +65,8 @@ type replicaFake struct {
 	output  func(*actorpb.ReadOutput) (*actorpb.OutputPart, error)
 	// file, when set, is what nodes say of files.
 	file func(*actorpb.ReadFile) (*actorpb.FilePart, error)
+	// exec, when set, is what nodes say of commands in jobs.
+	exec func(*actorpb.Exec) (*actorpb.ExecPart, error)
 	// refusedAgents are those that the leader has refused.
 	refusedAgents []*actorpb.RefusedAgent
 	// backup is the state as it is backed up.
@@ -276,6 +278,14 @@ func (r *replicaFake) ReadFile(_ context.Context, m *actorpb.ReadFile) (*actorpb
 		return &actorpb.FilePart{}, nil
 	}
 	return r.file(m)
+}
+
+func (r *replicaFake) Exec(_ context.Context, m *actorpb.Exec) (*actorpb.ExecPart, error) {
+	r.waits("Exec")
+	if r.exec == nil {
+		return &actorpb.ExecPart{End: &actorpb.ExecEnd{}}, nil
+	}
+	return r.exec(m)
 }
 
 // Instances implements Signals: those that the test has set, once they are of another

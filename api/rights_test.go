@@ -85,6 +85,8 @@ func TestRightsOnEveryCall(t *testing.T) {
 		"JobService/List": {of, readers}, "JobService/Get": {job, readers}, "JobService/Statistics": {job, readers},
 		"JobService/Output": {`{"job_id": "j1", "stream": "stdout"}`, readers},
 		"JobService/File":   {job, managers},
+		"JobService/Exec":   {`{"job_id": "j1", "session": "0123456789abcdef", "command": ["id"]}`, managers},
+		"JobService/ExecIO": {`{"job_id": "j1", "session": "0123456789abcdef"}`, managers},
 		"JobService/Abort":  {job, managers}, "JobService/Interrupt": {job, managers},
 		"MemoryService/Profiles": {`{}`, everyone}, "MemoryService/Forget": {`{"all": true}`, operator},
 		"PoolService/List": {`{}`, everyone}, "PoolService/Get": {`{"name": "ads"}`, everyone}, "PoolService/History": {`{"pool": "ads"}`, everyone},

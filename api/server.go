@@ -162,6 +162,34 @@ func (l sharedLeader) ReadFile(ctx context.Context, m *actorpb.ReadFile) (*actor
 	return partBy(ctx, l.door, func() (*actorpb.FilePart, error) { return l.to.ReadFile(ctx, m) })
 }
 
+// Exec implements Leader. Whoever waits for output holds no place; much output has one, as parts have.
+func (l sharedLeader) Exec(ctx context.Context, m *actorpb.Exec) (*actorpb.ExecPart, error) {
+	ask := func() (*actorpb.ExecPart, error) { return l.to.Exec(ctx, m) }
+	switch {
+	case m.GetOutput().GetWaitMillis() > 0:
+		return resting(ctx, ask)
+	case m.GetOutput().GetLimit() > promptBytes:
+		part, err := partBy(ctx, l.door, func() (pieces, error) {
+			part, err := ask()
+			return pieces{part}, err
+		})
+		return part.ExecPart, err
+	default:
+		return away(ctx, l.door, l.door.leader, ask)
+	}
+}
+
+// pieces is output of a command as partBy counts it.
+type pieces struct{ *actorpb.ExecPart }
+
+// GetData returns what the pieces have.
+func (p pieces) GetData() (data []byte) {
+	for _, piece := range p.GetPieces() {
+		data = append(data, piece.GetData()...)
+	}
+	return data
+}
+
 // partBy reads a part of output or of a file, and charges its reader for the bytes.
 func partBy[T interface{ GetData() []byte }](ctx context.Context, d *door, read func() (T, error)) (T, error) {
 	return away(ctx, d, d.parts, func() (T, error) {

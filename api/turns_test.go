@@ -48,6 +48,8 @@ func TestNoTurnAfterAWait(t *testing.T) {
 		"an output":                        {"JobService/Output", `{"job_id": "j1", "stream": "stdout"}`, "ReadOutput"},
 		"an output, for what the job does": {"JobService/Output", `{"job_id": "j1", "stream": "stdout"}`, "JobLive"},
 		"a file":                           {"JobService/File", `{"job_id": "j1"}`, "ReadFile"},
+		"a command in a job":               {"JobService/Exec", `{"job_id": "j1", "session": "0123456789abcdef", "command": ["ls"]}`, "Exec"},
+		"output of a command in a job":     {"JobService/ExecIO", `{"job_id": "j1", "session": "0123456789abcdef", "output_offset": 0, "wait_millis": 9}`, "Exec"},
 		"nodes":                            {"NodeService/List", `{}`, "SchedulerView"},
 		"a node":                           {"NodeService/Get", `{"node": "n1"}`, "SchedulerView"},
 		"a node, for its jobs":             {"NodeService/Get", `{"node": "n1"}`, "JobLive"},

@@ -61,7 +61,8 @@ type agentActor struct {
 	// holds are the credentials that this leader knows of. saying are those in the question that is
 	// not answered yet.
 	holds, saying *actorpb.HeldCredentials
-	reads         int
+	// reads and execs count the requests of these kinds that are being handled.
+	reads, execs int
 	// warned is when trouble with finding a leader was last logged.
 	warned time.Time
 }

@@ -115,6 +115,19 @@ func (m *machine) ReadKept(string, string, string, string, int64, int64) (runner
 	return runner.FilePart{}, runner.ErrNoFile
 }
 
+// Exec implements Processes: no command runs.
+func (m *machine) Exec(runner.Command) error { return runner.ErrNoSession }
+
+// ExecInput implements Processes.
+func (m *machine) ExecInput(runner.SessionKey, runner.SessionInput) (int64, error) {
+	return 0, runner.ErrNoSession
+}
+
+// ExecOutput implements Processes.
+func (m *machine) ExecOutput(context.Context, runner.SessionKey, int64, int) (runner.SessionOutput, error) {
+	return runner.SessionOutput{}, runner.ErrNoSession
+}
+
 // ReadOutput implements Processes.
 func (m *machine) ReadOutput(job, stream string, offset, limit int64) (runner.OutputPart, error) {
 	switch {

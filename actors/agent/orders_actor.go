@@ -22,15 +22,21 @@ func (a *agentActor) inbound(ctx actor.Context, m *remote.Inbound) {
 		respond(ctx, &actorpb.Refused{Code: actorpb.CodeWrongIdentity, Reason: "agents accept messages from replicas only"})
 		return
 	}
+	if of, named := m.Message.(interface{ GetNode() string }); named && of.GetNode() != a.cfg.Node {
+		respond(ctx, &actorpb.Refused{Code: actorpb.CodeNotFound, Reason: fmt.Sprintf("this is node %q, not %q", a.cfg.Node, of.GetNode())})
+		return
+	}
 	switch msg := m.Message.(type) {
 	case *actorpb.NodePlan:
 		for _, plan := range arriving(msg) {
 			a.take(ctx, m.From.Name, plan)
 		}
 	case *actorpb.ReadOutput:
-		a.read(ctx, msg.GetNode(), func() proto.Message { return a.part(msg) })
+		a.read(ctx, func() proto.Message { return a.part(msg) })
 	case *actorpb.ReadFile:
-		a.read(ctx, msg.GetNode(), func() proto.Message { return a.file(msg) })
+		a.read(ctx, func() proto.Message { return a.file(msg) })
+	case *actorpb.Exec:
+		a.exec(ctx, msg)
 	default:
 		a.cfg.Logger.Warn("unexpected message", "from", m.From.Name, "type", fmt.Sprintf("%T", m.Message))
 		respond(ctx, &actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: fmt.Sprintf("agents do not accept %T", m.Message)})

@@ -20,24 +20,25 @@ const (
 	maxPart  = 1 << 20
 )
 
-// read answers with a part of what a job of a node has written. The function `part` may block.
-func (a *agentActor) read(ctx actor.Context, node string, part func() proto.Message) {
-	switch {
-	case node != a.cfg.Node:
-		respond(ctx, &actorpb.Refused{Code: actorpb.CodeNotFound, Reason: fmt.Sprintf("this is node %q, not %q", a.cfg.Node, node)})
-		return
-	case a.reads >= maxReads:
-		respond(ctx, &actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: fmt.Sprintf("%d reads of output or files already in progress", a.reads), RetryMillis: 100})
+// read answers with a part of what a job has written. The function `part` may block.
+func (a *agentActor) read(ctx actor.Context, part func() proto.Message) {
+	a.answer(ctx, &a.reads, maxReads, "reads of output or files", part)
+}
+
+// answer answers a request with a message. The function `find` may block; `running` counts those of its kind.
+func (a *agentActor) answer(ctx actor.Context, running *int, limit int, kind string, find func() proto.Message) {
+	if *running >= limit {
+		respond(ctx, &actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: fmt.Sprintf("%d %s already in progress", *running, kind), RetryMillis: 100})
 		return
 	}
-	a.reads++
+	*running++
 	sender, root := ctx.Sender(), ctx.ActorSystem().Root
 	aside(ctx, func() work {
-		answer := part()
+		answer := find()
 		if sender != nil {
 			root.Send(sender, answer)
 		}
-		return func(actor.Context) { a.reads-- }
+		return func(actor.Context) { *running-- }
 	})
 }
 

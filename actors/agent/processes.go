@@ -37,6 +37,10 @@ type Processes interface {
 	ReadFile(job, path string, offset, limit int64) (runner.FilePart, error)
 	// ReadKept does so with a file or folder that was kept of a job of a user, or below one.
 	ReadKept(kept, user, group, path string, offset, limit int64) (runner.FilePart, error)
+	// Exec, ExecInput and ExecOutput run a command beside a job's own: see runner.Runner.
+	Exec(runner.Command) error
+	ExecInput(runner.SessionKey, runner.SessionInput) (next int64, err error)
+	ExecOutput(ctx context.Context, key runner.SessionKey, offset int64, limit int) (runner.SessionOutput, error)
 }
 
 // Run is a job with processes.

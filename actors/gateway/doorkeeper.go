@@ -22,7 +22,8 @@ type Limits struct {
 	// AgentInFlight is how many of the requests in flight may come from one agent. Default 256,
 	// which is enough for an agent that requests the specs of all its jobs at once.
 	AgentInFlight int
-	// Waiting is how many requests for changes of instances, which wait for seconds, may be open.
+	// Waiting is how many requests for changes of instances, and for output of commands that people run, which
+	// wait for seconds, may be open.
 	// Default 16384.
 	Waiting int
 	// AgentWaiting is how many of the waiting requests may come from one agent. Default 256: an
@@ -56,7 +57,7 @@ func Busy(l Limits) *actorpb.Refused {
 type Doorkeeper struct {
 	limits Limits
 	// `asking` counts requests that are answered at once, `waiting` those that wait for changes
-	// of instances.
+	// of instances or for output of commands.
 	asking, waiting *crowd
 }
 
@@ -78,10 +79,12 @@ func NewDoorkeeper(limits Limits) *Doorkeeper {
 
 // crowdOf returns the crowd in which a message is counted.
 func (d *Doorkeeper) crowdOf(msg proto.Message) *crowd {
-	if _, waits := msg.(*actorpb.InstancesRequest); waits {
+	switch msg.(type) {
+	case *actorpb.InstancesRequest, *actorpb.Exec:
 		return d.waiting
+	default:
+		return d.asking
 	}
-	return d.asking
 }
 
 // Enter returns nil if a message is admitted; Leave must be called when that message has been
@@ -119,8 +122,7 @@ func (d *Doorkeeper) Leave(from identity.Identity, msg proto.Message) {
 	}
 }
 
-// InFlight returns how many requests wait for their answer, without those that wait for changes of
-// instances.
+// InFlight returns how many requests wait for their answer, without those that are `waiting`.
 func (d *Doorkeeper) InFlight() int { return d.asking.total }
 
 // permit checks roles, and that an agent sends messages only for its own node; nil means that the
@@ -133,7 +135,7 @@ func permit(from identity.Identity, msg proto.Message) *actorpb.Refused {
 		sender, node = identity.Agent, m.(interface{ GetNode() string }).GetNode()
 	case *actorpb.FindController, *actorpb.InstancesRequest:
 		sender = identity.Agent
-	case *actorpb.Propose, *actorpb.ReadIndexRequest, *actorpb.SchedulerViewRequest, *actorpb.PoolHistoryRequest, *actorpb.JobLiveRequest, *actorpb.ReadOutput, *actorpb.ReadFile:
+	case *actorpb.Propose, *actorpb.ReadIndexRequest, *actorpb.SchedulerViewRequest, *actorpb.PoolHistoryRequest, *actorpb.JobLiveRequest, *actorpb.ReadOutput, *actorpb.ReadFile, *actorpb.Exec:
 		sender = identity.Replica
 	}
 	var reason string

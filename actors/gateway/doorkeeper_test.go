@@ -32,6 +32,7 @@ func TestWhoMaySayWhat(t *testing.T) {
 		"a replica asks as an agent does":           {replica, &actorpb.InstancesRequest{OperationId: "op"}, "not for replicas"},
 		"an agent proposes commands":                {agent, &actorpb.Propose{}, "not for agents"},
 		"an agent reads another agent's output":     {agent, &actorpb.ReadOutput{}, "not for agents"},
+		"an agent runs a command in a job":          {agent, &actorpb.Exec{Node: "n1"}, "not for agents"},
 		"a replica proposes commands":               {replica, &actorpb.Propose{}, ""},
 		"a replica asks for a read index":           {replica, &actorpb.ReadIndexRequest{}, ""},
 		"a replica asks what pools were":            {replica, &actorpb.PoolHistoryRequest{}, ""},

@@ -16,6 +16,7 @@ type Client struct {
 	clusterCalls
 	memoryCalls
 	outputCalls
+	execCalls
 }
 
 // clusterCalls are calls about replicas and nodes.
@@ -46,7 +47,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &caller{cfg: cfg, book: newBook(cfg.Addresses), replicas: make(map[string]replica)}
-	return &Client{caller: c, clusterCalls: clusterCalls{c}, memoryCalls: memoryCalls{c}, outputCalls: outputCalls{c}}, nil
+	return &Client{caller: c, clusterCalls: clusterCalls{c}, memoryCalls: memoryCalls{c}, outputCalls: outputCalls{c}, execCalls: execCalls{c}}, nil
 }
 
 // Close closes idle connections.

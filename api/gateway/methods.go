@@ -18,7 +18,7 @@ const (
 	reads kind = iota + 1
 	// changes change something.
 	changes
-	// withheld are not for browsers: calls between replicas, and files for operators.
+	// withheld are not for browsers: calls between replicas, files for operators, and commands within jobs.
 	withheld
 )
 
@@ -46,6 +46,8 @@ var methods = map[string]kind{
 	apipbconnect.JobServiceGetProcedure:        reads,
 	apipbconnect.JobServiceOutputProcedure:     reads,
 	apipbconnect.JobServiceFileProcedure:       reads,
+	apipbconnect.JobServiceExecProcedure:       withheld,
+	apipbconnect.JobServiceExecIOProcedure:     withheld,
 	apipbconnect.JobServiceStatisticsProcedure: reads,
 	apipbconnect.JobServiceAbortProcedure:      changes,
 	apipbconnect.JobServiceInterruptProcedure:  changes,

@@ -80,17 +80,22 @@ func becomeCommand(spec *proxyproto.Spec, argv []string, standard []uintptr, att
 	defer fault.Close()
 	pid, err = become(spec, argv, standard, end, attributes)
 	_ = end.Close() // nothing was written through it
-	if err == nil {
-		err = fault.SetReadDeadline(time.Now().Add(faultTimeout))
-	}
 	if err != nil {
 		return 0, err
+	}
+	return pid, faultIn(fault)
+}
+
+// faultIn returns what weir-jobproxy tells through a pipe about becoming a command: nil once it is the command.
+func faultIn(fault *os.File) error {
+	if err := fault.SetReadDeadline(time.Now().Add(faultTimeout)); err != nil {
+		return err
 	}
 	text, err := io.ReadAll(io.LimitReader(fault, mostFault))
 	if err == nil && len(text) > 0 {
 		err = errors.New(string(text))
 	}
-	return pid, err
+	return err
 }
 
 // marks returns the mark of the job's processes in an environment.

@@ -21,7 +21,7 @@ func (s *supervisor) endTree() {
 		return
 	}
 	s.endingAll = true
-	s.prober.close()
+	s.beside.close()
 	s.ending.start("kill its processes")
 	// giveUp sets s.gone to nil and stops waiting, but this goroutine may still continue.
 	gone := s.gone

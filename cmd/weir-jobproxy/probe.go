@@ -26,13 +26,11 @@ const (
 type prober struct {
 	inside enclosure
 	spec   *proxyproto.Spec
+	beside *beside
 
-	// mu is held while a probe starts, so that its end is not handled before its pid is known.
-	mu     sync.Mutex
-	closed bool
-	// pid is the pid of the probe; 0 if none runs. ended receives its end.
-	pid   int
-	ended chan ending
+	mu sync.Mutex
+	// pid is the pid of the last probe.
+	pid int
 }
 
 // errProbing is the error of a probe while another one is running.
@@ -50,12 +48,12 @@ func (p *prober) run(root child, argv []string, timeout time.Duration) error {
 	}
 	defer said.Close()
 	tail := make(chan string, 1)
-	ended, handle, err := p.start(root, argv, writer)
+	started, ended, err := p.start(root, argv, writer)
 	_ = writer.Close() // nothing was written through it
 	if err != nil {
 		return err
 	}
-	defer func() { _ = unix.Close(handle) }() // it was only needed to kill the probe
+	defer func() { _ = unix.Close(started.handle) }() // it was only needed to kill the probe
 	go func() { tail <- readTail(said) }()
 	select {
 	case e := <-ended:
@@ -66,7 +64,7 @@ func (p *prober) run(root child, argv []string, timeout time.Duration) error {
 	}
 	err = fmt.Errorf("takes longer than %v", timeout)
 	// The command dies with the probe.
-	if failed := unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0); failed != nil && !errors.Is(failed, unix.ESRCH) {
+	if failed := unix.PidfdSendSignal(started.handle, unix.SIGKILL, nil, 0); failed != nil && !errors.Is(failed, unix.ESRCH) {
 		return errors.Join(err, failed)
 	}
 	select {
@@ -91,35 +89,28 @@ func outcome(status unix.WaitStatus, said string) error {
 	return errors.New(cause)
 }
 
-// start starts a probe.
-func (p *prober) start(root child, argv []string, output *os.File) (ended chan ending, handle int, err error) {
+// start starts a probe unless one is running.
+func (p *prober) start(root child, argv []string, output *os.File) (started child, ended chan ending, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
-	case p.closed:
-		return nil, -1, errNoJob
-	case p.pid != 0:
-		return nil, -1, errProbing
+	busy := false
+	p.beside.whileRunning(p.pid, func() { busy = true })
+	if busy {
+		return child{}, nil, errProbing
 	}
-	var started child
-	// The thread joins groups and namespaces, so it must end afterwards.
-	onOwnThread(func() { started, err = p.fork(root, argv, output) })
-	if err != nil {
-		return nil, -1, fmt.Errorf("start probe: %w", err)
-	}
+	started, ended, err = p.beside.start(func() (child, error) { return p.fork(root, argv, output) })
 	p.pid = started.pid
-	p.ended = make(chan ending, 1)
-	return p.ended, started.handle, nil
+	return started, ended, err
 }
 
 // fork starts the command of a probe.
 func (p *prober) fork(root child, argv []string, output *os.File) (child, error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
-		return child{}, err
+		return child{}, fmt.Errorf("start probe: %w", err)
 	}
 	defer null.Close()
-	return startInside(p.inside.Join, func(attributes *syscall.SysProcAttr) (int, error) {
+	started, err := startInside(p.inside.Join, func(attributes *syscall.SysProcAttr) (int, error) {
 		if p.spec.Separated() {
 			if err := join(p.spec, root.handle); err != nil {
 				return 0, err
@@ -128,23 +119,10 @@ func (p *prober) fork(root child, argv []string, output *os.File) (child, error)
 		// It says on its standard error why it cannot become the command.
 		return become(p.spec, argv, []uintptr{null.Fd(), output.Fd(), output.Fd()}, output, attributes)
 	})
-}
-
-// heard handles the end of a process other than the root process.
-func (p *prober) heard(pid int, e ending) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if pid == p.pid && p.pid != 0 {
-		p.pid = 0
-		p.ended <- e
+	if err != nil {
+		return child{}, fmt.Errorf("start probe: %w", err)
 	}
-}
-
-// close rejects all further probes. A running one ends with the job.
-func (p *prober) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closed = true
+	return started, nil
 }
 
 // readTail reads to the end, and returns the last bytes on one line.

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -26,9 +28,11 @@ const (
 type request struct {
 	from    *connection
 	message proxyproto.Message
-	err     error
-	opened  bool
-	closed  bool
+	// files are those that came with the message.
+	files  []*os.File
+	err    error
+	opened bool
+	closed bool
 }
 
 // server accepts connections and passes their requests on.
@@ -64,12 +68,17 @@ func (s *server) read(c *connection) {
 	for {
 		message, err := reader.Read()
 		if err != nil && !errors.Is(err, proxyproto.ErrBadMessage) {
+			closeAll(c.files)
 			c.lost.Store(true)
 			_ = c.conn.Close()
 			s.requests <- request{from: c, closed: true}
 			return
 		}
-		s.requests <- request{from: c, message: message, err: err}
+		r := request{from: c, message: message, err: err}
+		if message.Exec != nil {
+			r.files, r.err = c.take(message.Exec.Descriptors())
+		}
+		s.requests <- r
 	}
 }
 
@@ -84,6 +93,9 @@ type connection struct {
 	lost atomic.Bool
 	// idle: all that could be read has been passed on.
 	idle atomic.Bool
+	// files are those that came with what was read, and that no message has taken. Only the goroutine that
+	// reads uses them.
+	files []*os.File
 }
 
 func newConnection(conn *net.UnixConn) *connection {
@@ -131,7 +143,7 @@ func (c *connection) Read(p []byte) (n int, err error) {
 	err = raw.Read(func(fd uintptr) bool {
 		// Set before any data leaves the socket, so that unread misses none.
 		c.idle.Store(false)
-		n, failed = again(func() (int, error) { return unix.Read(int(fd), p) })
+		n, failed = again(func() (int, error) { return c.receive(int(fd), p) })
 		if errors.Is(failed, unix.EAGAIN) {
 			c.idle.Store(true)
 			return false
@@ -147,6 +159,37 @@ func (c *connection) Read(p []byte) (n int, err error) {
 		return 0, io.EOF
 	}
 	return n, nil
+}
+
+// mostFiles is how many files come with one message at most.
+const mostFiles = 3
+
+// receive reads from the socket, and keeps the files that come along: with the first byte of their message.
+func (c *connection) receive(socket int, p []byte) (int, error) {
+	var control [4 * unix.SizeofCmsghdr]byte // room for mostFiles
+	n, length, _, _, err := unix.Recvmsg(socket, p, control[:unix.CmsgSpace(4*mostFiles)], unix.MSG_CMSG_CLOEXEC)
+	if err != nil || length == 0 {
+		return n, err
+	}
+	messages, err := unix.ParseSocketControlMessage(control[:length])
+	for _, message := range messages {
+		descriptors, failed := unix.ParseUnixRights(&message)
+		err = errors.Join(err, failed)
+		for _, descriptor := range descriptors {
+			c.files = append(c.files, os.NewFile(uintptr(descriptor), "given"))
+		}
+	}
+	return n, err
+}
+
+// take returns the next files that came.
+func (c *connection) take(n int) ([]*os.File, error) {
+	if len(c.files) < n {
+		return nil, fmt.Errorf("%d descriptors came with it, needs %d", len(c.files), n)
+	}
+	taken := c.files[:n:n]
+	c.files = c.files[n:]
+	return taken, nil
 }
 
 // unread says whether the agent has written something that has not been passed on.

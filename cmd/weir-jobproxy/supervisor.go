@@ -24,7 +24,9 @@ type supervisor struct {
 	child          child
 	streams        streams
 	volumes        *volumes
+	beside         beside
 	prober         *prober
+	visits         *visits
 	started        *proxyproto.Started
 	startTime      time.Time
 	stdout, stderr *capture
@@ -41,13 +43,14 @@ type supervisor struct {
 	schedule  schedule
 
 	// child.await sends rootEnded and closes reaped, endTree closes gone, streams send failed
-	// and flushed, and probe sends probed.
+	// and flushed, probe sends probed, and exec sends executed.
 	rootEnded chan ending
 	reaped    chan struct{}
 	gone      chan struct{}
 	failed    chan verdict
 	flushed   chan remains
 	probed    chan probed
+	executed  chan executed
 	// cancelFlush is nil until flush starts. abandoned is the cause for which the streams must stop
 	// keeping output and files.
 	cancelFlush func()
@@ -66,7 +69,7 @@ func newSupervisor(folder string, spec *proxyproto.Spec, outside outside, server
 	pace := new(progress)
 	volumes := new(volumes)
 	inside := newEnclosure(spec, volumes)
-	return &supervisor{
+	s := &supervisor{
 		folder:     folder,
 		spec:       spec,
 		outside:    outside,
@@ -79,8 +82,8 @@ func newSupervisor(folder string, spec *proxyproto.Spec, outside outside, server
 		deadline:   deadline{timer: stoppedTimer()},
 		memory:     newMemoryWatch(spec, inside, volumes, outside),
 		disk:       newDiskWatch(newDisk(spec, folder, inside.processes)),
-		prober:     &prober{inside: inside, spec: spec},
 		probed:     make(chan probed),
+		executed:   make(chan executed),
 		rootEnded:  make(chan ending, 1),
 		reaped:     make(chan struct{}),
 		gone:       make(chan struct{}),
@@ -92,6 +95,9 @@ func newSupervisor(folder string, spec *proxyproto.Spec, outside outside, server
 		ending:     endWatch{progress: pace, limit: spec.EndTimeout(), timer: stoppedTimer()},
 		conclusion: conclusion{saved: make(chan struct{}, 1)},
 	}
+	s.prober = &prober{inside: inside, spec: spec, beside: &s.beside}
+	s.visits = &visits{inside: inside, spec: spec, beside: &s.beside}
+	return s
 }
 
 func stoppedTimer() *time.Timer {
@@ -138,6 +144,8 @@ func (s *supervisor) run() {
 			s.takeRemains(r)
 		case p := <-s.probed:
 			p.asked.send(proxyproto.Message{Probed: &p.Probed})
+		case e := <-s.executed:
+			e.asked.send(proxyproto.Message{Executed: &e.Executed})
 		}
 	}
 	s.agent.close()
@@ -153,6 +161,7 @@ func (s *supervisor) serve(r request) {
 		s.greet()
 		return
 	case r.closed:
+		r.from.end()
 		if !s.agent.listens() {
 			s.keepResult()
 		}
@@ -162,16 +171,20 @@ func (s *supervisor) serve(r request) {
 	if err == nil {
 		err = checkCommand(r.message, s.conclusion.told)
 	}
-	if err != nil {
+	switch {
+	case err != nil && r.message.Exec != nil:
+		r.from.refuse(*r.message.Exec, r.files, err)
+		return
+	case err != nil:
 		r.from.send(proxyproto.Message{Error: &proxyproto.Error{Message: r.message.Name(), Error: err.Error()}})
 		return
 	}
-	s.obey(r.message)
+	s.obey(r)
 }
 
 // greet sends a new connection all that has happened so far.
 func (s *supervisor) greet() {
-	s.agent.send(proxyproto.Message{Hello: &proxyproto.Hello{Version: proxyproto.Version, JobID: s.spec.JobID, Identity: s.outside.self, RenewsUntil: true}})
+	s.agent.send(proxyproto.Message{Hello: &proxyproto.Hello{Version: proxyproto.Version, JobID: s.spec.JobID, Identity: s.outside.self, RenewsUntil: true, Execs: true}})
 	if s.started != nil {
 		s.agent.send(proxyproto.Message{Started: s.started})
 	}
@@ -180,15 +193,19 @@ func (s *supervisor) greet() {
 	}
 }
 
-// obey carries out a message that checkCommand has accepted.
-func (s *supervisor) obey(m proxyproto.Message) {
-	switch {
+// obey carries out a request whose message checkCommand has accepted.
+func (s *supervisor) obey(r request) {
+	switch m := r.message; {
 	case m.Renew != nil:
 		s.lease.renew(*m.Renew)
 	case m.Interrupt != nil:
 		s.interrupt(*m.Interrupt)
 	case m.Probe != nil:
 		s.probe(*m.Probe)
+	case m.Exec != nil:
+		s.exec(*m.Exec, r.files)
+	case m.HangUp != nil:
+		s.visits.hangUp(m.HangUp.Session)
 	case m.Stop != nil:
 		s.stop(*m.Stop)
 	case m.Release != nil:

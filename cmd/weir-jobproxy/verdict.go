@@ -105,6 +105,11 @@ func checkCommand(message proxyproto.Message, ended bool) error {
 			return errors.New("argv: empty: the program to run is missing")
 		}
 		return proxyproto.Between("timeout_millis", message.Probe.TimeoutMillis, 1, most)
+	case message.Exec != nil:
+		if len(message.Exec.Argv) == 0 {
+			return errors.New("argv: empty: the program to run is missing")
+		}
+	case message.HangUp != nil:
 	case message.Stop != nil:
 		return proxyproto.Between("grace_millis", message.Stop.GraceMillis, 0, most)
 	case message.Release != nil:

@@ -22,7 +22,7 @@ func newJobCommand(f *clientFlags) *cobra.Command {
 		Use:     "job",
 		Short:   "Show jobs and their output, and stop them",
 		Example: "  weir job list OPERATION\n  weir job stderr JOB --follow",
-	}, newJobListCommand(f), newJobOutputCommand(f, "stdout"), newJobOutputCommand(f, "stderr"), newJobFilesCommand(f), newJobKeptCommand(f), newJobInterruptCommand(f), newJobAbortCommand(f), &cobra.Command{
+	}, newJobListCommand(f), newJobOutputCommand(f, "stdout"), newJobOutputCommand(f, "stderr"), newJobFilesCommand(f), newJobKeptCommand(f), newJobExecCommand(f), newJobInterruptCommand(f), newJobAbortCommand(f), &cobra.Command{
 		Use:     "get JOB",
 		Short:   "Show one job",
 		Example: "  weir job get 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b",

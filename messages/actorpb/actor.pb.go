@@ -2932,6 +2932,561 @@ func (x *FileEntry) GetLink() string {
 	return ""
 }
 
+// Exec asks about a command that a person runs beside a job's own: for its start, or else to give it input
+// and read its output.
+type Exec struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Node  string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	// The session that the command is, and who runs it.
+	Session string `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
+	User    string `protobuf:"bytes,4,opt,name=user,proto3" json:"user,omitempty"`
+	// Set: the start. It may be repeated.
+	Start *ExecCommand `protobuf:"bytes,5,opt,name=start,proto3" json:"start,omitempty"`
+	Input *ExecInput   `protobuf:"bytes,6,opt,name=input,proto3" json:"input,omitempty"`
+	// Set: output is read.
+	Output        *ExecOutput `protobuf:"bytes,7,opt,name=output,proto3" json:"output,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Exec) Reset() {
+	*x = Exec{}
+	mi := &file_actorpb_actor_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Exec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Exec) ProtoMessage() {}
+
+func (x *Exec) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Exec.ProtoReflect.Descriptor instead.
+func (*Exec) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *Exec) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *Exec) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Exec) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *Exec) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Exec) GetStart() *ExecCommand {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *Exec) GetInput() *ExecInput {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *Exec) GetOutput() *ExecOutput {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
+type ExecCommand struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Argv  []string               `protobuf:"bytes,1,rep,name=argv,proto3" json:"argv,omitempty"`
+	// It gets a terminal, of the kind term, and otherwise pipes.
+	Terminal      bool          `protobuf:"varint,2,opt,name=terminal,proto3" json:"terminal,omitempty"`
+	Term          string        `protobuf:"bytes,3,opt,name=term,proto3" json:"term,omitempty"`
+	Size          *TerminalSize `protobuf:"bytes,4,opt,name=size,proto3" json:"size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecCommand) Reset() {
+	*x = ExecCommand{}
+	mi := &file_actorpb_actor_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecCommand) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecCommand) ProtoMessage() {}
+
+func (x *ExecCommand) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecCommand.ProtoReflect.Descriptor instead.
+func (*ExecCommand) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ExecCommand) GetArgv() []string {
+	if x != nil {
+		return x.Argv
+	}
+	return nil
+}
+
+func (x *ExecCommand) GetTerminal() bool {
+	if x != nil {
+		return x.Terminal
+	}
+	return false
+}
+
+func (x *ExecCommand) GetTerm() string {
+	if x != nil {
+		return x.Term
+	}
+	return ""
+}
+
+func (x *ExecCommand) GetSize() *TerminalSize {
+	if x != nil {
+		return x.Size
+	}
+	return nil
+}
+
+// TerminalSize is in characters.
+type TerminalSize struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Columns       int32                  `protobuf:"varint,1,opt,name=columns,proto3" json:"columns,omitempty"`
+	Rows          int32                  `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TerminalSize) Reset() {
+	*x = TerminalSize{}
+	mi := &file_actorpb_actor_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TerminalSize) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TerminalSize) ProtoMessage() {}
+
+func (x *TerminalSize) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TerminalSize.ProtoReflect.Descriptor instead.
+func (*TerminalSize) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *TerminalSize) GetColumns() int32 {
+	if x != nil {
+		return x.Columns
+	}
+	return 0
+}
+
+func (x *TerminalSize) GetRows() int32 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+type ExecInput struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where data belongs in the input.
+	Offset int64  `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
+	Data   []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	// Nothing comes after data.
+	End bool `protobuf:"varint,3,opt,name=end,proto3" json:"end,omitempty"`
+	// Set: the new size of the terminal.
+	Size *TerminalSize `protobuf:"bytes,4,opt,name=size,proto3" json:"size,omitempty"`
+	// The command is killed, and the session is forgotten.
+	HangUp        bool `protobuf:"varint,5,opt,name=hang_up,json=hangUp,proto3" json:"hang_up,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecInput) Reset() {
+	*x = ExecInput{}
+	mi := &file_actorpb_actor_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecInput) ProtoMessage() {}
+
+func (x *ExecInput) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecInput.ProtoReflect.Descriptor instead.
+func (*ExecInput) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ExecInput) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *ExecInput) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *ExecInput) GetEnd() bool {
+	if x != nil {
+		return x.End
+	}
+	return false
+}
+
+func (x *ExecInput) GetSize() *TerminalSize {
+	if x != nil {
+		return x.Size
+	}
+	return nil
+}
+
+func (x *ExecInput) GetHangUp() bool {
+	if x != nil {
+		return x.HangUp
+	}
+	return false
+}
+
+type ExecOutput struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Output before offset has been read.
+	Offset int64 `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
+	Limit  int64 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	// How long to wait for output, or for the end.
+	WaitMillis    int64 `protobuf:"varint,3,opt,name=wait_millis,json=waitMillis,proto3" json:"wait_millis,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecOutput) Reset() {
+	*x = ExecOutput{}
+	mi := &file_actorpb_actor_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecOutput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecOutput) ProtoMessage() {}
+
+func (x *ExecOutput) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecOutput.ProtoReflect.Descriptor instead.
+func (*ExecOutput) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *ExecOutput) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *ExecOutput) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ExecOutput) GetWaitMillis() int64 {
+	if x != nil {
+		return x.WaitMillis
+	}
+	return 0
+}
+
+// ExecPart answers an Exec.
+type ExecPart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Input before it has been taken.
+	InputOffset int64        `protobuf:"varint,1,opt,name=input_offset,json=inputOffset,proto3" json:"input_offset,omitempty"`
+	Pieces      []*ExecPiece `protobuf:"bytes,2,rep,name=pieces,proto3" json:"pieces,omitempty"`
+	// Offset after the pieces; more: there is more already.
+	NextOffset int64 `protobuf:"varint,3,opt,name=next_offset,json=nextOffset,proto3" json:"next_offset,omitempty"`
+	More       bool  `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`
+	// Set: the command has ended, and nothing comes after the pieces.
+	End           *ExecEnd `protobuf:"bytes,5,opt,name=end,proto3" json:"end,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecPart) Reset() {
+	*x = ExecPart{}
+	mi := &file_actorpb_actor_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecPart) ProtoMessage() {}
+
+func (x *ExecPart) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecPart.ProtoReflect.Descriptor instead.
+func (*ExecPart) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *ExecPart) GetInputOffset() int64 {
+	if x != nil {
+		return x.InputOffset
+	}
+	return 0
+}
+
+func (x *ExecPart) GetPieces() []*ExecPiece {
+	if x != nil {
+		return x.Pieces
+	}
+	return nil
+}
+
+func (x *ExecPart) GetNextOffset() int64 {
+	if x != nil {
+		return x.NextOffset
+	}
+	return 0
+}
+
+func (x *ExecPart) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+func (x *ExecPart) GetEnd() *ExecEnd {
+	if x != nil {
+		return x.End
+	}
+	return nil
+}
+
+// ExecPiece was written to one stream.
+type ExecPiece struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Stderr        bool                   `protobuf:"varint,1,opt,name=stderr,proto3" json:"stderr,omitempty"`
+	Data          []byte                 `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecPiece) Reset() {
+	*x = ExecPiece{}
+	mi := &file_actorpb_actor_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecPiece) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecPiece) ProtoMessage() {}
+
+func (x *ExecPiece) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecPiece.ProtoReflect.Descriptor instead.
+func (*ExecPiece) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *ExecPiece) GetStderr() bool {
+	if x != nil {
+		return x.Stderr
+	}
+	return false
+}
+
+func (x *ExecPiece) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+type ExecEnd struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why the command was not started, or what became of it; empty: it ended by itself, or by the signal.
+	Error         string `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
+	ExitCode      int32  `protobuf:"varint,2,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
+	Signal        string `protobuf:"bytes,3,opt,name=signal,proto3" json:"signal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecEnd) Reset() {
+	*x = ExecEnd{}
+	mi := &file_actorpb_actor_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecEnd) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecEnd) ProtoMessage() {}
+
+func (x *ExecEnd) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecEnd.ProtoReflect.Descriptor instead.
+func (*ExecEnd) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *ExecEnd) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *ExecEnd) GetExitCode() int32 {
+	if x != nil {
+		return x.ExitCode
+	}
+	return 0
+}
+
+func (x *ExecEnd) GetSignal() string {
+	if x != nil {
+		return x.Signal
+	}
+	return ""
+}
+
 // Propose carries commands from a replica to the leader's log.
 type Propose struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2942,7 +3497,7 @@ type Propose struct {
 
 func (x *Propose) Reset() {
 	*x = Propose{}
-	mi := &file_actorpb_actor_proto_msgTypes[34]
+	mi := &file_actorpb_actor_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2954,7 +3509,7 @@ func (x *Propose) String() string {
 func (*Propose) ProtoMessage() {}
 
 func (x *Propose) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[34]
+	mi := &file_actorpb_actor_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2967,7 +3522,7 @@ func (x *Propose) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Propose.ProtoReflect.Descriptor instead.
 func (*Propose) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{34}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Propose) GetCommands() []*commandpb.Command {
@@ -2986,7 +3541,7 @@ type Proposed struct {
 
 func (x *Proposed) Reset() {
 	*x = Proposed{}
-	mi := &file_actorpb_actor_proto_msgTypes[35]
+	mi := &file_actorpb_actor_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2998,7 +3553,7 @@ func (x *Proposed) String() string {
 func (*Proposed) ProtoMessage() {}
 
 func (x *Proposed) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[35]
+	mi := &file_actorpb_actor_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3011,7 +3566,7 @@ func (x *Proposed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposed.ProtoReflect.Descriptor instead.
 func (*Proposed) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{35}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Proposed) GetResults() []*commandpb.Result {
@@ -3030,7 +3585,7 @@ type ReadIndexRequest struct {
 
 func (x *ReadIndexRequest) Reset() {
 	*x = ReadIndexRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[36]
+	mi := &file_actorpb_actor_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3042,7 +3597,7 @@ func (x *ReadIndexRequest) String() string {
 func (*ReadIndexRequest) ProtoMessage() {}
 
 func (x *ReadIndexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[36]
+	mi := &file_actorpb_actor_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3055,7 +3610,7 @@ func (x *ReadIndexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadIndexRequest.ProtoReflect.Descriptor instead.
 func (*ReadIndexRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{36}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{44}
 }
 
 type ReadIndex struct {
@@ -3068,7 +3623,7 @@ type ReadIndex struct {
 
 func (x *ReadIndex) Reset() {
 	*x = ReadIndex{}
-	mi := &file_actorpb_actor_proto_msgTypes[37]
+	mi := &file_actorpb_actor_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3080,7 +3635,7 @@ func (x *ReadIndex) String() string {
 func (*ReadIndex) ProtoMessage() {}
 
 func (x *ReadIndex) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[37]
+	mi := &file_actorpb_actor_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3093,7 +3648,7 @@ func (x *ReadIndex) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadIndex.ProtoReflect.Descriptor instead.
 func (*ReadIndex) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{37}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ReadIndex) GetIndex() uint64 {
@@ -3131,7 +3686,7 @@ type SchedulerViewRequest struct {
 
 func (x *SchedulerViewRequest) Reset() {
 	*x = SchedulerViewRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[38]
+	mi := &file_actorpb_actor_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3143,7 +3698,7 @@ func (x *SchedulerViewRequest) String() string {
 func (*SchedulerViewRequest) ProtoMessage() {}
 
 func (x *SchedulerViewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[38]
+	mi := &file_actorpb_actor_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3156,7 +3711,7 @@ func (x *SchedulerViewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerViewRequest.ProtoReflect.Descriptor instead.
 func (*SchedulerViewRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{38}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *SchedulerViewRequest) GetTree() string {
@@ -3230,7 +3785,7 @@ type SchedulerView struct {
 
 func (x *SchedulerView) Reset() {
 	*x = SchedulerView{}
-	mi := &file_actorpb_actor_proto_msgTypes[39]
+	mi := &file_actorpb_actor_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3242,7 +3797,7 @@ func (x *SchedulerView) String() string {
 func (*SchedulerView) ProtoMessage() {}
 
 func (x *SchedulerView) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[39]
+	mi := &file_actorpb_actor_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3255,7 +3810,7 @@ func (x *SchedulerView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerView.ProtoReflect.Descriptor instead.
 func (*SchedulerView) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{39}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *SchedulerView) GetTime() *timestamppb.Timestamp {
@@ -3335,7 +3890,7 @@ type RefusedAgent struct {
 
 func (x *RefusedAgent) Reset() {
 	*x = RefusedAgent{}
-	mi := &file_actorpb_actor_proto_msgTypes[40]
+	mi := &file_actorpb_actor_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3347,7 +3902,7 @@ func (x *RefusedAgent) String() string {
 func (*RefusedAgent) ProtoMessage() {}
 
 func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[40]
+	mi := &file_actorpb_actor_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3360,7 +3915,7 @@ func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedAgent.ProtoReflect.Descriptor instead.
 func (*RefusedAgent) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{40}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *RefusedAgent) GetNode() string {
@@ -3439,7 +3994,7 @@ type ElementView struct {
 
 func (x *ElementView) Reset() {
 	*x = ElementView{}
-	mi := &file_actorpb_actor_proto_msgTypes[41]
+	mi := &file_actorpb_actor_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3451,7 +4006,7 @@ func (x *ElementView) String() string {
 func (*ElementView) ProtoMessage() {}
 
 func (x *ElementView) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[41]
+	mi := &file_actorpb_actor_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3464,7 +4019,7 @@ func (x *ElementView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ElementView.ProtoReflect.Descriptor instead.
 func (*ElementView) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{41}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ElementView) GetTree() string {
@@ -3654,7 +4209,7 @@ type NodeView struct {
 
 func (x *NodeView) Reset() {
 	*x = NodeView{}
-	mi := &file_actorpb_actor_proto_msgTypes[42]
+	mi := &file_actorpb_actor_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3666,7 +4221,7 @@ func (x *NodeView) String() string {
 func (*NodeView) ProtoMessage() {}
 
 func (x *NodeView) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[42]
+	mi := &file_actorpb_actor_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3679,7 +4234,7 @@ func (x *NodeView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeView.ProtoReflect.Descriptor instead.
 func (*NodeView) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{42}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *NodeView) GetId() string {
@@ -3762,7 +4317,7 @@ type PoolHistoryRequest struct {
 
 func (x *PoolHistoryRequest) Reset() {
 	*x = PoolHistoryRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[43]
+	mi := &file_actorpb_actor_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3774,7 +4329,7 @@ func (x *PoolHistoryRequest) String() string {
 func (*PoolHistoryRequest) ProtoMessage() {}
 
 func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[43]
+	mi := &file_actorpb_actor_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3787,7 +4342,7 @@ func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistoryRequest.ProtoReflect.Descriptor instead.
 func (*PoolHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{43}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PoolHistoryRequest) GetTree() string {
@@ -3841,7 +4396,7 @@ type PoolHistory struct {
 
 func (x *PoolHistory) Reset() {
 	*x = PoolHistory{}
-	mi := &file_actorpb_actor_proto_msgTypes[44]
+	mi := &file_actorpb_actor_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3853,7 +4408,7 @@ func (x *PoolHistory) String() string {
 func (*PoolHistory) ProtoMessage() {}
 
 func (x *PoolHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[44]
+	mi := &file_actorpb_actor_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3866,7 +4421,7 @@ func (x *PoolHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistory.ProtoReflect.Descriptor instead.
 func (*PoolHistory) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{44}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PoolHistory) GetSecondsUntil() int64 {
@@ -3917,7 +4472,7 @@ type PoolPoints struct {
 
 func (x *PoolPoints) Reset() {
 	*x = PoolPoints{}
-	mi := &file_actorpb_actor_proto_msgTypes[45]
+	mi := &file_actorpb_actor_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3929,7 +4484,7 @@ func (x *PoolPoints) String() string {
 func (*PoolPoints) ProtoMessage() {}
 
 func (x *PoolPoints) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[45]
+	mi := &file_actorpb_actor_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3942,7 +4497,7 @@ func (x *PoolPoints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolPoints.ProtoReflect.Descriptor instead.
 func (*PoolPoints) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{45}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PoolPoints) GetPool() string {
@@ -3988,7 +4543,7 @@ type Points struct {
 
 func (x *Points) Reset() {
 	*x = Points{}
-	mi := &file_actorpb_actor_proto_msgTypes[46]
+	mi := &file_actorpb_actor_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4000,7 +4555,7 @@ func (x *Points) String() string {
 func (*Points) ProtoMessage() {}
 
 func (x *Points) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[46]
+	mi := &file_actorpb_actor_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4013,7 +4568,7 @@ func (x *Points) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Points.ProtoReflect.Descriptor instead.
 func (*Points) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{46}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Points) GetAt() []int64 {
@@ -4061,7 +4616,7 @@ type JobLiveRequest struct {
 
 func (x *JobLiveRequest) Reset() {
 	*x = JobLiveRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[47]
+	mi := &file_actorpb_actor_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4073,7 +4628,7 @@ func (x *JobLiveRequest) String() string {
 func (*JobLiveRequest) ProtoMessage() {}
 
 func (x *JobLiveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[47]
+	mi := &file_actorpb_actor_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4086,7 +4641,7 @@ func (x *JobLiveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobLiveRequest.ProtoReflect.Descriptor instead.
 func (*JobLiveRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{47}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *JobLiveRequest) GetJobIds() []string {
@@ -4105,7 +4660,7 @@ type JobLive struct {
 
 func (x *JobLive) Reset() {
 	*x = JobLive{}
-	mi := &file_actorpb_actor_proto_msgTypes[48]
+	mi := &file_actorpb_actor_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4117,7 +4672,7 @@ func (x *JobLive) String() string {
 func (*JobLive) ProtoMessage() {}
 
 func (x *JobLive) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[48]
+	mi := &file_actorpb_actor_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4130,7 +4685,7 @@ func (x *JobLive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobLive.ProtoReflect.Descriptor instead.
 func (*JobLive) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{48}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *JobLive) GetJobs() []*HeldJob {
@@ -4170,7 +4725,7 @@ type InterruptionSignal struct {
 
 func (x *InterruptionSignal) Reset() {
 	*x = InterruptionSignal{}
-	mi := &file_actorpb_actor_proto_msgTypes[49]
+	mi := &file_actorpb_actor_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4182,7 +4737,7 @@ func (x *InterruptionSignal) String() string {
 func (*InterruptionSignal) ProtoMessage() {}
 
 func (x *InterruptionSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[49]
+	mi := &file_actorpb_actor_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4195,7 +4750,7 @@ func (x *InterruptionSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptionSignal.ProtoReflect.Descriptor instead.
 func (*InterruptionSignal) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{49}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *InterruptionSignal) GetOperationId() string {
@@ -4319,7 +4874,7 @@ type InterruptionSignals struct {
 
 func (x *InterruptionSignals) Reset() {
 	*x = InterruptionSignals{}
-	mi := &file_actorpb_actor_proto_msgTypes[50]
+	mi := &file_actorpb_actor_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4331,7 +4886,7 @@ func (x *InterruptionSignals) String() string {
 func (*InterruptionSignals) ProtoMessage() {}
 
 func (x *InterruptionSignals) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[50]
+	mi := &file_actorpb_actor_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4344,7 +4899,7 @@ func (x *InterruptionSignals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptionSignals.ProtoReflect.Descriptor instead.
 func (*InterruptionSignals) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{50}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *InterruptionSignals) GetSignals() []*InterruptionSignal {
@@ -4378,7 +4933,7 @@ type InstanceWord struct {
 
 func (x *InstanceWord) Reset() {
 	*x = InstanceWord{}
-	mi := &file_actorpb_actor_proto_msgTypes[51]
+	mi := &file_actorpb_actor_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4390,7 +4945,7 @@ func (x *InstanceWord) String() string {
 func (*InstanceWord) ProtoMessage() {}
 
 func (x *InstanceWord) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[51]
+	mi := &file_actorpb_actor_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4403,7 +4958,7 @@ func (x *InstanceWord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceWord.ProtoReflect.Descriptor instead.
 func (*InstanceWord) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{51}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *InstanceWord) GetOperationId() string {
@@ -4478,7 +5033,7 @@ type InstanceWords struct {
 
 func (x *InstanceWords) Reset() {
 	*x = InstanceWords{}
-	mi := &file_actorpb_actor_proto_msgTypes[52]
+	mi := &file_actorpb_actor_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4490,7 +5045,7 @@ func (x *InstanceWords) String() string {
 func (*InstanceWords) ProtoMessage() {}
 
 func (x *InstanceWords) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[52]
+	mi := &file_actorpb_actor_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4503,7 +5058,7 @@ func (x *InstanceWords) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceWords.ProtoReflect.Descriptor instead.
 func (*InstanceWords) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{52}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *InstanceWords) GetWords() []*InstanceWord {
@@ -4534,7 +5089,7 @@ type NodeWord struct {
 
 func (x *NodeWord) Reset() {
 	*x = NodeWord{}
-	mi := &file_actorpb_actor_proto_msgTypes[53]
+	mi := &file_actorpb_actor_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4546,7 +5101,7 @@ func (x *NodeWord) String() string {
 func (*NodeWord) ProtoMessage() {}
 
 func (x *NodeWord) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[53]
+	mi := &file_actorpb_actor_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4559,7 +5114,7 @@ func (x *NodeWord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeWord.ProtoReflect.Descriptor instead.
 func (*NodeWord) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{53}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *NodeWord) GetNode() string {
@@ -4620,7 +5175,7 @@ type NodeWords struct {
 
 func (x *NodeWords) Reset() {
 	*x = NodeWords{}
-	mi := &file_actorpb_actor_proto_msgTypes[54]
+	mi := &file_actorpb_actor_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4632,7 +5187,7 @@ func (x *NodeWords) String() string {
 func (*NodeWords) ProtoMessage() {}
 
 func (x *NodeWords) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[54]
+	mi := &file_actorpb_actor_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4645,7 +5200,7 @@ func (x *NodeWords) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeWords.ProtoReflect.Descriptor instead.
 func (*NodeWords) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{54}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *NodeWords) GetWords() []*NodeWord {
@@ -4928,7 +5483,49 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x126\n" +
 	"\bmodified\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\bmodified\x12\x12\n" +
 	"\x04mode\x18\x04 \x01(\tR\x04mode\x12\x12\n" +
-	"\x04link\x18\x05 \x01(\tR\x04link\"?\n" +
+	"\x04link\x18\x05 \x01(\tR\x04link\"\xf4\x01\n" +
+	"\x04Exec\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x18\n" +
+	"\asession\x18\x03 \x01(\tR\asession\x12\x12\n" +
+	"\x04user\x18\x04 \x01(\tR\x04user\x120\n" +
+	"\x05start\x18\x05 \x01(\v2\x1a.weir.actor.v1.ExecCommandR\x05start\x12.\n" +
+	"\x05input\x18\x06 \x01(\v2\x18.weir.actor.v1.ExecInputR\x05input\x121\n" +
+	"\x06output\x18\a \x01(\v2\x19.weir.actor.v1.ExecOutputR\x06output\"\x82\x01\n" +
+	"\vExecCommand\x12\x12\n" +
+	"\x04argv\x18\x01 \x03(\tR\x04argv\x12\x1a\n" +
+	"\bterminal\x18\x02 \x01(\bR\bterminal\x12\x12\n" +
+	"\x04term\x18\x03 \x01(\tR\x04term\x12/\n" +
+	"\x04size\x18\x04 \x01(\v2\x1b.weir.actor.v1.TerminalSizeR\x04size\"<\n" +
+	"\fTerminalSize\x12\x18\n" +
+	"\acolumns\x18\x01 \x01(\x05R\acolumns\x12\x12\n" +
+	"\x04rows\x18\x02 \x01(\x05R\x04rows\"\x93\x01\n" +
+	"\tExecInput\x12\x16\n" +
+	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\x12\x10\n" +
+	"\x03end\x18\x03 \x01(\bR\x03end\x12/\n" +
+	"\x04size\x18\x04 \x01(\v2\x1b.weir.actor.v1.TerminalSizeR\x04size\x12\x17\n" +
+	"\ahang_up\x18\x05 \x01(\bR\x06hangUp\"[\n" +
+	"\n" +
+	"ExecOutput\x12\x16\n" +
+	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\x03R\x05limit\x12\x1f\n" +
+	"\vwait_millis\x18\x03 \x01(\x03R\n" +
+	"waitMillis\"\xbe\x01\n" +
+	"\bExecPart\x12!\n" +
+	"\finput_offset\x18\x01 \x01(\x03R\vinputOffset\x120\n" +
+	"\x06pieces\x18\x02 \x03(\v2\x18.weir.actor.v1.ExecPieceR\x06pieces\x12\x1f\n" +
+	"\vnext_offset\x18\x03 \x01(\x03R\n" +
+	"nextOffset\x12\x12\n" +
+	"\x04more\x18\x04 \x01(\bR\x04more\x12(\n" +
+	"\x03end\x18\x05 \x01(\v2\x16.weir.actor.v1.ExecEndR\x03end\"7\n" +
+	"\tExecPiece\x12\x16\n" +
+	"\x06stderr\x18\x01 \x01(\bR\x06stderr\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\"T\n" +
+	"\aExecEnd\x12\x14\n" +
+	"\x05error\x18\x01 \x01(\tR\x05error\x12\x1b\n" +
+	"\texit_code\x18\x02 \x01(\x05R\bexitCode\x12\x16\n" +
+	"\x06signal\x18\x03 \x01(\tR\x06signal\"?\n" +
 	"\aPropose\x124\n" +
 	"\bcommands\x18\x01 \x03(\v2\x18.weir.command.v1.CommandR\bcommands\"=\n" +
 	"\bProposed\x121\n" +
@@ -5090,7 +5687,7 @@ func file_actorpb_actor_proto_rawDescGZIP() []byte {
 	return file_actorpb_actor_proto_rawDescData
 }
 
-var file_actorpb_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_actorpb_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
 var file_actorpb_actor_proto_goTypes = []any{
 	(*Token)(nil),                 // 0: weir.actor.v1.Token
 	(*Replica)(nil),               // 1: weir.actor.v1.Replica
@@ -5126,59 +5723,67 @@ var file_actorpb_actor_proto_goTypes = []any{
 	(*ReadFile)(nil),              // 31: weir.actor.v1.ReadFile
 	(*FilePart)(nil),              // 32: weir.actor.v1.FilePart
 	(*FileEntry)(nil),             // 33: weir.actor.v1.FileEntry
-	(*Propose)(nil),               // 34: weir.actor.v1.Propose
-	(*Proposed)(nil),              // 35: weir.actor.v1.Proposed
-	(*ReadIndexRequest)(nil),      // 36: weir.actor.v1.ReadIndexRequest
-	(*ReadIndex)(nil),             // 37: weir.actor.v1.ReadIndex
-	(*SchedulerViewRequest)(nil),  // 38: weir.actor.v1.SchedulerViewRequest
-	(*SchedulerView)(nil),         // 39: weir.actor.v1.SchedulerView
-	(*RefusedAgent)(nil),          // 40: weir.actor.v1.RefusedAgent
-	(*ElementView)(nil),           // 41: weir.actor.v1.ElementView
-	(*NodeView)(nil),              // 42: weir.actor.v1.NodeView
-	(*PoolHistoryRequest)(nil),    // 43: weir.actor.v1.PoolHistoryRequest
-	(*PoolHistory)(nil),           // 44: weir.actor.v1.PoolHistory
-	(*PoolPoints)(nil),            // 45: weir.actor.v1.PoolPoints
-	(*Points)(nil),                // 46: weir.actor.v1.Points
-	(*JobLiveRequest)(nil),        // 47: weir.actor.v1.JobLiveRequest
-	(*JobLive)(nil),               // 48: weir.actor.v1.JobLive
-	(*InterruptionSignal)(nil),    // 49: weir.actor.v1.InterruptionSignal
-	(*InterruptionSignals)(nil),   // 50: weir.actor.v1.InterruptionSignals
-	(*InstanceWord)(nil),          // 51: weir.actor.v1.InstanceWord
-	(*InstanceWords)(nil),         // 52: weir.actor.v1.InstanceWords
-	(*NodeWord)(nil),              // 53: weir.actor.v1.NodeWord
-	(*NodeWords)(nil),             // 54: weir.actor.v1.NodeWords
-	nil,                           // 55: weir.actor.v1.JobSpec.EnvironmentEntry
-	nil,                           // 56: weir.actor.v1.JobSpec.SecretsEntry
-	(*statepb.Resources)(nil),     // 57: weir.state.v1.Resources
-	(*timestamppb.Timestamp)(nil), // 58: google.protobuf.Timestamp
-	(*statepb.Revocation)(nil),    // 59: weir.state.v1.Revocation
-	(*statepb.Beneficiary)(nil),   // 60: weir.state.v1.Beneficiary
-	(*statepb.Tmpfs)(nil),         // 61: weir.state.v1.Tmpfs
-	(*statepb.KeptFile)(nil),      // 62: weir.state.v1.KeptFile
-	(*statepb.Readiness)(nil),     // 63: weir.state.v1.Readiness
-	(*statepb.Slice)(nil),         // 64: weir.state.v1.Slice
-	(*statepb.InputFile)(nil),     // 65: weir.state.v1.InputFile
-	(*statepb.FinishedJob)(nil),   // 66: weir.state.v1.FinishedJob
-	(*commandpb.Command)(nil),     // 67: weir.command.v1.Command
-	(*commandpb.Result)(nil),      // 68: weir.command.v1.Result
-	(*explainpb.Explanation)(nil), // 69: weir.explain.v1.Explanation
-	(*structpb.Struct)(nil),       // 70: google.protobuf.Struct
-	(*statepb.PoolVolume)(nil),    // 71: weir.state.v1.PoolVolume
+	(*Exec)(nil),                  // 34: weir.actor.v1.Exec
+	(*ExecCommand)(nil),           // 35: weir.actor.v1.ExecCommand
+	(*TerminalSize)(nil),          // 36: weir.actor.v1.TerminalSize
+	(*ExecInput)(nil),             // 37: weir.actor.v1.ExecInput
+	(*ExecOutput)(nil),            // 38: weir.actor.v1.ExecOutput
+	(*ExecPart)(nil),              // 39: weir.actor.v1.ExecPart
+	(*ExecPiece)(nil),             // 40: weir.actor.v1.ExecPiece
+	(*ExecEnd)(nil),               // 41: weir.actor.v1.ExecEnd
+	(*Propose)(nil),               // 42: weir.actor.v1.Propose
+	(*Proposed)(nil),              // 43: weir.actor.v1.Proposed
+	(*ReadIndexRequest)(nil),      // 44: weir.actor.v1.ReadIndexRequest
+	(*ReadIndex)(nil),             // 45: weir.actor.v1.ReadIndex
+	(*SchedulerViewRequest)(nil),  // 46: weir.actor.v1.SchedulerViewRequest
+	(*SchedulerView)(nil),         // 47: weir.actor.v1.SchedulerView
+	(*RefusedAgent)(nil),          // 48: weir.actor.v1.RefusedAgent
+	(*ElementView)(nil),           // 49: weir.actor.v1.ElementView
+	(*NodeView)(nil),              // 50: weir.actor.v1.NodeView
+	(*PoolHistoryRequest)(nil),    // 51: weir.actor.v1.PoolHistoryRequest
+	(*PoolHistory)(nil),           // 52: weir.actor.v1.PoolHistory
+	(*PoolPoints)(nil),            // 53: weir.actor.v1.PoolPoints
+	(*Points)(nil),                // 54: weir.actor.v1.Points
+	(*JobLiveRequest)(nil),        // 55: weir.actor.v1.JobLiveRequest
+	(*JobLive)(nil),               // 56: weir.actor.v1.JobLive
+	(*InterruptionSignal)(nil),    // 57: weir.actor.v1.InterruptionSignal
+	(*InterruptionSignals)(nil),   // 58: weir.actor.v1.InterruptionSignals
+	(*InstanceWord)(nil),          // 59: weir.actor.v1.InstanceWord
+	(*InstanceWords)(nil),         // 60: weir.actor.v1.InstanceWords
+	(*NodeWord)(nil),              // 61: weir.actor.v1.NodeWord
+	(*NodeWords)(nil),             // 62: weir.actor.v1.NodeWords
+	nil,                           // 63: weir.actor.v1.JobSpec.EnvironmentEntry
+	nil,                           // 64: weir.actor.v1.JobSpec.SecretsEntry
+	(*statepb.Resources)(nil),     // 65: weir.state.v1.Resources
+	(*timestamppb.Timestamp)(nil), // 66: google.protobuf.Timestamp
+	(*statepb.Revocation)(nil),    // 67: weir.state.v1.Revocation
+	(*statepb.Beneficiary)(nil),   // 68: weir.state.v1.Beneficiary
+	(*statepb.Tmpfs)(nil),         // 69: weir.state.v1.Tmpfs
+	(*statepb.KeptFile)(nil),      // 70: weir.state.v1.KeptFile
+	(*statepb.Readiness)(nil),     // 71: weir.state.v1.Readiness
+	(*statepb.Slice)(nil),         // 72: weir.state.v1.Slice
+	(*statepb.InputFile)(nil),     // 73: weir.state.v1.InputFile
+	(*statepb.FinishedJob)(nil),   // 74: weir.state.v1.FinishedJob
+	(*commandpb.Command)(nil),     // 75: weir.command.v1.Command
+	(*commandpb.Result)(nil),      // 76: weir.command.v1.Result
+	(*explainpb.Explanation)(nil), // 77: weir.explain.v1.Explanation
+	(*structpb.Struct)(nil),       // 78: google.protobuf.Struct
+	(*statepb.PoolVolume)(nil),    // 79: weir.state.v1.PoolVolume
 }
 var file_actorpb_actor_proto_depIdxs = []int32{
-	57, // 0: weir.actor.v1.RegisterAgent.resources:type_name -> weir.state.v1.Resources
+	65, // 0: weir.actor.v1.RegisterAgent.resources:type_name -> weir.state.v1.Resources
 	0,  // 1: weir.actor.v1.RegisterAgent.token:type_name -> weir.actor.v1.Token
 	4,  // 2: weir.actor.v1.RegisterAgent.jobs:type_name -> weir.actor.v1.HeldJob
 	3,  // 3: weir.actor.v1.RegisterAgent.credentials:type_name -> weir.actor.v1.HeldCredentials
-	58, // 4: weir.actor.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
-	58, // 5: weir.actor.v1.HeldJob.start_time:type_name -> google.protobuf.Timestamp
-	58, // 6: weir.actor.v1.HeldJob.deadline:type_name -> google.protobuf.Timestamp
+	66, // 4: weir.actor.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
+	66, // 5: weir.actor.v1.HeldJob.start_time:type_name -> google.protobuf.Timestamp
+	66, // 6: weir.actor.v1.HeldJob.deadline:type_name -> google.protobuf.Timestamp
 	1,  // 7: weir.actor.v1.AgentRegistered.replicas:type_name -> weir.actor.v1.Replica
 	6,  // 8: weir.actor.v1.AgentRegistered.revocations:type_name -> weir.actor.v1.Revocations
-	59, // 9: weir.actor.v1.Revocations.list:type_name -> weir.state.v1.Revocation
+	67, // 9: weir.actor.v1.Revocations.list:type_name -> weir.state.v1.Revocation
 	1,  // 10: weir.actor.v1.Redirect.leader:type_name -> weir.actor.v1.Replica
 	1,  // 11: weir.actor.v1.Redirect.replicas:type_name -> weir.actor.v1.Replica
-	57, // 12: weir.actor.v1.Heartbeat.resources:type_name -> weir.state.v1.Resources
+	65, // 12: weir.actor.v1.Heartbeat.resources:type_name -> weir.state.v1.Resources
 	4,  // 13: weir.actor.v1.Heartbeat.jobs:type_name -> weir.actor.v1.HeldJob
 	10, // 14: weir.actor.v1.Heartbeat.files:type_name -> weir.actor.v1.FileCache
 	3,  // 15: weir.actor.v1.Heartbeat.credentials:type_name -> weir.actor.v1.HeldCredentials
@@ -5188,65 +5793,72 @@ var file_actorpb_actor_proto_depIdxs = []int32{
 	13, // 19: weir.actor.v1.NodePlan.start:type_name -> weir.actor.v1.StartJob
 	14, // 20: weir.actor.v1.NodePlan.abort:type_name -> weir.actor.v1.AbortJob
 	0,  // 21: weir.actor.v1.StartJob.token:type_name -> weir.actor.v1.Token
-	57, // 22: weir.actor.v1.StartJob.resources:type_name -> weir.state.v1.Resources
+	65, // 22: weir.actor.v1.StartJob.resources:type_name -> weir.state.v1.Resources
 	1,  // 23: weir.actor.v1.StartJob.controller:type_name -> weir.actor.v1.Replica
-	60, // 24: weir.actor.v1.AbortJob.preempted_for:type_name -> weir.state.v1.Beneficiary
-	55, // 25: weir.actor.v1.JobSpec.environment:type_name -> weir.actor.v1.JobSpec.EnvironmentEntry
-	61, // 26: weir.actor.v1.JobSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
+	68, // 24: weir.actor.v1.AbortJob.preempted_for:type_name -> weir.state.v1.Beneficiary
+	63, // 25: weir.actor.v1.JobSpec.environment:type_name -> weir.actor.v1.JobSpec.EnvironmentEntry
+	69, // 26: weir.actor.v1.JobSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
 	17, // 27: weir.actor.v1.JobSpec.files:type_name -> weir.actor.v1.JobFile
-	62, // 28: weir.actor.v1.JobSpec.outputs:type_name -> weir.state.v1.KeptFile
+	70, // 28: weir.actor.v1.JobSpec.outputs:type_name -> weir.state.v1.KeptFile
 	18, // 29: weir.actor.v1.JobSpec.feed:type_name -> weir.actor.v1.JobFeed
-	63, // 30: weir.actor.v1.JobSpec.readiness:type_name -> weir.state.v1.Readiness
-	56, // 31: weir.actor.v1.JobSpec.secrets:type_name -> weir.actor.v1.JobSpec.SecretsEntry
+	71, // 30: weir.actor.v1.JobSpec.readiness:type_name -> weir.state.v1.Readiness
+	64, // 31: weir.actor.v1.JobSpec.secrets:type_name -> weir.actor.v1.JobSpec.SecretsEntry
 	19, // 32: weir.actor.v1.JobFeed.parts:type_name -> weir.actor.v1.FeedPart
-	64, // 33: weir.actor.v1.FeedPart.slice:type_name -> weir.state.v1.Slice
-	65, // 34: weir.actor.v1.FeedPart.file:type_name -> weir.state.v1.InputFile
-	66, // 35: weir.actor.v1.JobEnded.job:type_name -> weir.state.v1.FinishedJob
+	72, // 33: weir.actor.v1.FeedPart.slice:type_name -> weir.state.v1.Slice
+	73, // 34: weir.actor.v1.FeedPart.file:type_name -> weir.state.v1.InputFile
+	74, // 35: weir.actor.v1.JobEnded.job:type_name -> weir.state.v1.FinishedJob
 	1,  // 36: weir.actor.v1.ControllerFound.controller:type_name -> weir.actor.v1.Replica
 	26, // 37: weir.actor.v1.Instances.instances:type_name -> weir.actor.v1.Instance
-	58, // 38: weir.actor.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	58, // 39: weir.actor.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
-	51, // 40: weir.actor.v1.TellWord.word:type_name -> weir.actor.v1.InstanceWord
+	66, // 38: weir.actor.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	66, // 39: weir.actor.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	59, // 40: weir.actor.v1.TellWord.word:type_name -> weir.actor.v1.InstanceWord
 	33, // 41: weir.actor.v1.FilePart.entries:type_name -> weir.actor.v1.FileEntry
-	58, // 42: weir.actor.v1.FileEntry.modified:type_name -> google.protobuf.Timestamp
-	67, // 43: weir.actor.v1.Propose.commands:type_name -> weir.command.v1.Command
-	68, // 44: weir.actor.v1.Proposed.results:type_name -> weir.command.v1.Result
-	58, // 45: weir.actor.v1.SchedulerView.time:type_name -> google.protobuf.Timestamp
-	41, // 46: weir.actor.v1.SchedulerView.elements:type_name -> weir.actor.v1.ElementView
-	42, // 47: weir.actor.v1.SchedulerView.nodes:type_name -> weir.actor.v1.NodeView
-	57, // 48: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
-	58, // 49: weir.actor.v1.SchedulerView.updated:type_name -> google.protobuf.Timestamp
-	69, // 50: weir.actor.v1.SchedulerView.explanations:type_name -> weir.explain.v1.Explanation
-	40, // 51: weir.actor.v1.SchedulerView.refused:type_name -> weir.actor.v1.RefusedAgent
-	57, // 52: weir.actor.v1.RefusedAgent.resources:type_name -> weir.state.v1.Resources
-	58, // 53: weir.actor.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
-	57, // 54: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
-	57, // 55: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
-	70, // 56: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
-	71, // 57: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
-	57, // 58: weir.actor.v1.ElementView.claimed:type_name -> weir.state.v1.Resources
-	58, // 59: weir.actor.v1.ElementView.below_since:type_name -> google.protobuf.Timestamp
-	57, // 60: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
-	57, // 61: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
-	58, // 62: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
-	10, // 63: weir.actor.v1.NodeView.files:type_name -> weir.actor.v1.FileCache
-	3,  // 64: weir.actor.v1.NodeView.credentials:type_name -> weir.actor.v1.HeldCredentials
-	45, // 65: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
-	46, // 66: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
-	46, // 67: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
-	4,  // 68: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
-	58, // 69: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
-	58, // 70: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
-	58, // 71: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
-	49, // 72: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
-	51, // 73: weir.actor.v1.InstanceWords.words:type_name -> weir.actor.v1.InstanceWord
-	58, // 74: weir.actor.v1.NodeWord.time:type_name -> google.protobuf.Timestamp
-	53, // 75: weir.actor.v1.NodeWords.words:type_name -> weir.actor.v1.NodeWord
-	76, // [76:76] is the sub-list for method output_type
-	76, // [76:76] is the sub-list for method input_type
-	76, // [76:76] is the sub-list for extension type_name
-	76, // [76:76] is the sub-list for extension extendee
-	0,  // [0:76] is the sub-list for field type_name
+	66, // 42: weir.actor.v1.FileEntry.modified:type_name -> google.protobuf.Timestamp
+	35, // 43: weir.actor.v1.Exec.start:type_name -> weir.actor.v1.ExecCommand
+	37, // 44: weir.actor.v1.Exec.input:type_name -> weir.actor.v1.ExecInput
+	38, // 45: weir.actor.v1.Exec.output:type_name -> weir.actor.v1.ExecOutput
+	36, // 46: weir.actor.v1.ExecCommand.size:type_name -> weir.actor.v1.TerminalSize
+	36, // 47: weir.actor.v1.ExecInput.size:type_name -> weir.actor.v1.TerminalSize
+	40, // 48: weir.actor.v1.ExecPart.pieces:type_name -> weir.actor.v1.ExecPiece
+	41, // 49: weir.actor.v1.ExecPart.end:type_name -> weir.actor.v1.ExecEnd
+	75, // 50: weir.actor.v1.Propose.commands:type_name -> weir.command.v1.Command
+	76, // 51: weir.actor.v1.Proposed.results:type_name -> weir.command.v1.Result
+	66, // 52: weir.actor.v1.SchedulerView.time:type_name -> google.protobuf.Timestamp
+	49, // 53: weir.actor.v1.SchedulerView.elements:type_name -> weir.actor.v1.ElementView
+	50, // 54: weir.actor.v1.SchedulerView.nodes:type_name -> weir.actor.v1.NodeView
+	65, // 55: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
+	66, // 56: weir.actor.v1.SchedulerView.updated:type_name -> google.protobuf.Timestamp
+	77, // 57: weir.actor.v1.SchedulerView.explanations:type_name -> weir.explain.v1.Explanation
+	48, // 58: weir.actor.v1.SchedulerView.refused:type_name -> weir.actor.v1.RefusedAgent
+	65, // 59: weir.actor.v1.RefusedAgent.resources:type_name -> weir.state.v1.Resources
+	66, // 60: weir.actor.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
+	65, // 61: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
+	65, // 62: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
+	78, // 63: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
+	79, // 64: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
+	65, // 65: weir.actor.v1.ElementView.claimed:type_name -> weir.state.v1.Resources
+	66, // 66: weir.actor.v1.ElementView.below_since:type_name -> google.protobuf.Timestamp
+	65, // 67: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
+	65, // 68: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
+	66, // 69: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
+	10, // 70: weir.actor.v1.NodeView.files:type_name -> weir.actor.v1.FileCache
+	3,  // 71: weir.actor.v1.NodeView.credentials:type_name -> weir.actor.v1.HeldCredentials
+	53, // 72: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
+	54, // 73: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
+	54, // 74: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
+	4,  // 75: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
+	66, // 76: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
+	66, // 77: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
+	66, // 78: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
+	57, // 79: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
+	59, // 80: weir.actor.v1.InstanceWords.words:type_name -> weir.actor.v1.InstanceWord
+	66, // 81: weir.actor.v1.NodeWord.time:type_name -> google.protobuf.Timestamp
+	61, // 82: weir.actor.v1.NodeWords.words:type_name -> weir.actor.v1.NodeWord
+	83, // [83:83] is the sub-list for method output_type
+	83, // [83:83] is the sub-list for method input_type
+	83, // [83:83] is the sub-list for extension type_name
+	83, // [83:83] is the sub-list for extension extendee
+	0,  // [0:83] is the sub-list for field type_name
 }
 
 func init() { file_actorpb_actor_proto_init() }
@@ -5261,7 +5873,7 @@ func file_actorpb_actor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actorpb_actor_proto_rawDesc), len(file_actorpb_actor_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   57,
+			NumMessages:   65,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -18,6 +18,8 @@ const (
 	CodeNotRegistered = "not_registered"
 	// CodeStale: a later message of the same sender has already arrived.
 	CodeStale = "stale"
+	// CodeTooMany: there are as many of these as there may be, until one has ended.
+	CodeTooMany = "too_many"
 	// CodeNotFound: the object of the message does not exist.
 	CodeNotFound = "not_found"
 )

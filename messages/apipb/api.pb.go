@@ -4206,6 +4206,483 @@ func (x *OperationEventsResponse) GetEvents() []*OperationEvent {
 	return nil
 }
 
+type ExecJobRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// A name for the session that the caller makes up, such as a UUID, of 16 to 64 letters, digits and dashes. A
+	// start that is repeated with the same name starts nothing.
+	Session string `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
+	// The program, found by the job's PATH, and its arguments; 16 KiB at most.
+	Command []string `protobuf:"bytes,3,rep,name=command,proto3" json:"command,omitempty"`
+	// The command gets a terminal, of the kind term, and otherwise three pipes.
+	Terminal      bool          `protobuf:"varint,4,opt,name=terminal,proto3" json:"terminal,omitempty"`
+	Term          string        `protobuf:"bytes,5,opt,name=term,proto3" json:"term,omitempty"`
+	Size          *TerminalSize `protobuf:"bytes,6,opt,name=size,proto3" json:"size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecJobRequest) Reset() {
+	*x = ExecJobRequest{}
+	mi := &file_apipb_api_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecJobRequest) ProtoMessage() {}
+
+func (x *ExecJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecJobRequest.ProtoReflect.Descriptor instead.
+func (*ExecJobRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *ExecJobRequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *ExecJobRequest) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *ExecJobRequest) GetCommand() []string {
+	if x != nil {
+		return x.Command
+	}
+	return nil
+}
+
+func (x *ExecJobRequest) GetTerminal() bool {
+	if x != nil {
+		return x.Terminal
+	}
+	return false
+}
+
+func (x *ExecJobRequest) GetTerm() string {
+	if x != nil {
+		return x.Term
+	}
+	return ""
+}
+
+func (x *ExecJobRequest) GetSize() *TerminalSize {
+	if x != nil {
+		return x.Size
+	}
+	return nil
+}
+
+// TerminalSize is in characters.
+type TerminalSize struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Columns       int32                  `protobuf:"varint,1,opt,name=columns,proto3" json:"columns,omitempty"`
+	Rows          int32                  `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TerminalSize) Reset() {
+	*x = TerminalSize{}
+	mi := &file_apipb_api_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TerminalSize) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TerminalSize) ProtoMessage() {}
+
+func (x *TerminalSize) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TerminalSize.ProtoReflect.Descriptor instead.
+func (*TerminalSize) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *TerminalSize) GetColumns() int32 {
+	if x != nil {
+		return x.Columns
+	}
+	return 0
+}
+
+func (x *TerminalSize) GetRows() int32 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+type ExecJobResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecJobResponse) Reset() {
+	*x = ExecJobResponse{}
+	mi := &file_apipb_api_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecJobResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecJobResponse) ProtoMessage() {}
+
+func (x *ExecJobResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecJobResponse.ProtoReflect.Descriptor instead.
+func (*ExecJobResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{58}
+}
+
+type ExecIORequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	JobId   string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Session string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
+	// Input at input_offset, 32 KiB at most; end_of_input: nothing comes after it.
+	Input       []byte `protobuf:"bytes,3,opt,name=input,proto3" json:"input,omitempty"`
+	InputOffset int64  `protobuf:"varint,4,opt,name=input_offset,json=inputOffset,proto3" json:"input_offset,omitempty"`
+	EndOfInput  bool   `protobuf:"varint,5,opt,name=end_of_input,json=endOfInput,proto3" json:"end_of_input,omitempty"`
+	// Set: the new size of the terminal.
+	Size *TerminalSize `protobuf:"bytes,6,opt,name=size,proto3" json:"size,omitempty"`
+	// Ends the session: the command is killed if it has not ended.
+	HangUp bool `protobuf:"varint,7,opt,name=hang_up,json=hangUp,proto3" json:"hang_up,omitempty"`
+	// Set: output from this offset on is read. What was before is forgotten.
+	OutputOffset *int64 `protobuf:"varint,8,opt,name=output_offset,json=outputOffset,proto3,oneof" json:"output_offset,omitempty"`
+	// How long to wait for output or the end, 5000 at most.
+	WaitMillis    int64 `protobuf:"varint,9,opt,name=wait_millis,json=waitMillis,proto3" json:"wait_millis,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecIORequest) Reset() {
+	*x = ExecIORequest{}
+	mi := &file_apipb_api_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecIORequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecIORequest) ProtoMessage() {}
+
+func (x *ExecIORequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecIORequest.ProtoReflect.Descriptor instead.
+func (*ExecIORequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *ExecIORequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *ExecIORequest) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *ExecIORequest) GetInput() []byte {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *ExecIORequest) GetInputOffset() int64 {
+	if x != nil {
+		return x.InputOffset
+	}
+	return 0
+}
+
+func (x *ExecIORequest) GetEndOfInput() bool {
+	if x != nil {
+		return x.EndOfInput
+	}
+	return false
+}
+
+func (x *ExecIORequest) GetSize() *TerminalSize {
+	if x != nil {
+		return x.Size
+	}
+	return nil
+}
+
+func (x *ExecIORequest) GetHangUp() bool {
+	if x != nil {
+		return x.HangUp
+	}
+	return false
+}
+
+func (x *ExecIORequest) GetOutputOffset() int64 {
+	if x != nil && x.OutputOffset != nil {
+		return *x.OutputOffset
+	}
+	return 0
+}
+
+func (x *ExecIORequest) GetWaitMillis() int64 {
+	if x != nil {
+		return x.WaitMillis
+	}
+	return 0
+}
+
+type ExecIOResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Input before it was taken. Give the rest again after a moment: the command has not read what was before.
+	InputOffset int64        `protobuf:"varint,1,opt,name=input_offset,json=inputOffset,proto3" json:"input_offset,omitempty"`
+	Pieces      []*ExecPiece `protobuf:"bytes,2,rep,name=pieces,proto3" json:"pieces,omitempty"`
+	// Offset after the pieces.
+	NextOffset int64 `protobuf:"varint,3,opt,name=next_offset,json=nextOffset,proto3" json:"next_offset,omitempty"`
+	// Set: the command has ended, and nothing comes after the pieces.
+	End           *ExecEnd `protobuf:"bytes,4,opt,name=end,proto3" json:"end,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecIOResponse) Reset() {
+	*x = ExecIOResponse{}
+	mi := &file_apipb_api_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecIOResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecIOResponse) ProtoMessage() {}
+
+func (x *ExecIOResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecIOResponse.ProtoReflect.Descriptor instead.
+func (*ExecIOResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *ExecIOResponse) GetInputOffset() int64 {
+	if x != nil {
+		return x.InputOffset
+	}
+	return 0
+}
+
+func (x *ExecIOResponse) GetPieces() []*ExecPiece {
+	if x != nil {
+		return x.Pieces
+	}
+	return nil
+}
+
+func (x *ExecIOResponse) GetNextOffset() int64 {
+	if x != nil {
+		return x.NextOffset
+	}
+	return 0
+}
+
+func (x *ExecIOResponse) GetEnd() *ExecEnd {
+	if x != nil {
+		return x.End
+	}
+	return nil
+}
+
+// ExecPiece was written to one stream.
+type ExecPiece struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Stderr        bool                   `protobuf:"varint,1,opt,name=stderr,proto3" json:"stderr,omitempty"`
+	Data          []byte                 `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecPiece) Reset() {
+	*x = ExecPiece{}
+	mi := &file_apipb_api_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecPiece) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecPiece) ProtoMessage() {}
+
+func (x *ExecPiece) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecPiece.ProtoReflect.Descriptor instead.
+func (*ExecPiece) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{61}
+}
+
+func (x *ExecPiece) GetStderr() bool {
+	if x != nil {
+		return x.Stderr
+	}
+	return false
+}
+
+func (x *ExecPiece) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+// ExecEnd says how a command ended.
+type ExecEnd struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why it was not started, or what became of it; empty: it ended by itself, or by the signal.
+	Error    string `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
+	ExitCode int32  `protobuf:"varint,2,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
+	// Such as SIGKILL.
+	Signal        string `protobuf:"bytes,3,opt,name=signal,proto3" json:"signal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecEnd) Reset() {
+	*x = ExecEnd{}
+	mi := &file_apipb_api_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecEnd) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecEnd) ProtoMessage() {}
+
+func (x *ExecEnd) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecEnd.ProtoReflect.Descriptor instead.
+func (*ExecEnd) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *ExecEnd) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *ExecEnd) GetExitCode() int32 {
+	if x != nil {
+		return x.ExitCode
+	}
+	return 0
+}
+
+func (x *ExecEnd) GetSignal() string {
+	if x != nil {
+		return x.Signal
+	}
+	return ""
+}
+
 type JobStatisticsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
@@ -4215,7 +4692,7 @@ type JobStatisticsRequest struct {
 
 func (x *JobStatisticsRequest) Reset() {
 	*x = JobStatisticsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[56]
+	mi := &file_apipb_api_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4227,7 +4704,7 @@ func (x *JobStatisticsRequest) String() string {
 func (*JobStatisticsRequest) ProtoMessage() {}
 
 func (x *JobStatisticsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[56]
+	mi := &file_apipb_api_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4240,7 +4717,7 @@ func (x *JobStatisticsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatisticsRequest.ProtoReflect.Descriptor instead.
 func (*JobStatisticsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{56}
+	return file_apipb_api_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *JobStatisticsRequest) GetJobId() string {
@@ -4262,7 +4739,7 @@ type JobStatisticsResponse struct {
 
 func (x *JobStatisticsResponse) Reset() {
 	*x = JobStatisticsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[57]
+	mi := &file_apipb_api_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4274,7 +4751,7 @@ func (x *JobStatisticsResponse) String() string {
 func (*JobStatisticsResponse) ProtoMessage() {}
 
 func (x *JobStatisticsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[57]
+	mi := &file_apipb_api_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4287,7 +4764,7 @@ func (x *JobStatisticsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatisticsResponse.ProtoReflect.Descriptor instead.
 func (*JobStatisticsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{57}
+	return file_apipb_api_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *JobStatisticsResponse) GetJobId() string {
@@ -4323,7 +4800,7 @@ type JobStatistic struct {
 
 func (x *JobStatistic) Reset() {
 	*x = JobStatistic{}
-	mi := &file_apipb_api_proto_msgTypes[58]
+	mi := &file_apipb_api_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4335,7 +4812,7 @@ func (x *JobStatistic) String() string {
 func (*JobStatistic) ProtoMessage() {}
 
 func (x *JobStatistic) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[58]
+	mi := &file_apipb_api_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4348,7 +4825,7 @@ func (x *JobStatistic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatistic.ProtoReflect.Descriptor instead.
 func (*JobStatistic) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{58}
+	return file_apipb_api_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *JobStatistic) GetName() string {
@@ -4432,7 +4909,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_apipb_api_proto_msgTypes[59]
+	mi := &file_apipb_api_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4444,7 +4921,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[59]
+	mi := &file_apipb_api_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4457,7 +4934,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{59}
+	return file_apipb_api_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Job) GetId() string {
@@ -4685,7 +5162,7 @@ type JobInput struct {
 
 func (x *JobInput) Reset() {
 	*x = JobInput{}
-	mi := &file_apipb_api_proto_msgTypes[60]
+	mi := &file_apipb_api_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4697,7 +5174,7 @@ func (x *JobInput) String() string {
 func (*JobInput) ProtoMessage() {}
 
 func (x *JobInput) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[60]
+	mi := &file_apipb_api_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4710,7 +5187,7 @@ func (x *JobInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobInput.ProtoReflect.Descriptor instead.
 func (*JobInput) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{60}
+	return file_apipb_api_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *JobInput) GetSlices() []*InputSlice {
@@ -4753,7 +5230,7 @@ type InputSlice struct {
 
 func (x *InputSlice) Reset() {
 	*x = InputSlice{}
-	mi := &file_apipb_api_proto_msgTypes[61]
+	mi := &file_apipb_api_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4765,7 +5242,7 @@ func (x *InputSlice) String() string {
 func (*InputSlice) ProtoMessage() {}
 
 func (x *InputSlice) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[61]
+	mi := &file_apipb_api_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4778,7 +5255,7 @@ func (x *InputSlice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputSlice.ProtoReflect.Descriptor instead.
 func (*InputSlice) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{61}
+	return file_apipb_api_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *InputSlice) GetFile() string {
@@ -4813,7 +5290,7 @@ type JobOutput struct {
 
 func (x *JobOutput) Reset() {
 	*x = JobOutput{}
-	mi := &file_apipb_api_proto_msgTypes[62]
+	mi := &file_apipb_api_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4825,7 +5302,7 @@ func (x *JobOutput) String() string {
 func (*JobOutput) ProtoMessage() {}
 
 func (x *JobOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[62]
+	mi := &file_apipb_api_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4838,7 +5315,7 @@ func (x *JobOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOutput.ProtoReflect.Descriptor instead.
 func (*JobOutput) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{62}
+	return file_apipb_api_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *JobOutput) GetRows() int64 {
@@ -4880,7 +5357,7 @@ type Interruption struct {
 
 func (x *Interruption) Reset() {
 	*x = Interruption{}
-	mi := &file_apipb_api_proto_msgTypes[63]
+	mi := &file_apipb_api_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4892,7 +5369,7 @@ func (x *Interruption) String() string {
 func (*Interruption) ProtoMessage() {}
 
 func (x *Interruption) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[63]
+	mi := &file_apipb_api_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4905,7 +5382,7 @@ func (x *Interruption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interruption.ProtoReflect.Descriptor instead.
 func (*Interruption) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{63}
+	return file_apipb_api_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Interruption) GetReason() string {
@@ -4998,7 +5475,7 @@ type JobStatistics struct {
 
 func (x *JobStatistics) Reset() {
 	*x = JobStatistics{}
-	mi := &file_apipb_api_proto_msgTypes[64]
+	mi := &file_apipb_api_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5010,7 +5487,7 @@ func (x *JobStatistics) String() string {
 func (*JobStatistics) ProtoMessage() {}
 
 func (x *JobStatistics) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[64]
+	mi := &file_apipb_api_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5023,7 +5500,7 @@ func (x *JobStatistics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatistics.ProtoReflect.Descriptor instead.
 func (*JobStatistics) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{64}
+	return file_apipb_api_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *JobStatistics) GetMaxMemory() int64 {
@@ -5111,7 +5588,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[65]
+	mi := &file_apipb_api_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5123,7 +5600,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[65]
+	mi := &file_apipb_api_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5136,7 +5613,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{65}
+	return file_apipb_api_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ListJobsRequest) GetOperation() string {
@@ -5191,7 +5668,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[66]
+	mi := &file_apipb_api_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5203,7 +5680,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[66]
+	mi := &file_apipb_api_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5216,7 +5693,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{66}
+	return file_apipb_api_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ListJobsResponse) GetJobs() []*Job {
@@ -5242,7 +5719,7 @@ type GetJobRequest struct {
 
 func (x *GetJobRequest) Reset() {
 	*x = GetJobRequest{}
-	mi := &file_apipb_api_proto_msgTypes[67]
+	mi := &file_apipb_api_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5254,7 +5731,7 @@ func (x *GetJobRequest) String() string {
 func (*GetJobRequest) ProtoMessage() {}
 
 func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[67]
+	mi := &file_apipb_api_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5267,7 +5744,7 @@ func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobRequest.ProtoReflect.Descriptor instead.
 func (*GetJobRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{67}
+	return file_apipb_api_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *GetJobRequest) GetJobId() string {
@@ -5286,7 +5763,7 @@ type GetJobResponse struct {
 
 func (x *GetJobResponse) Reset() {
 	*x = GetJobResponse{}
-	mi := &file_apipb_api_proto_msgTypes[68]
+	mi := &file_apipb_api_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5298,7 +5775,7 @@ func (x *GetJobResponse) String() string {
 func (*GetJobResponse) ProtoMessage() {}
 
 func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[68]
+	mi := &file_apipb_api_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5311,7 +5788,7 @@ func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobResponse.ProtoReflect.Descriptor instead.
 func (*GetJobResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{68}
+	return file_apipb_api_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *GetJobResponse) GetJob() *Job {
@@ -5336,7 +5813,7 @@ type JobOutputRequest struct {
 
 func (x *JobOutputRequest) Reset() {
 	*x = JobOutputRequest{}
-	mi := &file_apipb_api_proto_msgTypes[69]
+	mi := &file_apipb_api_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5348,7 +5825,7 @@ func (x *JobOutputRequest) String() string {
 func (*JobOutputRequest) ProtoMessage() {}
 
 func (x *JobOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[69]
+	mi := &file_apipb_api_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5361,7 +5838,7 @@ func (x *JobOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOutputRequest.ProtoReflect.Descriptor instead.
 func (*JobOutputRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{69}
+	return file_apipb_api_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *JobOutputRequest) GetJobId() string {
@@ -5408,7 +5885,7 @@ type JobOutputResponse struct {
 
 func (x *JobOutputResponse) Reset() {
 	*x = JobOutputResponse{}
-	mi := &file_apipb_api_proto_msgTypes[70]
+	mi := &file_apipb_api_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5420,7 +5897,7 @@ func (x *JobOutputResponse) String() string {
 func (*JobOutputResponse) ProtoMessage() {}
 
 func (x *JobOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[70]
+	mi := &file_apipb_api_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5433,7 +5910,7 @@ func (x *JobOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOutputResponse.ProtoReflect.Descriptor instead.
 func (*JobOutputResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{70}
+	return file_apipb_api_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *JobOutputResponse) GetData() []byte {
@@ -5488,7 +5965,7 @@ type JobFileRequest struct {
 
 func (x *JobFileRequest) Reset() {
 	*x = JobFileRequest{}
-	mi := &file_apipb_api_proto_msgTypes[71]
+	mi := &file_apipb_api_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5500,7 +5977,7 @@ func (x *JobFileRequest) String() string {
 func (*JobFileRequest) ProtoMessage() {}
 
 func (x *JobFileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[71]
+	mi := &file_apipb_api_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5513,7 +5990,7 @@ func (x *JobFileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobFileRequest.ProtoReflect.Descriptor instead.
 func (*JobFileRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{71}
+	return file_apipb_api_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *JobFileRequest) GetJobId() string {
@@ -5563,7 +6040,7 @@ type JobFileResponse struct {
 
 func (x *JobFileResponse) Reset() {
 	*x = JobFileResponse{}
-	mi := &file_apipb_api_proto_msgTypes[72]
+	mi := &file_apipb_api_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5575,7 +6052,7 @@ func (x *JobFileResponse) String() string {
 func (*JobFileResponse) ProtoMessage() {}
 
 func (x *JobFileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[72]
+	mi := &file_apipb_api_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5588,7 +6065,7 @@ func (x *JobFileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobFileResponse.ProtoReflect.Descriptor instead.
 func (*JobFileResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{72}
+	return file_apipb_api_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *JobFileResponse) GetData() []byte {
@@ -5649,7 +6126,7 @@ type JobFile struct {
 
 func (x *JobFile) Reset() {
 	*x = JobFile{}
-	mi := &file_apipb_api_proto_msgTypes[73]
+	mi := &file_apipb_api_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5661,7 +6138,7 @@ func (x *JobFile) String() string {
 func (*JobFile) ProtoMessage() {}
 
 func (x *JobFile) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[73]
+	mi := &file_apipb_api_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5674,7 +6151,7 @@ func (x *JobFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobFile.ProtoReflect.Descriptor instead.
 func (*JobFile) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{73}
+	return file_apipb_api_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *JobFile) GetName() string {
@@ -5722,7 +6199,7 @@ type AbortJobRequest struct {
 
 func (x *AbortJobRequest) Reset() {
 	*x = AbortJobRequest{}
-	mi := &file_apipb_api_proto_msgTypes[74]
+	mi := &file_apipb_api_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5734,7 +6211,7 @@ func (x *AbortJobRequest) String() string {
 func (*AbortJobRequest) ProtoMessage() {}
 
 func (x *AbortJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[74]
+	mi := &file_apipb_api_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5747,7 +6224,7 @@ func (x *AbortJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortJobRequest.ProtoReflect.Descriptor instead.
 func (*AbortJobRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{74}
+	return file_apipb_api_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *AbortJobRequest) GetJobId() string {
@@ -5772,7 +6249,7 @@ type AbortJobResponse struct {
 
 func (x *AbortJobResponse) Reset() {
 	*x = AbortJobResponse{}
-	mi := &file_apipb_api_proto_msgTypes[75]
+	mi := &file_apipb_api_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5784,7 +6261,7 @@ func (x *AbortJobResponse) String() string {
 func (*AbortJobResponse) ProtoMessage() {}
 
 func (x *AbortJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[75]
+	mi := &file_apipb_api_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5797,7 +6274,7 @@ func (x *AbortJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortJobResponse.ProtoReflect.Descriptor instead.
 func (*AbortJobResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{75}
+	return file_apipb_api_proto_rawDescGZIP(), []int{82}
 }
 
 type InterruptJobRequest struct {
@@ -5812,7 +6289,7 @@ type InterruptJobRequest struct {
 
 func (x *InterruptJobRequest) Reset() {
 	*x = InterruptJobRequest{}
-	mi := &file_apipb_api_proto_msgTypes[76]
+	mi := &file_apipb_api_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5824,7 +6301,7 @@ func (x *InterruptJobRequest) String() string {
 func (*InterruptJobRequest) ProtoMessage() {}
 
 func (x *InterruptJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[76]
+	mi := &file_apipb_api_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5837,7 +6314,7 @@ func (x *InterruptJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptJobRequest.ProtoReflect.Descriptor instead.
 func (*InterruptJobRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{76}
+	return file_apipb_api_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *InterruptJobRequest) GetJobId() string {
@@ -5871,7 +6348,7 @@ type InterruptJobResponse struct {
 
 func (x *InterruptJobResponse) Reset() {
 	*x = InterruptJobResponse{}
-	mi := &file_apipb_api_proto_msgTypes[77]
+	mi := &file_apipb_api_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5883,7 +6360,7 @@ func (x *InterruptJobResponse) String() string {
 func (*InterruptJobResponse) ProtoMessage() {}
 
 func (x *InterruptJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[77]
+	mi := &file_apipb_api_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5896,7 +6373,7 @@ func (x *InterruptJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptJobResponse.ProtoReflect.Descriptor instead.
 func (*InterruptJobResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{77}
+	return file_apipb_api_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *InterruptJobResponse) GetDeadline() *timestamppb.Timestamp {
@@ -5918,7 +6395,7 @@ type MemoryProfilesRequest struct {
 
 func (x *MemoryProfilesRequest) Reset() {
 	*x = MemoryProfilesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[78]
+	mi := &file_apipb_api_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5930,7 +6407,7 @@ func (x *MemoryProfilesRequest) String() string {
 func (*MemoryProfilesRequest) ProtoMessage() {}
 
 func (x *MemoryProfilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[78]
+	mi := &file_apipb_api_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5943,7 +6420,7 @@ func (x *MemoryProfilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryProfilesRequest.ProtoReflect.Descriptor instead.
 func (*MemoryProfilesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{78}
+	return file_apipb_api_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *MemoryProfilesRequest) GetKey() string {
@@ -5973,7 +6450,7 @@ type MemoryProfilesResponse struct {
 
 func (x *MemoryProfilesResponse) Reset() {
 	*x = MemoryProfilesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[79]
+	mi := &file_apipb_api_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5985,7 +6462,7 @@ func (x *MemoryProfilesResponse) String() string {
 func (*MemoryProfilesResponse) ProtoMessage() {}
 
 func (x *MemoryProfilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[79]
+	mi := &file_apipb_api_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5998,7 +6475,7 @@ func (x *MemoryProfilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryProfilesResponse.ProtoReflect.Descriptor instead.
 func (*MemoryProfilesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{79}
+	return file_apipb_api_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *MemoryProfilesResponse) GetProfiles() []*MemoryProfile {
@@ -6046,7 +6523,7 @@ type MemoryProfile struct {
 
 func (x *MemoryProfile) Reset() {
 	*x = MemoryProfile{}
-	mi := &file_apipb_api_proto_msgTypes[80]
+	mi := &file_apipb_api_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6058,7 +6535,7 @@ func (x *MemoryProfile) String() string {
 func (*MemoryProfile) ProtoMessage() {}
 
 func (x *MemoryProfile) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[80]
+	mi := &file_apipb_api_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6071,7 +6548,7 @@ func (x *MemoryProfile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryProfile.ProtoReflect.Descriptor instead.
 func (*MemoryProfile) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{80}
+	return file_apipb_api_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *MemoryProfile) GetKey() string {
@@ -6162,7 +6639,7 @@ type ForgetMemoryProfilesRequest struct {
 
 func (x *ForgetMemoryProfilesRequest) Reset() {
 	*x = ForgetMemoryProfilesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[81]
+	mi := &file_apipb_api_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6174,7 +6651,7 @@ func (x *ForgetMemoryProfilesRequest) String() string {
 func (*ForgetMemoryProfilesRequest) ProtoMessage() {}
 
 func (x *ForgetMemoryProfilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[81]
+	mi := &file_apipb_api_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6187,7 +6664,7 @@ func (x *ForgetMemoryProfilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetMemoryProfilesRequest.ProtoReflect.Descriptor instead.
 func (*ForgetMemoryProfilesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{81}
+	return file_apipb_api_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ForgetMemoryProfilesRequest) GetKeys() []string {
@@ -6213,7 +6690,7 @@ type ForgetMemoryProfilesResponse struct {
 
 func (x *ForgetMemoryProfilesResponse) Reset() {
 	*x = ForgetMemoryProfilesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[82]
+	mi := &file_apipb_api_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6225,7 +6702,7 @@ func (x *ForgetMemoryProfilesResponse) String() string {
 func (*ForgetMemoryProfilesResponse) ProtoMessage() {}
 
 func (x *ForgetMemoryProfilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[82]
+	mi := &file_apipb_api_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6238,7 +6715,7 @@ func (x *ForgetMemoryProfilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetMemoryProfilesResponse.ProtoReflect.Descriptor instead.
 func (*ForgetMemoryProfilesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{82}
+	return file_apipb_api_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ForgetMemoryProfilesResponse) GetForgotten() int32 {
@@ -6259,7 +6736,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_apipb_api_proto_msgTypes[83]
+	mi := &file_apipb_api_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6271,7 +6748,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[83]
+	mi := &file_apipb_api_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6284,7 +6761,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{83}
+	return file_apipb_api_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *LedgerRequest) GetTree() string {
@@ -6312,7 +6789,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_apipb_api_proto_msgTypes[84]
+	mi := &file_apipb_api_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6324,7 +6801,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[84]
+	mi := &file_apipb_api_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6337,7 +6814,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{84}
+	return file_apipb_api_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *LedgerResponse) GetTree() string {
@@ -6377,7 +6854,7 @@ type Waste struct {
 
 func (x *Waste) Reset() {
 	*x = Waste{}
-	mi := &file_apipb_api_proto_msgTypes[85]
+	mi := &file_apipb_api_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6389,7 +6866,7 @@ func (x *Waste) String() string {
 func (*Waste) ProtoMessage() {}
 
 func (x *Waste) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[85]
+	mi := &file_apipb_api_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6402,7 +6879,7 @@ func (x *Waste) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waste.ProtoReflect.Descriptor instead.
 func (*Waste) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{85}
+	return file_apipb_api_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *Waste) GetPool() string {
@@ -6485,7 +6962,7 @@ type PoolHistoryRequest struct {
 
 func (x *PoolHistoryRequest) Reset() {
 	*x = PoolHistoryRequest{}
-	mi := &file_apipb_api_proto_msgTypes[86]
+	mi := &file_apipb_api_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6497,7 +6974,7 @@ func (x *PoolHistoryRequest) String() string {
 func (*PoolHistoryRequest) ProtoMessage() {}
 
 func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[86]
+	mi := &file_apipb_api_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6510,7 +6987,7 @@ func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistoryRequest.ProtoReflect.Descriptor instead.
 func (*PoolHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{86}
+	return file_apipb_api_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *PoolHistoryRequest) GetTree() string {
@@ -6561,7 +7038,7 @@ type PoolHistoryResponse struct {
 
 func (x *PoolHistoryResponse) Reset() {
 	*x = PoolHistoryResponse{}
-	mi := &file_apipb_api_proto_msgTypes[87]
+	mi := &file_apipb_api_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6573,7 +7050,7 @@ func (x *PoolHistoryResponse) String() string {
 func (*PoolHistoryResponse) ProtoMessage() {}
 
 func (x *PoolHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[87]
+	mi := &file_apipb_api_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6586,7 +7063,7 @@ func (x *PoolHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistoryResponse.ProtoReflect.Descriptor instead.
 func (*PoolHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{87}
+	return file_apipb_api_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *PoolHistoryResponse) GetTree() string {
@@ -6637,7 +7114,7 @@ type PoolPoint struct {
 
 func (x *PoolPoint) Reset() {
 	*x = PoolPoint{}
-	mi := &file_apipb_api_proto_msgTypes[88]
+	mi := &file_apipb_api_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6649,7 +7126,7 @@ func (x *PoolPoint) String() string {
 func (*PoolPoint) ProtoMessage() {}
 
 func (x *PoolPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[88]
+	mi := &file_apipb_api_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6662,7 +7139,7 @@ func (x *PoolPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolPoint.ProtoReflect.Descriptor instead.
 func (*PoolPoint) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{88}
+	return file_apipb_api_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *PoolPoint) GetTime() *timestamppb.Timestamp {
@@ -6763,7 +7240,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_apipb_api_proto_msgTypes[89]
+	mi := &file_apipb_api_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6775,7 +7252,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[89]
+	mi := &file_apipb_api_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6788,7 +7265,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{89}
+	return file_apipb_api_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *Pool) GetName() string {
@@ -6981,7 +7458,7 @@ type ListPoolsRequest struct {
 
 func (x *ListPoolsRequest) Reset() {
 	*x = ListPoolsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[90]
+	mi := &file_apipb_api_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6993,7 +7470,7 @@ func (x *ListPoolsRequest) String() string {
 func (*ListPoolsRequest) ProtoMessage() {}
 
 func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[90]
+	mi := &file_apipb_api_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7006,7 +7483,7 @@ func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsRequest.ProtoReflect.Descriptor instead.
 func (*ListPoolsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{90}
+	return file_apipb_api_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *ListPoolsRequest) GetTree() string {
@@ -7058,7 +7535,7 @@ type ListPoolsResponse struct {
 
 func (x *ListPoolsResponse) Reset() {
 	*x = ListPoolsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[91]
+	mi := &file_apipb_api_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7070,7 +7547,7 @@ func (x *ListPoolsResponse) String() string {
 func (*ListPoolsResponse) ProtoMessage() {}
 
 func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[91]
+	mi := &file_apipb_api_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7083,7 +7560,7 @@ func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsResponse.ProtoReflect.Descriptor instead.
 func (*ListPoolsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{91}
+	return file_apipb_api_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *ListPoolsResponse) GetPools() []*Pool {
@@ -7145,7 +7622,7 @@ type GetPoolRequest struct {
 
 func (x *GetPoolRequest) Reset() {
 	*x = GetPoolRequest{}
-	mi := &file_apipb_api_proto_msgTypes[92]
+	mi := &file_apipb_api_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7157,7 +7634,7 @@ func (x *GetPoolRequest) String() string {
 func (*GetPoolRequest) ProtoMessage() {}
 
 func (x *GetPoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[92]
+	mi := &file_apipb_api_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7170,7 +7647,7 @@ func (x *GetPoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolRequest.ProtoReflect.Descriptor instead.
 func (*GetPoolRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{92}
+	return file_apipb_api_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *GetPoolRequest) GetName() string {
@@ -7197,7 +7674,7 @@ type GetPoolResponse struct {
 
 func (x *GetPoolResponse) Reset() {
 	*x = GetPoolResponse{}
-	mi := &file_apipb_api_proto_msgTypes[93]
+	mi := &file_apipb_api_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7209,7 +7686,7 @@ func (x *GetPoolResponse) String() string {
 func (*GetPoolResponse) ProtoMessage() {}
 
 func (x *GetPoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[93]
+	mi := &file_apipb_api_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7222,7 +7699,7 @@ func (x *GetPoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolResponse.ProtoReflect.Descriptor instead.
 func (*GetPoolResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{93}
+	return file_apipb_api_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *GetPoolResponse) GetPool() *Pool {
@@ -7251,7 +7728,7 @@ type EditTreeRequest struct {
 
 func (x *EditTreeRequest) Reset() {
 	*x = EditTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[94]
+	mi := &file_apipb_api_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7263,7 +7740,7 @@ func (x *EditTreeRequest) String() string {
 func (*EditTreeRequest) ProtoMessage() {}
 
 func (x *EditTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[94]
+	mi := &file_apipb_api_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7276,7 +7753,7 @@ func (x *EditTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTreeRequest.ProtoReflect.Descriptor instead.
 func (*EditTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{94}
+	return file_apipb_api_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *EditTreeRequest) GetTree() string {
@@ -7316,7 +7793,7 @@ type TreeEdit struct {
 
 func (x *TreeEdit) Reset() {
 	*x = TreeEdit{}
-	mi := &file_apipb_api_proto_msgTypes[95]
+	mi := &file_apipb_api_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7328,7 +7805,7 @@ func (x *TreeEdit) String() string {
 func (*TreeEdit) ProtoMessage() {}
 
 func (x *TreeEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[95]
+	mi := &file_apipb_api_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7341,7 +7818,7 @@ func (x *TreeEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeEdit.ProtoReflect.Descriptor instead.
 func (*TreeEdit) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{95}
+	return file_apipb_api_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *TreeEdit) GetEdit() isTreeEdit_Edit {
@@ -7448,7 +7925,7 @@ type PoolChange struct {
 
 func (x *PoolChange) Reset() {
 	*x = PoolChange{}
-	mi := &file_apipb_api_proto_msgTypes[96]
+	mi := &file_apipb_api_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7460,7 +7937,7 @@ func (x *PoolChange) String() string {
 func (*PoolChange) ProtoMessage() {}
 
 func (x *PoolChange) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[96]
+	mi := &file_apipb_api_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7473,7 +7950,7 @@ func (x *PoolChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolChange.ProtoReflect.Descriptor instead.
 func (*PoolChange) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{96}
+	return file_apipb_api_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *PoolChange) GetName() string {
@@ -7507,7 +7984,7 @@ type RenamePool struct {
 
 func (x *RenamePool) Reset() {
 	*x = RenamePool{}
-	mi := &file_apipb_api_proto_msgTypes[97]
+	mi := &file_apipb_api_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7519,7 +7996,7 @@ func (x *RenamePool) String() string {
 func (*RenamePool) ProtoMessage() {}
 
 func (x *RenamePool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[97]
+	mi := &file_apipb_api_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7532,7 +8009,7 @@ func (x *RenamePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenamePool.ProtoReflect.Descriptor instead.
 func (*RenamePool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{97}
+	return file_apipb_api_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *RenamePool) GetFrom() string {
@@ -7559,7 +8036,7 @@ type EditTreeResponse struct {
 
 func (x *EditTreeResponse) Reset() {
 	*x = EditTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[98]
+	mi := &file_apipb_api_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7571,7 +8048,7 @@ func (x *EditTreeResponse) String() string {
 func (*EditTreeResponse) ProtoMessage() {}
 
 func (x *EditTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[98]
+	mi := &file_apipb_api_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7584,7 +8061,7 @@ func (x *EditTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTreeResponse.ProtoReflect.Descriptor instead.
 func (*EditTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{98}
+	return file_apipb_api_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *EditTreeResponse) GetRevision() uint64 {
@@ -7625,7 +8102,7 @@ type Tree struct {
 
 func (x *Tree) Reset() {
 	*x = Tree{}
-	mi := &file_apipb_api_proto_msgTypes[99]
+	mi := &file_apipb_api_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7637,7 +8114,7 @@ func (x *Tree) String() string {
 func (*Tree) ProtoMessage() {}
 
 func (x *Tree) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[99]
+	mi := &file_apipb_api_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7650,7 +8127,7 @@ func (x *Tree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tree.ProtoReflect.Descriptor instead.
 func (*Tree) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{99}
+	return file_apipb_api_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *Tree) GetName() string {
@@ -7745,7 +8222,7 @@ type ListTreesRequest struct {
 
 func (x *ListTreesRequest) Reset() {
 	*x = ListTreesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[100]
+	mi := &file_apipb_api_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7757,7 +8234,7 @@ func (x *ListTreesRequest) String() string {
 func (*ListTreesRequest) ProtoMessage() {}
 
 func (x *ListTreesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[100]
+	mi := &file_apipb_api_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7770,7 +8247,7 @@ func (x *ListTreesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTreesRequest.ProtoReflect.Descriptor instead.
 func (*ListTreesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{100}
+	return file_apipb_api_proto_rawDescGZIP(), []int{107}
 }
 
 type ListTreesResponse struct {
@@ -7783,7 +8260,7 @@ type ListTreesResponse struct {
 
 func (x *ListTreesResponse) Reset() {
 	*x = ListTreesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[101]
+	mi := &file_apipb_api_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7795,7 +8272,7 @@ func (x *ListTreesResponse) String() string {
 func (*ListTreesResponse) ProtoMessage() {}
 
 func (x *ListTreesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[101]
+	mi := &file_apipb_api_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7808,7 +8285,7 @@ func (x *ListTreesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTreesResponse.ProtoReflect.Descriptor instead.
 func (*ListTreesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{101}
+	return file_apipb_api_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *ListTreesResponse) GetTrees() []*Tree {
@@ -7827,7 +8304,7 @@ type GetTreeRequest struct {
 
 func (x *GetTreeRequest) Reset() {
 	*x = GetTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[102]
+	mi := &file_apipb_api_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7839,7 +8316,7 @@ func (x *GetTreeRequest) String() string {
 func (*GetTreeRequest) ProtoMessage() {}
 
 func (x *GetTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[102]
+	mi := &file_apipb_api_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7852,7 +8329,7 @@ func (x *GetTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTreeRequest.ProtoReflect.Descriptor instead.
 func (*GetTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{102}
+	return file_apipb_api_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *GetTreeRequest) GetTree() string {
@@ -7871,7 +8348,7 @@ type GetTreeResponse struct {
 
 func (x *GetTreeResponse) Reset() {
 	*x = GetTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[103]
+	mi := &file_apipb_api_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7883,7 +8360,7 @@ func (x *GetTreeResponse) String() string {
 func (*GetTreeResponse) ProtoMessage() {}
 
 func (x *GetTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[103]
+	mi := &file_apipb_api_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7896,7 +8373,7 @@ func (x *GetTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTreeResponse.ProtoReflect.Descriptor instead.
 func (*GetTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{103}
+	return file_apipb_api_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *GetTreeResponse) GetTree() *Tree {
@@ -7916,7 +8393,7 @@ type CreateTreeRequest struct {
 
 func (x *CreateTreeRequest) Reset() {
 	*x = CreateTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[104]
+	mi := &file_apipb_api_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7928,7 +8405,7 @@ func (x *CreateTreeRequest) String() string {
 func (*CreateTreeRequest) ProtoMessage() {}
 
 func (x *CreateTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[104]
+	mi := &file_apipb_api_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7941,7 +8418,7 @@ func (x *CreateTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTreeRequest.ProtoReflect.Descriptor instead.
 func (*CreateTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{104}
+	return file_apipb_api_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *CreateTreeRequest) GetTree() string {
@@ -7967,7 +8444,7 @@ type CreateTreeResponse struct {
 
 func (x *CreateTreeResponse) Reset() {
 	*x = CreateTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[105]
+	mi := &file_apipb_api_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7979,7 +8456,7 @@ func (x *CreateTreeResponse) String() string {
 func (*CreateTreeResponse) ProtoMessage() {}
 
 func (x *CreateTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[105]
+	mi := &file_apipb_api_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7992,7 +8469,7 @@ func (x *CreateTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTreeResponse.ProtoReflect.Descriptor instead.
 func (*CreateTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{105}
+	return file_apipb_api_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *CreateTreeResponse) GetRevision() uint64 {
@@ -8014,7 +8491,7 @@ type SetTreeRequest struct {
 
 func (x *SetTreeRequest) Reset() {
 	*x = SetTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[106]
+	mi := &file_apipb_api_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8026,7 +8503,7 @@ func (x *SetTreeRequest) String() string {
 func (*SetTreeRequest) ProtoMessage() {}
 
 func (x *SetTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[106]
+	mi := &file_apipb_api_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8039,7 +8516,7 @@ func (x *SetTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTreeRequest.ProtoReflect.Descriptor instead.
 func (*SetTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{106}
+	return file_apipb_api_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *SetTreeRequest) GetTree() string {
@@ -8072,7 +8549,7 @@ type SetTreeResponse struct {
 
 func (x *SetTreeResponse) Reset() {
 	*x = SetTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[107]
+	mi := &file_apipb_api_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8084,7 +8561,7 @@ func (x *SetTreeResponse) String() string {
 func (*SetTreeResponse) ProtoMessage() {}
 
 func (x *SetTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[107]
+	mi := &file_apipb_api_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8097,7 +8574,7 @@ func (x *SetTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTreeResponse.ProtoReflect.Descriptor instead.
 func (*SetTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{107}
+	return file_apipb_api_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *SetTreeResponse) GetRevision() uint64 {
@@ -8116,7 +8593,7 @@ type RemoveTreeRequest struct {
 
 func (x *RemoveTreeRequest) Reset() {
 	*x = RemoveTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[108]
+	mi := &file_apipb_api_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8128,7 +8605,7 @@ func (x *RemoveTreeRequest) String() string {
 func (*RemoveTreeRequest) ProtoMessage() {}
 
 func (x *RemoveTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[108]
+	mi := &file_apipb_api_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8141,7 +8618,7 @@ func (x *RemoveTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTreeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{108}
+	return file_apipb_api_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *RemoveTreeRequest) GetTree() string {
@@ -8159,7 +8636,7 @@ type RemoveTreeResponse struct {
 
 func (x *RemoveTreeResponse) Reset() {
 	*x = RemoveTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[109]
+	mi := &file_apipb_api_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8171,7 +8648,7 @@ func (x *RemoveTreeResponse) String() string {
 func (*RemoveTreeResponse) ProtoMessage() {}
 
 func (x *RemoveTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[109]
+	mi := &file_apipb_api_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8184,7 +8661,7 @@ func (x *RemoveTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTreeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{109}
+	return file_apipb_api_proto_rawDescGZIP(), []int{116}
 }
 
 type SetDefaultTreeRequest struct {
@@ -8196,7 +8673,7 @@ type SetDefaultTreeRequest struct {
 
 func (x *SetDefaultTreeRequest) Reset() {
 	*x = SetDefaultTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[110]
+	mi := &file_apipb_api_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8208,7 +8685,7 @@ func (x *SetDefaultTreeRequest) String() string {
 func (*SetDefaultTreeRequest) ProtoMessage() {}
 
 func (x *SetDefaultTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[110]
+	mi := &file_apipb_api_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8221,7 +8698,7 @@ func (x *SetDefaultTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultTreeRequest.ProtoReflect.Descriptor instead.
 func (*SetDefaultTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{110}
+	return file_apipb_api_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *SetDefaultTreeRequest) GetTree() string {
@@ -8239,7 +8716,7 @@ type SetDefaultTreeResponse struct {
 
 func (x *SetDefaultTreeResponse) Reset() {
 	*x = SetDefaultTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[111]
+	mi := &file_apipb_api_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8251,7 +8728,7 @@ func (x *SetDefaultTreeResponse) String() string {
 func (*SetDefaultTreeResponse) ProtoMessage() {}
 
 func (x *SetDefaultTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[111]
+	mi := &file_apipb_api_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8264,7 +8741,7 @@ func (x *SetDefaultTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultTreeResponse.ProtoReflect.Descriptor instead.
 func (*SetDefaultTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{111}
+	return file_apipb_api_proto_rawDescGZIP(), []int{118}
 }
 
 type WhatIfRequest struct {
@@ -8288,7 +8765,7 @@ type WhatIfRequest struct {
 
 func (x *WhatIfRequest) Reset() {
 	*x = WhatIfRequest{}
-	mi := &file_apipb_api_proto_msgTypes[112]
+	mi := &file_apipb_api_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8300,7 +8777,7 @@ func (x *WhatIfRequest) String() string {
 func (*WhatIfRequest) ProtoMessage() {}
 
 func (x *WhatIfRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[112]
+	mi := &file_apipb_api_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8313,7 +8790,7 @@ func (x *WhatIfRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfRequest.ProtoReflect.Descriptor instead.
 func (*WhatIfRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{112}
+	return file_apipb_api_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *WhatIfRequest) GetTree() string {
@@ -8383,7 +8860,7 @@ type WhatIfOperation struct {
 
 func (x *WhatIfOperation) Reset() {
 	*x = WhatIfOperation{}
-	mi := &file_apipb_api_proto_msgTypes[113]
+	mi := &file_apipb_api_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8395,7 +8872,7 @@ func (x *WhatIfOperation) String() string {
 func (*WhatIfOperation) ProtoMessage() {}
 
 func (x *WhatIfOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[113]
+	mi := &file_apipb_api_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8408,7 +8885,7 @@ func (x *WhatIfOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfOperation.ProtoReflect.Descriptor instead.
 func (*WhatIfOperation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{113}
+	return file_apipb_api_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *WhatIfOperation) GetId() string {
@@ -8473,7 +8950,7 @@ type WhatIfNodes struct {
 
 func (x *WhatIfNodes) Reset() {
 	*x = WhatIfNodes{}
-	mi := &file_apipb_api_proto_msgTypes[114]
+	mi := &file_apipb_api_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8485,7 +8962,7 @@ func (x *WhatIfNodes) String() string {
 func (*WhatIfNodes) ProtoMessage() {}
 
 func (x *WhatIfNodes) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[114]
+	mi := &file_apipb_api_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8498,7 +8975,7 @@ func (x *WhatIfNodes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfNodes.ProtoReflect.Descriptor instead.
 func (*WhatIfNodes) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{114}
+	return file_apipb_api_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *WhatIfNodes) GetCount() int64 {
@@ -8539,7 +9016,7 @@ type WhatIfResponse struct {
 
 func (x *WhatIfResponse) Reset() {
 	*x = WhatIfResponse{}
-	mi := &file_apipb_api_proto_msgTypes[115]
+	mi := &file_apipb_api_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8551,7 +9028,7 @@ func (x *WhatIfResponse) String() string {
 func (*WhatIfResponse) ProtoMessage() {}
 
 func (x *WhatIfResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[115]
+	mi := &file_apipb_api_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8564,7 +9041,7 @@ func (x *WhatIfResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfResponse.ProtoReflect.Descriptor instead.
 func (*WhatIfResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{115}
+	return file_apipb_api_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *WhatIfResponse) GetTree() string {
@@ -8625,7 +9102,7 @@ type WhatIfShares struct {
 
 func (x *WhatIfShares) Reset() {
 	*x = WhatIfShares{}
-	mi := &file_apipb_api_proto_msgTypes[116]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8637,7 +9114,7 @@ func (x *WhatIfShares) String() string {
 func (*WhatIfShares) ProtoMessage() {}
 
 func (x *WhatIfShares) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[116]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8650,7 +9127,7 @@ func (x *WhatIfShares) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfShares.ProtoReflect.Descriptor instead.
 func (*WhatIfShares) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{116}
+	return file_apipb_api_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *WhatIfShares) GetResources() *Resources {
@@ -8706,7 +9183,7 @@ type WhatIfShare struct {
 
 func (x *WhatIfShare) Reset() {
 	*x = WhatIfShare{}
-	mi := &file_apipb_api_proto_msgTypes[117]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8718,7 +9195,7 @@ func (x *WhatIfShare) String() string {
 func (*WhatIfShare) ProtoMessage() {}
 
 func (x *WhatIfShare) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[117]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8731,7 +9208,7 @@ func (x *WhatIfShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfShare.ProtoReflect.Descriptor instead.
 func (*WhatIfShare) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{117}
+	return file_apipb_api_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *WhatIfShare) GetPool() bool {
@@ -8824,7 +9301,7 @@ type ShareVector struct {
 
 func (x *ShareVector) Reset() {
 	*x = ShareVector{}
-	mi := &file_apipb_api_proto_msgTypes[118]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8836,7 +9313,7 @@ func (x *ShareVector) String() string {
 func (*ShareVector) ProtoMessage() {}
 
 func (x *ShareVector) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[118]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8849,7 +9326,7 @@ func (x *ShareVector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareVector.ProtoReflect.Descriptor instead.
 func (*ShareVector) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{118}
+	return file_apipb_api_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *ShareVector) GetUserSlots() float64 {
@@ -8903,7 +9380,7 @@ type Overcommit struct {
 
 func (x *Overcommit) Reset() {
 	*x = Overcommit{}
-	mi := &file_apipb_api_proto_msgTypes[119]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8915,7 +9392,7 @@ func (x *Overcommit) String() string {
 func (*Overcommit) ProtoMessage() {}
 
 func (x *Overcommit) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[119]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8928,7 +9405,7 @@ func (x *Overcommit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Overcommit.ProtoReflect.Descriptor instead.
 func (*Overcommit) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{119}
+	return file_apipb_api_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *Overcommit) GetResource() string {
@@ -8975,7 +9452,7 @@ type GetAttributeRequest struct {
 
 func (x *GetAttributeRequest) Reset() {
 	*x = GetAttributeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[120]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8987,7 +9464,7 @@ func (x *GetAttributeRequest) String() string {
 func (*GetAttributeRequest) ProtoMessage() {}
 
 func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[120]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9000,7 +9477,7 @@ func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeRequest.ProtoReflect.Descriptor instead.
 func (*GetAttributeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{120}
+	return file_apipb_api_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *GetAttributeRequest) GetPath() string {
@@ -9019,7 +9496,7 @@ type GetAttributeResponse struct {
 
 func (x *GetAttributeResponse) Reset() {
 	*x = GetAttributeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[121]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9031,7 +9508,7 @@ func (x *GetAttributeResponse) String() string {
 func (*GetAttributeResponse) ProtoMessage() {}
 
 func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[121]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9044,7 +9521,7 @@ func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeResponse.ProtoReflect.Descriptor instead.
 func (*GetAttributeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{121}
+	return file_apipb_api_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *GetAttributeResponse) GetValue() *structpb.Value {
@@ -9062,7 +9539,7 @@ type NodeGrantsRequest struct {
 
 func (x *NodeGrantsRequest) Reset() {
 	*x = NodeGrantsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9074,7 +9551,7 @@ func (x *NodeGrantsRequest) String() string {
 func (*NodeGrantsRequest) ProtoMessage() {}
 
 func (x *NodeGrantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9087,7 +9564,7 @@ func (x *NodeGrantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrantsRequest.ProtoReflect.Descriptor instead.
 func (*NodeGrantsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{122}
+	return file_apipb_api_proto_rawDescGZIP(), []int{129}
 }
 
 type NodeGrantsResponse struct {
@@ -9100,7 +9577,7 @@ type NodeGrantsResponse struct {
 
 func (x *NodeGrantsResponse) Reset() {
 	*x = NodeGrantsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9112,7 +9589,7 @@ func (x *NodeGrantsResponse) String() string {
 func (*NodeGrantsResponse) ProtoMessage() {}
 
 func (x *NodeGrantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9125,7 +9602,7 @@ func (x *NodeGrantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrantsResponse.ProtoReflect.Descriptor instead.
 func (*NodeGrantsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{123}
+	return file_apipb_api_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *NodeGrantsResponse) GetGrants() []*NodeGrant {
@@ -9151,7 +9628,7 @@ type NodeGrant struct {
 
 func (x *NodeGrant) Reset() {
 	*x = NodeGrant{}
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9163,7 +9640,7 @@ func (x *NodeGrant) String() string {
 func (*NodeGrant) ProtoMessage() {}
 
 func (x *NodeGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9176,7 +9653,7 @@ func (x *NodeGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrant.ProtoReflect.Descriptor instead.
 func (*NodeGrant) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{124}
+	return file_apipb_api_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *NodeGrant) GetPattern() string {
@@ -9221,7 +9698,7 @@ type EditNodeGrantRequest struct {
 
 func (x *EditNodeGrantRequest) Reset() {
 	*x = EditNodeGrantRequest{}
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9233,7 +9710,7 @@ func (x *EditNodeGrantRequest) String() string {
 func (*EditNodeGrantRequest) ProtoMessage() {}
 
 func (x *EditNodeGrantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9246,7 +9723,7 @@ func (x *EditNodeGrantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditNodeGrantRequest.ProtoReflect.Descriptor instead.
 func (*EditNodeGrantRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{125}
+	return file_apipb_api_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *EditNodeGrantRequest) GetGrant() *NodeGrant {
@@ -9278,7 +9755,7 @@ type EditNodeGrantResponse struct {
 
 func (x *EditNodeGrantResponse) Reset() {
 	*x = EditNodeGrantResponse{}
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9290,7 +9767,7 @@ func (x *EditNodeGrantResponse) String() string {
 func (*EditNodeGrantResponse) ProtoMessage() {}
 
 func (x *EditNodeGrantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9303,7 +9780,7 @@ func (x *EditNodeGrantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditNodeGrantResponse.ProtoReflect.Descriptor instead.
 func (*EditNodeGrantResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{126}
+	return file_apipb_api_proto_rawDescGZIP(), []int{133}
 }
 
 // Drain says who keeps jobs away from a node, since when and why.
@@ -9318,7 +9795,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9330,7 +9807,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9343,7 +9820,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{127}
+	return file_apipb_api_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *Drain) GetUser() string {
@@ -9396,7 +9873,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9408,7 +9885,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9421,7 +9898,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{128}
+	return file_apipb_api_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *Node) GetId() string {
@@ -9549,7 +10026,7 @@ type FileCache struct {
 
 func (x *FileCache) Reset() {
 	*x = FileCache{}
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9561,7 +10038,7 @@ func (x *FileCache) String() string {
 func (*FileCache) ProtoMessage() {}
 
 func (x *FileCache) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9574,7 +10051,7 @@ func (x *FileCache) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileCache.ProtoReflect.Descriptor instead.
 func (*FileCache) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{129}
+	return file_apipb_api_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *FileCache) GetFiles() int64 {
@@ -9610,7 +10087,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9622,7 +10099,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9635,7 +10112,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{130}
+	return file_apipb_api_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *ListNodesRequest) GetState() string {
@@ -9669,7 +10146,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9681,7 +10158,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9694,7 +10171,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{131}
+	return file_apipb_api_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -9744,7 +10221,7 @@ type RefusedAgent struct {
 
 func (x *RefusedAgent) Reset() {
 	*x = RefusedAgent{}
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9756,7 +10233,7 @@ func (x *RefusedAgent) String() string {
 func (*RefusedAgent) ProtoMessage() {}
 
 func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9769,7 +10246,7 @@ func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedAgent.ProtoReflect.Descriptor instead.
 func (*RefusedAgent) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{132}
+	return file_apipb_api_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *RefusedAgent) GetNode() string {
@@ -9830,7 +10307,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9842,7 +10319,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9855,7 +10332,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{133}
+	return file_apipb_api_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *GetNodeRequest) GetNode() string {
@@ -9878,7 +10355,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9890,7 +10367,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9903,7 +10380,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{134}
+	return file_apipb_api_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -9940,7 +10417,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9952,7 +10429,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9965,7 +10442,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{135}
+	return file_apipb_api_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -9997,7 +10474,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10009,7 +10486,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10022,7 +10499,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{136}
+	return file_apipb_api_proto_rawDescGZIP(), []int{143}
 }
 
 type UndrainNodeRequest struct {
@@ -10034,7 +10511,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10046,7 +10523,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10059,7 +10536,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{137}
+	return file_apipb_api_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *UndrainNodeRequest) GetNode() string {
@@ -10077,7 +10554,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10089,7 +10566,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10102,7 +10579,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{138}
+	return file_apipb_api_proto_rawDescGZIP(), []int{145}
 }
 
 type RemoveNodeRequest struct {
@@ -10115,7 +10592,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10127,7 +10604,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10140,7 +10617,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{139}
+	return file_apipb_api_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *RemoveNodeRequest) GetNode() string {
@@ -10165,7 +10642,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10177,7 +10654,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10190,7 +10667,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{140}
+	return file_apipb_api_proto_rawDescGZIP(), []int{147}
 }
 
 type Member struct {
@@ -10210,7 +10687,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10222,7 +10699,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10235,7 +10712,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{141}
+	return file_apipb_api_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *Member) GetId() string {
@@ -10302,7 +10779,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10314,7 +10791,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10327,7 +10804,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{142}
+	return file_apipb_api_proto_rawDescGZIP(), []int{149}
 }
 
 type MembersResponse struct {
@@ -10339,7 +10816,7 @@ type MembersResponse struct {
 
 func (x *MembersResponse) Reset() {
 	*x = MembersResponse{}
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10351,7 +10828,7 @@ func (x *MembersResponse) String() string {
 func (*MembersResponse) ProtoMessage() {}
 
 func (x *MembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10364,7 +10841,7 @@ func (x *MembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersResponse.ProtoReflect.Descriptor instead.
 func (*MembersResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{143}
+	return file_apipb_api_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *MembersResponse) GetMembers() []*Member {
@@ -10382,7 +10859,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10394,7 +10871,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10407,7 +10884,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{144}
+	return file_apipb_api_proto_rawDescGZIP(), []int{151}
 }
 
 type StatusResponse struct {
@@ -10450,7 +10927,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10462,7 +10939,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10475,7 +10952,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{145}
+	return file_apipb_api_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *StatusResponse) GetClusterId() string {
@@ -10663,7 +11140,7 @@ type LogHealth struct {
 
 func (x *LogHealth) Reset() {
 	*x = LogHealth{}
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10675,7 +11152,7 @@ func (x *LogHealth) String() string {
 func (*LogHealth) ProtoMessage() {}
 
 func (x *LogHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10688,7 +11165,7 @@ func (x *LogHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogHealth.ProtoReflect.Descriptor instead.
 func (*LogHealth) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{146}
+	return file_apipb_api_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *LogHealth) GetCommitIndex() uint64 {
@@ -10741,7 +11218,7 @@ type HeldCredentials struct {
 
 func (x *HeldCredentials) Reset() {
 	*x = HeldCredentials{}
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10753,7 +11230,7 @@ func (x *HeldCredentials) String() string {
 func (*HeldCredentials) ProtoMessage() {}
 
 func (x *HeldCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10766,7 +11243,7 @@ func (x *HeldCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldCredentials.ProtoReflect.Descriptor instead.
 func (*HeldCredentials) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{147}
+	return file_apipb_api_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *HeldCredentials) GetRole() string {
@@ -10821,7 +11298,7 @@ type TransferRequest struct {
 
 func (x *TransferRequest) Reset() {
 	*x = TransferRequest{}
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10833,7 +11310,7 @@ func (x *TransferRequest) String() string {
 func (*TransferRequest) ProtoMessage() {}
 
 func (x *TransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10846,7 +11323,7 @@ func (x *TransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
 func (*TransferRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{148}
+	return file_apipb_api_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *TransferRequest) GetTo() string {
@@ -10865,7 +11342,7 @@ type TransferResponse struct {
 
 func (x *TransferResponse) Reset() {
 	*x = TransferResponse{}
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10877,7 +11354,7 @@ func (x *TransferResponse) String() string {
 func (*TransferResponse) ProtoMessage() {}
 
 func (x *TransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10890,7 +11367,7 @@ func (x *TransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
 func (*TransferResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{149}
+	return file_apipb_api_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *TransferResponse) GetLeader() string {
@@ -10911,7 +11388,7 @@ type AddReplicaRequest struct {
 
 func (x *AddReplicaRequest) Reset() {
 	*x = AddReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10923,7 +11400,7 @@ func (x *AddReplicaRequest) String() string {
 func (*AddReplicaRequest) ProtoMessage() {}
 
 func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10936,7 +11413,7 @@ func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaRequest.ProtoReflect.Descriptor instead.
 func (*AddReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{150}
+	return file_apipb_api_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *AddReplicaRequest) GetId() string {
@@ -10961,7 +11438,7 @@ type AddReplicaResponse struct {
 
 func (x *AddReplicaResponse) Reset() {
 	*x = AddReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10973,7 +11450,7 @@ func (x *AddReplicaResponse) String() string {
 func (*AddReplicaResponse) ProtoMessage() {}
 
 func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10986,7 +11463,7 @@ func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaResponse.ProtoReflect.Descriptor instead.
 func (*AddReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{151}
+	return file_apipb_api_proto_rawDescGZIP(), []int{158}
 }
 
 type RemoveReplicaRequest struct {
@@ -11000,7 +11477,7 @@ type RemoveReplicaRequest struct {
 
 func (x *RemoveReplicaRequest) Reset() {
 	*x = RemoveReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11012,7 +11489,7 @@ func (x *RemoveReplicaRequest) String() string {
 func (*RemoveReplicaRequest) ProtoMessage() {}
 
 func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11025,7 +11502,7 @@ func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{152}
+	return file_apipb_api_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *RemoveReplicaRequest) GetId() string {
@@ -11050,7 +11527,7 @@ type RemoveReplicaResponse struct {
 
 func (x *RemoveReplicaResponse) Reset() {
 	*x = RemoveReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11062,7 +11539,7 @@ func (x *RemoveReplicaResponse) String() string {
 func (*RemoveReplicaResponse) ProtoMessage() {}
 
 func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11075,7 +11552,7 @@ func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{153}
+	return file_apipb_api_proto_rawDescGZIP(), []int{160}
 }
 
 type PromoteReplicaRequest struct {
@@ -11087,7 +11564,7 @@ type PromoteReplicaRequest struct {
 
 func (x *PromoteReplicaRequest) Reset() {
 	*x = PromoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11099,7 +11576,7 @@ func (x *PromoteReplicaRequest) String() string {
 func (*PromoteReplicaRequest) ProtoMessage() {}
 
 func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11112,7 +11589,7 @@ func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{154}
+	return file_apipb_api_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *PromoteReplicaRequest) GetId() string {
@@ -11130,7 +11607,7 @@ type PromoteReplicaResponse struct {
 
 func (x *PromoteReplicaResponse) Reset() {
 	*x = PromoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11142,7 +11619,7 @@ func (x *PromoteReplicaResponse) String() string {
 func (*PromoteReplicaResponse) ProtoMessage() {}
 
 func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11155,7 +11632,7 @@ func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{155}
+	return file_apipb_api_proto_rawDescGZIP(), []int{162}
 }
 
 type DemoteReplicaRequest struct {
@@ -11169,7 +11646,7 @@ type DemoteReplicaRequest struct {
 
 func (x *DemoteReplicaRequest) Reset() {
 	*x = DemoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11181,7 +11658,7 @@ func (x *DemoteReplicaRequest) String() string {
 func (*DemoteReplicaRequest) ProtoMessage() {}
 
 func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11194,7 +11671,7 @@ func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{156}
+	return file_apipb_api_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *DemoteReplicaRequest) GetId() string {
@@ -11219,7 +11696,7 @@ type DemoteReplicaResponse struct {
 
 func (x *DemoteReplicaResponse) Reset() {
 	*x = DemoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11231,7 +11708,7 @@ func (x *DemoteReplicaResponse) String() string {
 func (*DemoteReplicaResponse) ProtoMessage() {}
 
 func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11244,7 +11721,7 @@ func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{157}
+	return file_apipb_api_proto_rawDescGZIP(), []int{164}
 }
 
 type BackupRequest struct {
@@ -11255,7 +11732,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11267,7 +11744,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11280,7 +11757,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{158}
+	return file_apipb_api_proto_rawDescGZIP(), []int{165}
 }
 
 // BackupPart is the next bytes of a backup: records with their lengths, and a
@@ -11294,7 +11771,7 @@ type BackupPart struct {
 
 func (x *BackupPart) Reset() {
 	*x = BackupPart{}
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11306,7 +11783,7 @@ func (x *BackupPart) String() string {
 func (*BackupPart) ProtoMessage() {}
 
 func (x *BackupPart) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11319,7 +11796,7 @@ func (x *BackupPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart.ProtoReflect.Descriptor instead.
 func (*BackupPart) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{159}
+	return file_apipb_api_proto_rawDescGZIP(), []int{166}
 }
 
 func (x *BackupPart) GetData() []byte {
@@ -11343,7 +11820,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11355,7 +11832,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11368,7 +11845,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{160}
+	return file_apipb_api_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *JoinRequest) GetId() string {
@@ -11412,7 +11889,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11424,7 +11901,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11437,7 +11914,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{161}
+	return file_apipb_api_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *JoinResponse) GetSuffrage() string {
@@ -11469,7 +11946,7 @@ type StoresRequest struct {
 
 func (x *StoresRequest) Reset() {
 	*x = StoresRequest{}
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11481,7 +11958,7 @@ func (x *StoresRequest) String() string {
 func (*StoresRequest) ProtoMessage() {}
 
 func (x *StoresRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11494,7 +11971,7 @@ func (x *StoresRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoresRequest.ProtoReflect.Descriptor instead.
 func (*StoresRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{162}
+	return file_apipb_api_proto_rawDescGZIP(), []int{169}
 }
 
 type StoresResponse struct {
@@ -11506,7 +11983,7 @@ type StoresResponse struct {
 
 func (x *StoresResponse) Reset() {
 	*x = StoresResponse{}
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11518,7 +11995,7 @@ func (x *StoresResponse) String() string {
 func (*StoresResponse) ProtoMessage() {}
 
 func (x *StoresResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11531,7 +12008,7 @@ func (x *StoresResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoresResponse.ProtoReflect.Descriptor instead.
 func (*StoresResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{163}
+	return file_apipb_api_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *StoresResponse) GetStores() []*NamedStore {
@@ -11563,7 +12040,7 @@ type NamedStore struct {
 
 func (x *NamedStore) Reset() {
 	*x = NamedStore{}
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11575,7 +12052,7 @@ func (x *NamedStore) String() string {
 func (*NamedStore) ProtoMessage() {}
 
 func (x *NamedStore) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11588,7 +12065,7 @@ func (x *NamedStore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedStore.ProtoReflect.Descriptor instead.
 func (*NamedStore) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{164}
+	return file_apipb_api_proto_rawDescGZIP(), []int{171}
 }
 
 func (x *NamedStore) GetName() string {
@@ -11662,7 +12139,7 @@ type EditStoreRequest struct {
 
 func (x *EditStoreRequest) Reset() {
 	*x = EditStoreRequest{}
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11674,7 +12151,7 @@ func (x *EditStoreRequest) String() string {
 func (*EditStoreRequest) ProtoMessage() {}
 
 func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11687,7 +12164,7 @@ func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditStoreRequest.ProtoReflect.Descriptor instead.
 func (*EditStoreRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{165}
+	return file_apipb_api_proto_rawDescGZIP(), []int{172}
 }
 
 func (x *EditStoreRequest) GetStore() *NamedStore {
@@ -11726,7 +12203,7 @@ type EditStoreResponse struct {
 
 func (x *EditStoreResponse) Reset() {
 	*x = EditStoreResponse{}
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11738,7 +12215,7 @@ func (x *EditStoreResponse) String() string {
 func (*EditStoreResponse) ProtoMessage() {}
 
 func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11751,7 +12228,7 @@ func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditStoreResponse.ProtoReflect.Descriptor instead.
 func (*EditStoreResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{166}
+	return file_apipb_api_proto_rawDescGZIP(), []int{173}
 }
 
 type WhoAmIRequest struct {
@@ -11762,7 +12239,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11774,7 +12251,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11787,7 +12264,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{167}
+	return file_apipb_api_proto_rawDescGZIP(), []int{174}
 }
 
 type WhoAmIResponse struct {
@@ -11811,7 +12288,7 @@ type WhoAmIResponse struct {
 
 func (x *WhoAmIResponse) Reset() {
 	*x = WhoAmIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11823,7 +12300,7 @@ func (x *WhoAmIResponse) String() string {
 func (*WhoAmIResponse) ProtoMessage() {}
 
 func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11836,7 +12313,7 @@ func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
 func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{168}
+	return file_apipb_api_proto_rawDescGZIP(), []int{175}
 }
 
 func (x *WhoAmIResponse) GetUser() string {
@@ -11893,7 +12370,7 @@ type PoolRights struct {
 
 func (x *PoolRights) Reset() {
 	*x = PoolRights{}
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[176]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11905,7 +12382,7 @@ func (x *PoolRights) String() string {
 func (*PoolRights) ProtoMessage() {}
 
 func (x *PoolRights) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[176]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11918,7 +12395,7 @@ func (x *PoolRights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolRights.ProtoReflect.Descriptor instead.
 func (*PoolRights) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{169}
+	return file_apipb_api_proto_rawDescGZIP(), []int{176}
 }
 
 func (x *PoolRights) GetTree() string {
@@ -11961,7 +12438,7 @@ type MayIRequest struct {
 
 func (x *MayIRequest) Reset() {
 	*x = MayIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[177]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11973,7 +12450,7 @@ func (x *MayIRequest) String() string {
 func (*MayIRequest) ProtoMessage() {}
 
 func (x *MayIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[177]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11986,7 +12463,7 @@ func (x *MayIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIRequest.ProtoReflect.Descriptor instead.
 func (*MayIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{170}
+	return file_apipb_api_proto_rawDescGZIP(), []int{177}
 }
 
 func (x *MayIRequest) GetRight() string {
@@ -12048,7 +12525,7 @@ type MayIResponse struct {
 
 func (x *MayIResponse) Reset() {
 	*x = MayIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[171]
+	mi := &file_apipb_api_proto_msgTypes[178]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12060,7 +12537,7 @@ func (x *MayIResponse) String() string {
 func (*MayIResponse) ProtoMessage() {}
 
 func (x *MayIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[171]
+	mi := &file_apipb_api_proto_msgTypes[178]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12073,7 +12550,7 @@ func (x *MayIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIResponse.ProtoReflect.Descriptor instead.
 func (*MayIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{171}
+	return file_apipb_api_proto_rawDescGZIP(), []int{178}
 }
 
 func (x *MayIResponse) GetAllowed() bool {
@@ -12114,7 +12591,7 @@ type PoolACL struct {
 
 func (x *PoolACL) Reset() {
 	*x = PoolACL{}
-	mi := &file_apipb_api_proto_msgTypes[172]
+	mi := &file_apipb_api_proto_msgTypes[179]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12126,7 +12603,7 @@ func (x *PoolACL) String() string {
 func (*PoolACL) ProtoMessage() {}
 
 func (x *PoolACL) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[172]
+	mi := &file_apipb_api_proto_msgTypes[179]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12139,7 +12616,7 @@ func (x *PoolACL) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolACL.ProtoReflect.Descriptor instead.
 func (*PoolACL) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{172}
+	return file_apipb_api_proto_rawDescGZIP(), []int{179}
 }
 
 func (x *PoolACL) GetRights() []*SubjectRight {
@@ -12162,7 +12639,7 @@ type SubjectRight struct {
 
 func (x *SubjectRight) Reset() {
 	*x = SubjectRight{}
-	mi := &file_apipb_api_proto_msgTypes[173]
+	mi := &file_apipb_api_proto_msgTypes[180]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12174,7 +12651,7 @@ func (x *SubjectRight) String() string {
 func (*SubjectRight) ProtoMessage() {}
 
 func (x *SubjectRight) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[173]
+	mi := &file_apipb_api_proto_msgTypes[180]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12187,7 +12664,7 @@ func (x *SubjectRight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubjectRight.ProtoReflect.Descriptor instead.
 func (*SubjectRight) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{173}
+	return file_apipb_api_proto_rawDescGZIP(), []int{180}
 }
 
 func (x *SubjectRight) GetSubject() string {
@@ -12221,7 +12698,7 @@ type GroupsRequest struct {
 
 func (x *GroupsRequest) Reset() {
 	*x = GroupsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[174]
+	mi := &file_apipb_api_proto_msgTypes[181]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12233,7 +12710,7 @@ func (x *GroupsRequest) String() string {
 func (*GroupsRequest) ProtoMessage() {}
 
 func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[174]
+	mi := &file_apipb_api_proto_msgTypes[181]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12246,7 +12723,7 @@ func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsRequest.ProtoReflect.Descriptor instead.
 func (*GroupsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{174}
+	return file_apipb_api_proto_rawDescGZIP(), []int{181}
 }
 
 func (x *GroupsRequest) GetName() string {
@@ -12265,7 +12742,7 @@ type GroupsResponse struct {
 
 func (x *GroupsResponse) Reset() {
 	*x = GroupsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[175]
+	mi := &file_apipb_api_proto_msgTypes[182]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12277,7 +12754,7 @@ func (x *GroupsResponse) String() string {
 func (*GroupsResponse) ProtoMessage() {}
 
 func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[175]
+	mi := &file_apipb_api_proto_msgTypes[182]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12290,7 +12767,7 @@ func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsResponse.ProtoReflect.Descriptor instead.
 func (*GroupsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{175}
+	return file_apipb_api_proto_rawDescGZIP(), []int{182}
 }
 
 func (x *GroupsResponse) GetGroups() []*Group {
@@ -12312,7 +12789,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_apipb_api_proto_msgTypes[176]
+	mi := &file_apipb_api_proto_msgTypes[183]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12324,7 +12801,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[176]
+	mi := &file_apipb_api_proto_msgTypes[183]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12337,7 +12814,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{176}
+	return file_apipb_api_proto_rawDescGZIP(), []int{183}
 }
 
 func (x *Group) GetName() string {
@@ -12377,7 +12854,7 @@ type EditGroupRequest struct {
 
 func (x *EditGroupRequest) Reset() {
 	*x = EditGroupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[177]
+	mi := &file_apipb_api_proto_msgTypes[184]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12389,7 +12866,7 @@ func (x *EditGroupRequest) String() string {
 func (*EditGroupRequest) ProtoMessage() {}
 
 func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[177]
+	mi := &file_apipb_api_proto_msgTypes[184]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12402,7 +12879,7 @@ func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupRequest.ProtoReflect.Descriptor instead.
 func (*EditGroupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{177}
+	return file_apipb_api_proto_rawDescGZIP(), []int{184}
 }
 
 func (x *EditGroupRequest) GetGroup() string {
@@ -12448,7 +12925,7 @@ type EditGroupResponse struct {
 
 func (x *EditGroupResponse) Reset() {
 	*x = EditGroupResponse{}
-	mi := &file_apipb_api_proto_msgTypes[178]
+	mi := &file_apipb_api_proto_msgTypes[185]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12460,7 +12937,7 @@ func (x *EditGroupResponse) String() string {
 func (*EditGroupResponse) ProtoMessage() {}
 
 func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[178]
+	mi := &file_apipb_api_proto_msgTypes[185]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12473,7 +12950,7 @@ func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupResponse.ProtoReflect.Descriptor instead.
 func (*EditGroupResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{178}
+	return file_apipb_api_proto_rawDescGZIP(), []int{185}
 }
 
 type AccountsRequest struct {
@@ -12484,7 +12961,7 @@ type AccountsRequest struct {
 
 func (x *AccountsRequest) Reset() {
 	*x = AccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[179]
+	mi := &file_apipb_api_proto_msgTypes[186]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12496,7 +12973,7 @@ func (x *AccountsRequest) String() string {
 func (*AccountsRequest) ProtoMessage() {}
 
 func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[179]
+	mi := &file_apipb_api_proto_msgTypes[186]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12509,7 +12986,7 @@ func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsRequest.ProtoReflect.Descriptor instead.
 func (*AccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{179}
+	return file_apipb_api_proto_rawDescGZIP(), []int{186}
 }
 
 type AccountsResponse struct {
@@ -12522,7 +12999,7 @@ type AccountsResponse struct {
 
 func (x *AccountsResponse) Reset() {
 	*x = AccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[180]
+	mi := &file_apipb_api_proto_msgTypes[187]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12534,7 +13011,7 @@ func (x *AccountsResponse) String() string {
 func (*AccountsResponse) ProtoMessage() {}
 
 func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[180]
+	mi := &file_apipb_api_proto_msgTypes[187]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12547,7 +13024,7 @@ func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsResponse.ProtoReflect.Descriptor instead.
 func (*AccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{180}
+	return file_apipb_api_proto_rawDescGZIP(), []int{187}
 }
 
 func (x *AccountsResponse) GetAccounts() []*Accounts {
@@ -12574,7 +13051,7 @@ type Accounts struct {
 
 func (x *Accounts) Reset() {
 	*x = Accounts{}
-	mi := &file_apipb_api_proto_msgTypes[181]
+	mi := &file_apipb_api_proto_msgTypes[188]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12586,7 +13063,7 @@ func (x *Accounts) String() string {
 func (*Accounts) ProtoMessage() {}
 
 func (x *Accounts) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[181]
+	mi := &file_apipb_api_proto_msgTypes[188]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12599,7 +13076,7 @@ func (x *Accounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accounts.ProtoReflect.Descriptor instead.
 func (*Accounts) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{181}
+	return file_apipb_api_proto_rawDescGZIP(), []int{188}
 }
 
 func (x *Accounts) GetSubject() string {
@@ -12653,7 +13130,7 @@ type EditAccountsRequest struct {
 
 func (x *EditAccountsRequest) Reset() {
 	*x = EditAccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[182]
+	mi := &file_apipb_api_proto_msgTypes[189]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12665,7 +13142,7 @@ func (x *EditAccountsRequest) String() string {
 func (*EditAccountsRequest) ProtoMessage() {}
 
 func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[182]
+	mi := &file_apipb_api_proto_msgTypes[189]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12678,7 +13155,7 @@ func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsRequest.ProtoReflect.Descriptor instead.
 func (*EditAccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{182}
+	return file_apipb_api_proto_rawDescGZIP(), []int{189}
 }
 
 func (x *EditAccountsRequest) GetSubject() string {
@@ -12724,7 +13201,7 @@ type EditAccountsResponse struct {
 
 func (x *EditAccountsResponse) Reset() {
 	*x = EditAccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[183]
+	mi := &file_apipb_api_proto_msgTypes[190]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12736,7 +13213,7 @@ func (x *EditAccountsResponse) String() string {
 func (*EditAccountsResponse) ProtoMessage() {}
 
 func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[183]
+	mi := &file_apipb_api_proto_msgTypes[190]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12749,7 +13226,7 @@ func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsResponse.ProtoReflect.Descriptor instead.
 func (*EditAccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{183}
+	return file_apipb_api_proto_rawDescGZIP(), []int{190}
 }
 
 type RevocationsRequest struct {
@@ -12760,7 +13237,7 @@ type RevocationsRequest struct {
 
 func (x *RevocationsRequest) Reset() {
 	*x = RevocationsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[184]
+	mi := &file_apipb_api_proto_msgTypes[191]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12772,7 +13249,7 @@ func (x *RevocationsRequest) String() string {
 func (*RevocationsRequest) ProtoMessage() {}
 
 func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[184]
+	mi := &file_apipb_api_proto_msgTypes[191]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12785,7 +13262,7 @@ func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsRequest.ProtoReflect.Descriptor instead.
 func (*RevocationsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{184}
+	return file_apipb_api_proto_rawDescGZIP(), []int{191}
 }
 
 type RevocationsResponse struct {
@@ -12797,7 +13274,7 @@ type RevocationsResponse struct {
 
 func (x *RevocationsResponse) Reset() {
 	*x = RevocationsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[185]
+	mi := &file_apipb_api_proto_msgTypes[192]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12809,7 +13286,7 @@ func (x *RevocationsResponse) String() string {
 func (*RevocationsResponse) ProtoMessage() {}
 
 func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[185]
+	mi := &file_apipb_api_proto_msgTypes[192]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12822,7 +13299,7 @@ func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsResponse.ProtoReflect.Descriptor instead.
 func (*RevocationsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{185}
+	return file_apipb_api_proto_rawDescGZIP(), []int{192}
 }
 
 func (x *RevocationsResponse) GetRevocations() []*Revocation {
@@ -12851,7 +13328,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_apipb_api_proto_msgTypes[186]
+	mi := &file_apipb_api_proto_msgTypes[193]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12863,7 +13340,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[186]
+	mi := &file_apipb_api_proto_msgTypes[193]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12876,7 +13353,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{186}
+	return file_apipb_api_proto_rawDescGZIP(), []int{193}
 }
 
 func (x *Revocation) GetSerial() string {
@@ -12943,7 +13420,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[187]
+	mi := &file_apipb_api_proto_msgTypes[194]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12955,7 +13432,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[187]
+	mi := &file_apipb_api_proto_msgTypes[194]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12968,7 +13445,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{187}
+	return file_apipb_api_proto_rawDescGZIP(), []int{194}
 }
 
 func (x *RevokeRequest) GetSerial() string {
@@ -13015,7 +13492,7 @@ type RevokeResponse struct {
 
 func (x *RevokeResponse) Reset() {
 	*x = RevokeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[188]
+	mi := &file_apipb_api_proto_msgTypes[195]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13027,7 +13504,7 @@ func (x *RevokeResponse) String() string {
 func (*RevokeResponse) ProtoMessage() {}
 
 func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[188]
+	mi := &file_apipb_api_proto_msgTypes[195]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13040,7 +13517,7 @@ func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeResponse.ProtoReflect.Descriptor instead.
 func (*RevokeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{188}
+	return file_apipb_api_proto_rawDescGZIP(), []int{195}
 }
 
 func (x *RevokeResponse) GetRevocation() *Revocation {
@@ -13429,7 +13906,44 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"N\n" +
 	"\x17OperationEventsResponse\x123\n" +
-	"\x06events\x18\x01 \x03(\v2\x1b.weir.api.v1.OperationEventR\x06events\"-\n" +
+	"\x06events\x18\x01 \x03(\v2\x1b.weir.api.v1.OperationEventR\x06events\"\xba\x01\n" +
+	"\x0eExecJobRequest\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x18\n" +
+	"\asession\x18\x02 \x01(\tR\asession\x12\x18\n" +
+	"\acommand\x18\x03 \x03(\tR\acommand\x12\x1a\n" +
+	"\bterminal\x18\x04 \x01(\bR\bterminal\x12\x12\n" +
+	"\x04term\x18\x05 \x01(\tR\x04term\x12-\n" +
+	"\x04size\x18\x06 \x01(\v2\x19.weir.api.v1.TerminalSizeR\x04size\"<\n" +
+	"\fTerminalSize\x12\x18\n" +
+	"\acolumns\x18\x01 \x01(\x05R\acolumns\x12\x12\n" +
+	"\x04rows\x18\x02 \x01(\x05R\x04rows\"\x11\n" +
+	"\x0fExecJobResponse\"\xc0\x02\n" +
+	"\rExecIORequest\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x18\n" +
+	"\asession\x18\x02 \x01(\tR\asession\x12\x14\n" +
+	"\x05input\x18\x03 \x01(\fR\x05input\x12!\n" +
+	"\finput_offset\x18\x04 \x01(\x03R\vinputOffset\x12 \n" +
+	"\fend_of_input\x18\x05 \x01(\bR\n" +
+	"endOfInput\x12-\n" +
+	"\x04size\x18\x06 \x01(\v2\x19.weir.api.v1.TerminalSizeR\x04size\x12\x17\n" +
+	"\ahang_up\x18\a \x01(\bR\x06hangUp\x12(\n" +
+	"\routput_offset\x18\b \x01(\x03H\x00R\foutputOffset\x88\x01\x01\x12\x1f\n" +
+	"\vwait_millis\x18\t \x01(\x03R\n" +
+	"waitMillisB\x10\n" +
+	"\x0e_output_offset\"\xac\x01\n" +
+	"\x0eExecIOResponse\x12!\n" +
+	"\finput_offset\x18\x01 \x01(\x03R\vinputOffset\x12.\n" +
+	"\x06pieces\x18\x02 \x03(\v2\x16.weir.api.v1.ExecPieceR\x06pieces\x12\x1f\n" +
+	"\vnext_offset\x18\x03 \x01(\x03R\n" +
+	"nextOffset\x12&\n" +
+	"\x03end\x18\x04 \x01(\v2\x14.weir.api.v1.ExecEndR\x03end\"7\n" +
+	"\tExecPiece\x12\x16\n" +
+	"\x06stderr\x18\x01 \x01(\bR\x06stderr\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\"T\n" +
+	"\aExecEnd\x12\x14\n" +
+	"\x05error\x18\x01 \x01(\tR\x05error\x12\x1b\n" +
+	"\texit_code\x18\x02 \x01(\x05R\bexitCode\x12\x16\n" +
+	"\x06signal\x18\x03 \x01(\tR\x06signal\"-\n" +
 	"\x14JobStatisticsRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\"\x7f\n" +
 	"\x15JobStatisticsResponse\x12\x15\n" +
@@ -14130,13 +14644,15 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x0eWatchInstances\x12\".weir.api.v1.WatchInstancesRequest\x1a#.weir.api.v1.WatchInstancesResponse0\x01\x12G\n" +
 	"\bServices\x12\x1c.weir.api.v1.ServicesRequest\x1a\x1d.weir.api.v1.ServicesResponse\x12_\n" +
 	"\n" +
-	"Statistics\x12'.weir.api.v1.OperationStatisticsRequest\x1a(.weir.api.v1.OperationStatisticsResponse2\x8a\x04\n" +
+	"Statistics\x12'.weir.api.v1.OperationStatisticsRequest\x1a(.weir.api.v1.OperationStatisticsResponse2\x90\x05\n" +
 	"\n" +
 	"JobService\x12C\n" +
 	"\x04List\x12\x1c.weir.api.v1.ListJobsRequest\x1a\x1d.weir.api.v1.ListJobsResponse\x12>\n" +
 	"\x03Get\x12\x1a.weir.api.v1.GetJobRequest\x1a\x1b.weir.api.v1.GetJobResponse\x12G\n" +
 	"\x06Output\x12\x1d.weir.api.v1.JobOutputRequest\x1a\x1e.weir.api.v1.JobOutputResponse\x12A\n" +
-	"\x04File\x12\x1b.weir.api.v1.JobFileRequest\x1a\x1c.weir.api.v1.JobFileResponse\x12D\n" +
+	"\x04File\x12\x1b.weir.api.v1.JobFileRequest\x1a\x1c.weir.api.v1.JobFileResponse\x12A\n" +
+	"\x04Exec\x12\x1b.weir.api.v1.ExecJobRequest\x1a\x1c.weir.api.v1.ExecJobResponse\x12A\n" +
+	"\x06ExecIO\x12\x1a.weir.api.v1.ExecIORequest\x1a\x1b.weir.api.v1.ExecIOResponse\x12D\n" +
 	"\x05Abort\x12\x1c.weir.api.v1.AbortJobRequest\x1a\x1d.weir.api.v1.AbortJobResponse\x12P\n" +
 	"\tInterrupt\x12 .weir.api.v1.InterruptJobRequest\x1a!.weir.api.v1.InterruptJobResponse\x12S\n" +
 	"\n" +
@@ -14203,7 +14719,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 198)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 205)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                    // 0: weir.api.v1.Resources
 	(*Error)(nil),                        // 1: weir.api.v1.Error
@@ -14261,178 +14777,185 @@ var file_apipb_api_proto_goTypes = []any{
 	(*OperationEventsRequest)(nil),       // 53: weir.api.v1.OperationEventsRequest
 	(*OperationEvent)(nil),               // 54: weir.api.v1.OperationEvent
 	(*OperationEventsResponse)(nil),      // 55: weir.api.v1.OperationEventsResponse
-	(*JobStatisticsRequest)(nil),         // 56: weir.api.v1.JobStatisticsRequest
-	(*JobStatisticsResponse)(nil),        // 57: weir.api.v1.JobStatisticsResponse
-	(*JobStatistic)(nil),                 // 58: weir.api.v1.JobStatistic
-	(*Job)(nil),                          // 59: weir.api.v1.Job
-	(*JobInput)(nil),                     // 60: weir.api.v1.JobInput
-	(*InputSlice)(nil),                   // 61: weir.api.v1.InputSlice
-	(*JobOutput)(nil),                    // 62: weir.api.v1.JobOutput
-	(*Interruption)(nil),                 // 63: weir.api.v1.Interruption
-	(*JobStatistics)(nil),                // 64: weir.api.v1.JobStatistics
-	(*ListJobsRequest)(nil),              // 65: weir.api.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),             // 66: weir.api.v1.ListJobsResponse
-	(*GetJobRequest)(nil),                // 67: weir.api.v1.GetJobRequest
-	(*GetJobResponse)(nil),               // 68: weir.api.v1.GetJobResponse
-	(*JobOutputRequest)(nil),             // 69: weir.api.v1.JobOutputRequest
-	(*JobOutputResponse)(nil),            // 70: weir.api.v1.JobOutputResponse
-	(*JobFileRequest)(nil),               // 71: weir.api.v1.JobFileRequest
-	(*JobFileResponse)(nil),              // 72: weir.api.v1.JobFileResponse
-	(*JobFile)(nil),                      // 73: weir.api.v1.JobFile
-	(*AbortJobRequest)(nil),              // 74: weir.api.v1.AbortJobRequest
-	(*AbortJobResponse)(nil),             // 75: weir.api.v1.AbortJobResponse
-	(*InterruptJobRequest)(nil),          // 76: weir.api.v1.InterruptJobRequest
-	(*InterruptJobResponse)(nil),         // 77: weir.api.v1.InterruptJobResponse
-	(*MemoryProfilesRequest)(nil),        // 78: weir.api.v1.MemoryProfilesRequest
-	(*MemoryProfilesResponse)(nil),       // 79: weir.api.v1.MemoryProfilesResponse
-	(*MemoryProfile)(nil),                // 80: weir.api.v1.MemoryProfile
-	(*ForgetMemoryProfilesRequest)(nil),  // 81: weir.api.v1.ForgetMemoryProfilesRequest
-	(*ForgetMemoryProfilesResponse)(nil), // 82: weir.api.v1.ForgetMemoryProfilesResponse
-	(*LedgerRequest)(nil),                // 83: weir.api.v1.LedgerRequest
-	(*LedgerResponse)(nil),               // 84: weir.api.v1.LedgerResponse
-	(*Waste)(nil),                        // 85: weir.api.v1.Waste
-	(*PoolHistoryRequest)(nil),           // 86: weir.api.v1.PoolHistoryRequest
-	(*PoolHistoryResponse)(nil),          // 87: weir.api.v1.PoolHistoryResponse
-	(*PoolPoint)(nil),                    // 88: weir.api.v1.PoolPoint
-	(*Pool)(nil),                         // 89: weir.api.v1.Pool
-	(*ListPoolsRequest)(nil),             // 90: weir.api.v1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),            // 91: weir.api.v1.ListPoolsResponse
-	(*GetPoolRequest)(nil),               // 92: weir.api.v1.GetPoolRequest
-	(*GetPoolResponse)(nil),              // 93: weir.api.v1.GetPoolResponse
-	(*EditTreeRequest)(nil),              // 94: weir.api.v1.EditTreeRequest
-	(*TreeEdit)(nil),                     // 95: weir.api.v1.TreeEdit
-	(*PoolChange)(nil),                   // 96: weir.api.v1.PoolChange
-	(*RenamePool)(nil),                   // 97: weir.api.v1.RenamePool
-	(*EditTreeResponse)(nil),             // 98: weir.api.v1.EditTreeResponse
-	(*Tree)(nil),                         // 99: weir.api.v1.Tree
-	(*ListTreesRequest)(nil),             // 100: weir.api.v1.ListTreesRequest
-	(*ListTreesResponse)(nil),            // 101: weir.api.v1.ListTreesResponse
-	(*GetTreeRequest)(nil),               // 102: weir.api.v1.GetTreeRequest
-	(*GetTreeResponse)(nil),              // 103: weir.api.v1.GetTreeResponse
-	(*CreateTreeRequest)(nil),            // 104: weir.api.v1.CreateTreeRequest
-	(*CreateTreeResponse)(nil),           // 105: weir.api.v1.CreateTreeResponse
-	(*SetTreeRequest)(nil),               // 106: weir.api.v1.SetTreeRequest
-	(*SetTreeResponse)(nil),              // 107: weir.api.v1.SetTreeResponse
-	(*RemoveTreeRequest)(nil),            // 108: weir.api.v1.RemoveTreeRequest
-	(*RemoveTreeResponse)(nil),           // 109: weir.api.v1.RemoveTreeResponse
-	(*SetDefaultTreeRequest)(nil),        // 110: weir.api.v1.SetDefaultTreeRequest
-	(*SetDefaultTreeResponse)(nil),       // 111: weir.api.v1.SetDefaultTreeResponse
-	(*WhatIfRequest)(nil),                // 112: weir.api.v1.WhatIfRequest
-	(*WhatIfOperation)(nil),              // 113: weir.api.v1.WhatIfOperation
-	(*WhatIfNodes)(nil),                  // 114: weir.api.v1.WhatIfNodes
-	(*WhatIfResponse)(nil),               // 115: weir.api.v1.WhatIfResponse
-	(*WhatIfShares)(nil),                 // 116: weir.api.v1.WhatIfShares
-	(*WhatIfShare)(nil),                  // 117: weir.api.v1.WhatIfShare
-	(*ShareVector)(nil),                  // 118: weir.api.v1.ShareVector
-	(*Overcommit)(nil),                   // 119: weir.api.v1.Overcommit
-	(*GetAttributeRequest)(nil),          // 120: weir.api.v1.GetAttributeRequest
-	(*GetAttributeResponse)(nil),         // 121: weir.api.v1.GetAttributeResponse
-	(*NodeGrantsRequest)(nil),            // 122: weir.api.v1.NodeGrantsRequest
-	(*NodeGrantsResponse)(nil),           // 123: weir.api.v1.NodeGrantsResponse
-	(*NodeGrant)(nil),                    // 124: weir.api.v1.NodeGrant
-	(*EditNodeGrantRequest)(nil),         // 125: weir.api.v1.EditNodeGrantRequest
-	(*EditNodeGrantResponse)(nil),        // 126: weir.api.v1.EditNodeGrantResponse
-	(*Drain)(nil),                        // 127: weir.api.v1.Drain
-	(*Node)(nil),                         // 128: weir.api.v1.Node
-	(*FileCache)(nil),                    // 129: weir.api.v1.FileCache
-	(*ListNodesRequest)(nil),             // 130: weir.api.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),            // 131: weir.api.v1.ListNodesResponse
-	(*RefusedAgent)(nil),                 // 132: weir.api.v1.RefusedAgent
-	(*GetNodeRequest)(nil),               // 133: weir.api.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),              // 134: weir.api.v1.GetNodeResponse
-	(*DrainNodeRequest)(nil),             // 135: weir.api.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),            // 136: weir.api.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),           // 137: weir.api.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),          // 138: weir.api.v1.UndrainNodeResponse
-	(*RemoveNodeRequest)(nil),            // 139: weir.api.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),           // 140: weir.api.v1.RemoveNodeResponse
-	(*Member)(nil),                       // 141: weir.api.v1.Member
-	(*MembersRequest)(nil),               // 142: weir.api.v1.MembersRequest
-	(*MembersResponse)(nil),              // 143: weir.api.v1.MembersResponse
-	(*StatusRequest)(nil),                // 144: weir.api.v1.StatusRequest
-	(*StatusResponse)(nil),               // 145: weir.api.v1.StatusResponse
-	(*LogHealth)(nil),                    // 146: weir.api.v1.LogHealth
-	(*HeldCredentials)(nil),              // 147: weir.api.v1.HeldCredentials
-	(*TransferRequest)(nil),              // 148: weir.api.v1.TransferRequest
-	(*TransferResponse)(nil),             // 149: weir.api.v1.TransferResponse
-	(*AddReplicaRequest)(nil),            // 150: weir.api.v1.AddReplicaRequest
-	(*AddReplicaResponse)(nil),           // 151: weir.api.v1.AddReplicaResponse
-	(*RemoveReplicaRequest)(nil),         // 152: weir.api.v1.RemoveReplicaRequest
-	(*RemoveReplicaResponse)(nil),        // 153: weir.api.v1.RemoveReplicaResponse
-	(*PromoteReplicaRequest)(nil),        // 154: weir.api.v1.PromoteReplicaRequest
-	(*PromoteReplicaResponse)(nil),       // 155: weir.api.v1.PromoteReplicaResponse
-	(*DemoteReplicaRequest)(nil),         // 156: weir.api.v1.DemoteReplicaRequest
-	(*DemoteReplicaResponse)(nil),        // 157: weir.api.v1.DemoteReplicaResponse
-	(*BackupRequest)(nil),                // 158: weir.api.v1.BackupRequest
-	(*BackupPart)(nil),                   // 159: weir.api.v1.BackupPart
-	(*JoinRequest)(nil),                  // 160: weir.api.v1.JoinRequest
-	(*JoinResponse)(nil),                 // 161: weir.api.v1.JoinResponse
-	(*StoresRequest)(nil),                // 162: weir.api.v1.StoresRequest
-	(*StoresResponse)(nil),               // 163: weir.api.v1.StoresResponse
-	(*NamedStore)(nil),                   // 164: weir.api.v1.NamedStore
-	(*EditStoreRequest)(nil),             // 165: weir.api.v1.EditStoreRequest
-	(*EditStoreResponse)(nil),            // 166: weir.api.v1.EditStoreResponse
-	(*WhoAmIRequest)(nil),                // 167: weir.api.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),               // 168: weir.api.v1.WhoAmIResponse
-	(*PoolRights)(nil),                   // 169: weir.api.v1.PoolRights
-	(*MayIRequest)(nil),                  // 170: weir.api.v1.MayIRequest
-	(*MayIResponse)(nil),                 // 171: weir.api.v1.MayIResponse
-	(*PoolACL)(nil),                      // 172: weir.api.v1.PoolACL
-	(*SubjectRight)(nil),                 // 173: weir.api.v1.SubjectRight
-	(*GroupsRequest)(nil),                // 174: weir.api.v1.GroupsRequest
-	(*GroupsResponse)(nil),               // 175: weir.api.v1.GroupsResponse
-	(*Group)(nil),                        // 176: weir.api.v1.Group
-	(*EditGroupRequest)(nil),             // 177: weir.api.v1.EditGroupRequest
-	(*EditGroupResponse)(nil),            // 178: weir.api.v1.EditGroupResponse
-	(*AccountsRequest)(nil),              // 179: weir.api.v1.AccountsRequest
-	(*AccountsResponse)(nil),             // 180: weir.api.v1.AccountsResponse
-	(*Accounts)(nil),                     // 181: weir.api.v1.Accounts
-	(*EditAccountsRequest)(nil),          // 182: weir.api.v1.EditAccountsRequest
-	(*EditAccountsResponse)(nil),         // 183: weir.api.v1.EditAccountsResponse
-	(*RevocationsRequest)(nil),           // 184: weir.api.v1.RevocationsRequest
-	(*RevocationsResponse)(nil),          // 185: weir.api.v1.RevocationsResponse
-	(*Revocation)(nil),                   // 186: weir.api.v1.Revocation
-	(*RevokeRequest)(nil),                // 187: weir.api.v1.RevokeRequest
-	(*RevokeResponse)(nil),               // 188: weir.api.v1.RevokeResponse
-	nil,                                  // 189: weir.api.v1.Error.AttributesEntry
-	nil,                                  // 190: weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	nil,                                  // 191: weir.api.v1.Operation.PreemptedOthersEntry
-	nil,                                  // 192: weir.api.v1.Operation.LabelsEntry
-	nil,                                  // 193: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                                  // 194: weir.api.v1.OperationEvent.AttributesEntry
-	nil,                                  // 195: weir.api.v1.JobStatistics.ValuesEntry
-	nil,                                  // 196: weir.api.v1.NodeGrant.MaxEntry
-	nil,                                  // 197: weir.api.v1.MayIResponse.RefusedEntry
-	(*structpb.Struct)(nil),              // 198: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),        // 199: google.protobuf.Timestamp
-	(*structpb.Value)(nil),               // 200: google.protobuf.Value
+	(*ExecJobRequest)(nil),               // 56: weir.api.v1.ExecJobRequest
+	(*TerminalSize)(nil),                 // 57: weir.api.v1.TerminalSize
+	(*ExecJobResponse)(nil),              // 58: weir.api.v1.ExecJobResponse
+	(*ExecIORequest)(nil),                // 59: weir.api.v1.ExecIORequest
+	(*ExecIOResponse)(nil),               // 60: weir.api.v1.ExecIOResponse
+	(*ExecPiece)(nil),                    // 61: weir.api.v1.ExecPiece
+	(*ExecEnd)(nil),                      // 62: weir.api.v1.ExecEnd
+	(*JobStatisticsRequest)(nil),         // 63: weir.api.v1.JobStatisticsRequest
+	(*JobStatisticsResponse)(nil),        // 64: weir.api.v1.JobStatisticsResponse
+	(*JobStatistic)(nil),                 // 65: weir.api.v1.JobStatistic
+	(*Job)(nil),                          // 66: weir.api.v1.Job
+	(*JobInput)(nil),                     // 67: weir.api.v1.JobInput
+	(*InputSlice)(nil),                   // 68: weir.api.v1.InputSlice
+	(*JobOutput)(nil),                    // 69: weir.api.v1.JobOutput
+	(*Interruption)(nil),                 // 70: weir.api.v1.Interruption
+	(*JobStatistics)(nil),                // 71: weir.api.v1.JobStatistics
+	(*ListJobsRequest)(nil),              // 72: weir.api.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),             // 73: weir.api.v1.ListJobsResponse
+	(*GetJobRequest)(nil),                // 74: weir.api.v1.GetJobRequest
+	(*GetJobResponse)(nil),               // 75: weir.api.v1.GetJobResponse
+	(*JobOutputRequest)(nil),             // 76: weir.api.v1.JobOutputRequest
+	(*JobOutputResponse)(nil),            // 77: weir.api.v1.JobOutputResponse
+	(*JobFileRequest)(nil),               // 78: weir.api.v1.JobFileRequest
+	(*JobFileResponse)(nil),              // 79: weir.api.v1.JobFileResponse
+	(*JobFile)(nil),                      // 80: weir.api.v1.JobFile
+	(*AbortJobRequest)(nil),              // 81: weir.api.v1.AbortJobRequest
+	(*AbortJobResponse)(nil),             // 82: weir.api.v1.AbortJobResponse
+	(*InterruptJobRequest)(nil),          // 83: weir.api.v1.InterruptJobRequest
+	(*InterruptJobResponse)(nil),         // 84: weir.api.v1.InterruptJobResponse
+	(*MemoryProfilesRequest)(nil),        // 85: weir.api.v1.MemoryProfilesRequest
+	(*MemoryProfilesResponse)(nil),       // 86: weir.api.v1.MemoryProfilesResponse
+	(*MemoryProfile)(nil),                // 87: weir.api.v1.MemoryProfile
+	(*ForgetMemoryProfilesRequest)(nil),  // 88: weir.api.v1.ForgetMemoryProfilesRequest
+	(*ForgetMemoryProfilesResponse)(nil), // 89: weir.api.v1.ForgetMemoryProfilesResponse
+	(*LedgerRequest)(nil),                // 90: weir.api.v1.LedgerRequest
+	(*LedgerResponse)(nil),               // 91: weir.api.v1.LedgerResponse
+	(*Waste)(nil),                        // 92: weir.api.v1.Waste
+	(*PoolHistoryRequest)(nil),           // 93: weir.api.v1.PoolHistoryRequest
+	(*PoolHistoryResponse)(nil),          // 94: weir.api.v1.PoolHistoryResponse
+	(*PoolPoint)(nil),                    // 95: weir.api.v1.PoolPoint
+	(*Pool)(nil),                         // 96: weir.api.v1.Pool
+	(*ListPoolsRequest)(nil),             // 97: weir.api.v1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),            // 98: weir.api.v1.ListPoolsResponse
+	(*GetPoolRequest)(nil),               // 99: weir.api.v1.GetPoolRequest
+	(*GetPoolResponse)(nil),              // 100: weir.api.v1.GetPoolResponse
+	(*EditTreeRequest)(nil),              // 101: weir.api.v1.EditTreeRequest
+	(*TreeEdit)(nil),                     // 102: weir.api.v1.TreeEdit
+	(*PoolChange)(nil),                   // 103: weir.api.v1.PoolChange
+	(*RenamePool)(nil),                   // 104: weir.api.v1.RenamePool
+	(*EditTreeResponse)(nil),             // 105: weir.api.v1.EditTreeResponse
+	(*Tree)(nil),                         // 106: weir.api.v1.Tree
+	(*ListTreesRequest)(nil),             // 107: weir.api.v1.ListTreesRequest
+	(*ListTreesResponse)(nil),            // 108: weir.api.v1.ListTreesResponse
+	(*GetTreeRequest)(nil),               // 109: weir.api.v1.GetTreeRequest
+	(*GetTreeResponse)(nil),              // 110: weir.api.v1.GetTreeResponse
+	(*CreateTreeRequest)(nil),            // 111: weir.api.v1.CreateTreeRequest
+	(*CreateTreeResponse)(nil),           // 112: weir.api.v1.CreateTreeResponse
+	(*SetTreeRequest)(nil),               // 113: weir.api.v1.SetTreeRequest
+	(*SetTreeResponse)(nil),              // 114: weir.api.v1.SetTreeResponse
+	(*RemoveTreeRequest)(nil),            // 115: weir.api.v1.RemoveTreeRequest
+	(*RemoveTreeResponse)(nil),           // 116: weir.api.v1.RemoveTreeResponse
+	(*SetDefaultTreeRequest)(nil),        // 117: weir.api.v1.SetDefaultTreeRequest
+	(*SetDefaultTreeResponse)(nil),       // 118: weir.api.v1.SetDefaultTreeResponse
+	(*WhatIfRequest)(nil),                // 119: weir.api.v1.WhatIfRequest
+	(*WhatIfOperation)(nil),              // 120: weir.api.v1.WhatIfOperation
+	(*WhatIfNodes)(nil),                  // 121: weir.api.v1.WhatIfNodes
+	(*WhatIfResponse)(nil),               // 122: weir.api.v1.WhatIfResponse
+	(*WhatIfShares)(nil),                 // 123: weir.api.v1.WhatIfShares
+	(*WhatIfShare)(nil),                  // 124: weir.api.v1.WhatIfShare
+	(*ShareVector)(nil),                  // 125: weir.api.v1.ShareVector
+	(*Overcommit)(nil),                   // 126: weir.api.v1.Overcommit
+	(*GetAttributeRequest)(nil),          // 127: weir.api.v1.GetAttributeRequest
+	(*GetAttributeResponse)(nil),         // 128: weir.api.v1.GetAttributeResponse
+	(*NodeGrantsRequest)(nil),            // 129: weir.api.v1.NodeGrantsRequest
+	(*NodeGrantsResponse)(nil),           // 130: weir.api.v1.NodeGrantsResponse
+	(*NodeGrant)(nil),                    // 131: weir.api.v1.NodeGrant
+	(*EditNodeGrantRequest)(nil),         // 132: weir.api.v1.EditNodeGrantRequest
+	(*EditNodeGrantResponse)(nil),        // 133: weir.api.v1.EditNodeGrantResponse
+	(*Drain)(nil),                        // 134: weir.api.v1.Drain
+	(*Node)(nil),                         // 135: weir.api.v1.Node
+	(*FileCache)(nil),                    // 136: weir.api.v1.FileCache
+	(*ListNodesRequest)(nil),             // 137: weir.api.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),            // 138: weir.api.v1.ListNodesResponse
+	(*RefusedAgent)(nil),                 // 139: weir.api.v1.RefusedAgent
+	(*GetNodeRequest)(nil),               // 140: weir.api.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),              // 141: weir.api.v1.GetNodeResponse
+	(*DrainNodeRequest)(nil),             // 142: weir.api.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),            // 143: weir.api.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),           // 144: weir.api.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),          // 145: weir.api.v1.UndrainNodeResponse
+	(*RemoveNodeRequest)(nil),            // 146: weir.api.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),           // 147: weir.api.v1.RemoveNodeResponse
+	(*Member)(nil),                       // 148: weir.api.v1.Member
+	(*MembersRequest)(nil),               // 149: weir.api.v1.MembersRequest
+	(*MembersResponse)(nil),              // 150: weir.api.v1.MembersResponse
+	(*StatusRequest)(nil),                // 151: weir.api.v1.StatusRequest
+	(*StatusResponse)(nil),               // 152: weir.api.v1.StatusResponse
+	(*LogHealth)(nil),                    // 153: weir.api.v1.LogHealth
+	(*HeldCredentials)(nil),              // 154: weir.api.v1.HeldCredentials
+	(*TransferRequest)(nil),              // 155: weir.api.v1.TransferRequest
+	(*TransferResponse)(nil),             // 156: weir.api.v1.TransferResponse
+	(*AddReplicaRequest)(nil),            // 157: weir.api.v1.AddReplicaRequest
+	(*AddReplicaResponse)(nil),           // 158: weir.api.v1.AddReplicaResponse
+	(*RemoveReplicaRequest)(nil),         // 159: weir.api.v1.RemoveReplicaRequest
+	(*RemoveReplicaResponse)(nil),        // 160: weir.api.v1.RemoveReplicaResponse
+	(*PromoteReplicaRequest)(nil),        // 161: weir.api.v1.PromoteReplicaRequest
+	(*PromoteReplicaResponse)(nil),       // 162: weir.api.v1.PromoteReplicaResponse
+	(*DemoteReplicaRequest)(nil),         // 163: weir.api.v1.DemoteReplicaRequest
+	(*DemoteReplicaResponse)(nil),        // 164: weir.api.v1.DemoteReplicaResponse
+	(*BackupRequest)(nil),                // 165: weir.api.v1.BackupRequest
+	(*BackupPart)(nil),                   // 166: weir.api.v1.BackupPart
+	(*JoinRequest)(nil),                  // 167: weir.api.v1.JoinRequest
+	(*JoinResponse)(nil),                 // 168: weir.api.v1.JoinResponse
+	(*StoresRequest)(nil),                // 169: weir.api.v1.StoresRequest
+	(*StoresResponse)(nil),               // 170: weir.api.v1.StoresResponse
+	(*NamedStore)(nil),                   // 171: weir.api.v1.NamedStore
+	(*EditStoreRequest)(nil),             // 172: weir.api.v1.EditStoreRequest
+	(*EditStoreResponse)(nil),            // 173: weir.api.v1.EditStoreResponse
+	(*WhoAmIRequest)(nil),                // 174: weir.api.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),               // 175: weir.api.v1.WhoAmIResponse
+	(*PoolRights)(nil),                   // 176: weir.api.v1.PoolRights
+	(*MayIRequest)(nil),                  // 177: weir.api.v1.MayIRequest
+	(*MayIResponse)(nil),                 // 178: weir.api.v1.MayIResponse
+	(*PoolACL)(nil),                      // 179: weir.api.v1.PoolACL
+	(*SubjectRight)(nil),                 // 180: weir.api.v1.SubjectRight
+	(*GroupsRequest)(nil),                // 181: weir.api.v1.GroupsRequest
+	(*GroupsResponse)(nil),               // 182: weir.api.v1.GroupsResponse
+	(*Group)(nil),                        // 183: weir.api.v1.Group
+	(*EditGroupRequest)(nil),             // 184: weir.api.v1.EditGroupRequest
+	(*EditGroupResponse)(nil),            // 185: weir.api.v1.EditGroupResponse
+	(*AccountsRequest)(nil),              // 186: weir.api.v1.AccountsRequest
+	(*AccountsResponse)(nil),             // 187: weir.api.v1.AccountsResponse
+	(*Accounts)(nil),                     // 188: weir.api.v1.Accounts
+	(*EditAccountsRequest)(nil),          // 189: weir.api.v1.EditAccountsRequest
+	(*EditAccountsResponse)(nil),         // 190: weir.api.v1.EditAccountsResponse
+	(*RevocationsRequest)(nil),           // 191: weir.api.v1.RevocationsRequest
+	(*RevocationsResponse)(nil),          // 192: weir.api.v1.RevocationsResponse
+	(*Revocation)(nil),                   // 193: weir.api.v1.Revocation
+	(*RevokeRequest)(nil),                // 194: weir.api.v1.RevokeRequest
+	(*RevokeResponse)(nil),               // 195: weir.api.v1.RevokeResponse
+	nil,                                  // 196: weir.api.v1.Error.AttributesEntry
+	nil,                                  // 197: weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	nil,                                  // 198: weir.api.v1.Operation.PreemptedOthersEntry
+	nil,                                  // 199: weir.api.v1.Operation.LabelsEntry
+	nil,                                  // 200: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                                  // 201: weir.api.v1.OperationEvent.AttributesEntry
+	nil,                                  // 202: weir.api.v1.JobStatistics.ValuesEntry
+	nil,                                  // 203: weir.api.v1.NodeGrant.MaxEntry
+	nil,                                  // 204: weir.api.v1.MayIResponse.RefusedEntry
+	(*structpb.Struct)(nil),              // 205: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),        // 206: google.protobuf.Timestamp
+	(*structpb.Value)(nil),               // 207: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	189, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	196, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
 	4,   // 2: weir.api.v1.OperationStatisticsResponse.statistics:type_name -> weir.api.v1.Statistic
 	5,   // 3: weir.api.v1.OperationStatisticsResponse.advice:type_name -> weir.api.v1.MemoryAdvice
-	198, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	190, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	199, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	199, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	205, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	197, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	206, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	206, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	16,  // 8: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	16,  // 9: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 10: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	198, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	198, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	205, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	205, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
 	15,  // 13: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
 	14,  // 14: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
-	85,  // 15: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
-	191, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
+	92,  // 15: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
+	198, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
 	11,  // 17: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
 	12,  // 18: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
 	13,  // 19: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
-	192, // 20: weir.api.v1.Operation.labels:type_name -> weir.api.v1.Operation.LabelsEntry
-	199, // 21: weir.api.v1.Operation.state_since:type_name -> google.protobuf.Timestamp
-	199, // 22: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
-	198, // 23: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	193, // 24: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	199, // 20: weir.api.v1.Operation.labels:type_name -> weir.api.v1.Operation.LabelsEntry
+	206, // 21: weir.api.v1.Operation.state_since:type_name -> google.protobuf.Timestamp
+	206, // 22: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
+	205, // 23: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	200, // 24: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
 	0,   // 25: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
 	18,  // 26: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
 	20,  // 27: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
@@ -14440,11 +14963,11 @@ var file_apipb_api_proto_depIdxs = []int32{
 	17,  // 29: weir.api.v1.TaskProgress.given_up_cookies:type_name -> weir.api.v1.CookieRange
 	19,  // 30: weir.api.v1.TaskMemory.reserve:type_name -> weir.api.v1.JobReserve
 	21,  // 31: weir.api.v1.InputProgress.skipped:type_name -> weir.api.v1.SkippedRecord
-	199, // 32: weir.api.v1.ListOperationsRequest.started_since:type_name -> google.protobuf.Timestamp
-	199, // 33: weir.api.v1.ListOperationsRequest.started_before:type_name -> google.protobuf.Timestamp
-	199, // 34: weir.api.v1.ListOperationsRequest.finished_since:type_name -> google.protobuf.Timestamp
-	199, // 35: weir.api.v1.ListOperationsRequest.finished_before:type_name -> google.protobuf.Timestamp
-	199, // 36: weir.api.v1.ListOperationsRequest.failed_since:type_name -> google.protobuf.Timestamp
+	206, // 32: weir.api.v1.ListOperationsRequest.started_since:type_name -> google.protobuf.Timestamp
+	206, // 33: weir.api.v1.ListOperationsRequest.started_before:type_name -> google.protobuf.Timestamp
+	206, // 34: weir.api.v1.ListOperationsRequest.finished_since:type_name -> google.protobuf.Timestamp
+	206, // 35: weir.api.v1.ListOperationsRequest.finished_before:type_name -> google.protobuf.Timestamp
+	206, // 36: weir.api.v1.ListOperationsRequest.failed_since:type_name -> google.protobuf.Timestamp
 	10,  // 37: weir.api.v1.ListOperationsResponse.operations:type_name -> weir.api.v1.Operation
 	27,  // 38: weir.api.v1.OperationNamesResponse.operations:type_name -> weir.api.v1.OperationName
 	10,  // 39: weir.api.v1.GetOperationResponse.operation:type_name -> weir.api.v1.Operation
@@ -14452,264 +14975,272 @@ var file_apipb_api_proto_depIdxs = []int32{
 	10,  // 41: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
 	40,  // 42: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
 	40,  // 43: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	199, // 44: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	199, // 45: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	206, // 44: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	206, // 45: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
 	43,  // 46: weir.api.v1.ServicesResponse.services:type_name -> weir.api.v1.Service
 	10,  // 47: weir.api.v1.Service.operation:type_name -> weir.api.v1.Operation
 	40,  // 48: weir.api.v1.Service.leaving:type_name -> weir.api.v1.Instance
 	51,  // 49: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	198, // 50: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	199, // 51: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	194, // 52: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	205, // 50: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	206, // 51: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	201, // 52: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
 	54,  // 53: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
-	58,  // 54: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
-	1,   // 55: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	199, // 56: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	199, // 57: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
-	0,   // 58: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
-	64,  // 59: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
-	63,  // 60: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
-	19,  // 61: weir.api.v1.Job.reserve:type_name -> weir.api.v1.JobReserve
-	60,  // 62: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
-	62,  // 63: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
-	61,  // 64: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
-	199, // 65: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	199, // 66: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	199, // 67: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
-	195, // 68: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
-	59,  // 69: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
-	59,  // 70: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	73,  // 71: weir.api.v1.JobFileResponse.entries:type_name -> weir.api.v1.JobFile
-	199, // 72: weir.api.v1.JobFile.modified:type_name -> google.protobuf.Timestamp
-	199, // 73: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
-	80,  // 74: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
-	199, // 75: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
-	85,  // 76: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	199, // 77: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	199, // 78: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
-	88,  // 79: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	199, // 80: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
-	0,   // 81: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
-	0,   // 82: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	198, // 83: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	198, // 84: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
-	0,   // 85: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
-	199, // 86: weir.api.v1.Pool.below_since:type_name -> google.protobuf.Timestamp
-	89,  // 87: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	198, // 88: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
-	89,  // 89: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
-	95,  // 90: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	198, // 91: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
-	89,  // 92: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
-	96,  // 93: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
-	97,  // 94: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	198, // 95: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	198, // 96: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	198, // 97: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
-	0,   // 98: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	199, // 99: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
-	99,  // 100: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
-	99,  // 101: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	198, // 102: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	198, // 103: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	95,  // 104: weir.api.v1.WhatIfRequest.edits:type_name -> weir.api.v1.TreeEdit
-	113, // 105: weir.api.v1.WhatIfRequest.start:type_name -> weir.api.v1.WhatIfOperation
-	114, // 106: weir.api.v1.WhatIfRequest.nodes:type_name -> weir.api.v1.WhatIfNodes
-	198, // 107: weir.api.v1.WhatIfOperation.options:type_name -> google.protobuf.Struct
-	0,   // 108: weir.api.v1.WhatIfOperation.usage:type_name -> weir.api.v1.Resources
-	0,   // 109: weir.api.v1.WhatIfOperation.job_resources:type_name -> weir.api.v1.Resources
-	0,   // 110: weir.api.v1.WhatIfNodes.resources:type_name -> weir.api.v1.Resources
-	116, // 111: weir.api.v1.WhatIfResponse.before:type_name -> weir.api.v1.WhatIfShares
-	116, // 112: weir.api.v1.WhatIfResponse.after:type_name -> weir.api.v1.WhatIfShares
-	199, // 113: weir.api.v1.WhatIfResponse.time:type_name -> google.protobuf.Timestamp
-	0,   // 114: weir.api.v1.WhatIfShares.resources:type_name -> weir.api.v1.Resources
-	117, // 115: weir.api.v1.WhatIfShares.shares:type_name -> weir.api.v1.WhatIfShare
-	119, // 116: weir.api.v1.WhatIfShares.overcommitted:type_name -> weir.api.v1.Overcommit
-	118, // 117: weir.api.v1.WhatIfShare.fair:type_name -> weir.api.v1.ShareVector
-	118, // 118: weir.api.v1.WhatIfShare.guarantee:type_name -> weir.api.v1.ShareVector
-	118, // 119: weir.api.v1.WhatIfShare.usage:type_name -> weir.api.v1.ShareVector
-	118, // 120: weir.api.v1.WhatIfShare.demand:type_name -> weir.api.v1.ShareVector
-	198, // 121: weir.api.v1.WhatIfShare.options:type_name -> google.protobuf.Struct
-	200, // 122: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	124, // 123: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
-	196, // 124: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
-	199, // 125: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
-	124, // 126: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
-	199, // 127: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	0,   // 128: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
-	0,   // 129: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	199, // 130: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	199, // 131: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
-	127, // 132: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
-	129, // 133: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
-	128, // 134: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	132, // 135: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
-	0,   // 136: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
-	199, // 137: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
-	124, // 138: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
-	128, // 139: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	59,  // 140: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	141, // 141: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	141, // 142: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 143: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 144: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	128, // 145: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	147, // 146: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
-	132, // 147: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
-	146, // 148: weir.api.v1.StatusResponse.log:type_name -> weir.api.v1.LogHealth
-	199, // 149: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
-	141, // 150: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	164, // 151: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
-	199, // 152: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
-	164, // 153: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
-	169, // 154: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
-	181, // 155: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
-	94,  // 156: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
-	197, // 157: weir.api.v1.MayIResponse.refused:type_name -> weir.api.v1.MayIResponse.RefusedEntry
-	173, // 158: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
-	176, // 159: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	199, // 160: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	181, // 161: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
-	199, // 162: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
-	186, // 163: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
-	199, // 164: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	199, // 165: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	186, // 166: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
-	6,   // 167: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 168: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 169: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	28,  // 170: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	25,  // 171: weir.api.v1.OperationService.Names:input_type -> weir.api.v1.OperationNamesRequest
-	30,  // 172: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	32,  // 173: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	34,  // 174: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	44,  // 175: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	46,  // 176: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	48,  // 177: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	53,  // 178: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	50,  // 179: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	36,  // 180: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	38,  // 181: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	41,  // 182: weir.api.v1.OperationService.Services:input_type -> weir.api.v1.ServicesRequest
-	2,   // 183: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	65,  // 184: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	67,  // 185: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	69,  // 186: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	71,  // 187: weir.api.v1.JobService.File:input_type -> weir.api.v1.JobFileRequest
-	74,  // 188: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	76,  // 189: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	56,  // 190: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	78,  // 191: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	81,  // 192: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	90,  // 193: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	92,  // 194: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	94,  // 195: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	86,  // 196: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	83,  // 197: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	100, // 198: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	102, // 199: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	104, // 200: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	106, // 201: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	108, // 202: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	110, // 203: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	112, // 204: weir.api.v1.TreeService.WhatIf:input_type -> weir.api.v1.WhatIfRequest
-	120, // 205: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	130, // 206: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	133, // 207: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	135, // 208: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	137, // 209: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	139, // 210: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	122, // 211: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
-	125, // 212: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
-	142, // 213: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	144, // 214: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	148, // 215: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	150, // 216: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	152, // 217: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	154, // 218: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	156, // 219: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	158, // 220: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	160, // 221: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	167, // 222: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	170, // 223: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	174, // 224: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	177, // 225: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	179, // 226: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
-	182, // 227: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
-	184, // 228: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
-	187, // 229: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
-	162, // 230: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
-	165, // 231: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
-	7,   // 232: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 233: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 234: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	29,  // 235: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	26,  // 236: weir.api.v1.OperationService.Names:output_type -> weir.api.v1.OperationNamesResponse
-	31,  // 237: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	33,  // 238: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	35,  // 239: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	45,  // 240: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	47,  // 241: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	49,  // 242: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	55,  // 243: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	52,  // 244: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	37,  // 245: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	39,  // 246: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	42,  // 247: weir.api.v1.OperationService.Services:output_type -> weir.api.v1.ServicesResponse
-	3,   // 248: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	66,  // 249: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	68,  // 250: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	70,  // 251: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	72,  // 252: weir.api.v1.JobService.File:output_type -> weir.api.v1.JobFileResponse
-	75,  // 253: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	77,  // 254: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	57,  // 255: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	79,  // 256: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	82,  // 257: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	91,  // 258: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	93,  // 259: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	98,  // 260: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	87,  // 261: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	84,  // 262: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	101, // 263: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	103, // 264: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	105, // 265: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	107, // 266: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	109, // 267: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	111, // 268: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	115, // 269: weir.api.v1.TreeService.WhatIf:output_type -> weir.api.v1.WhatIfResponse
-	121, // 270: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	131, // 271: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	134, // 272: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	136, // 273: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	138, // 274: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	140, // 275: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	123, // 276: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
-	126, // 277: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
-	143, // 278: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	145, // 279: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	149, // 280: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	151, // 281: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	153, // 282: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	155, // 283: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	157, // 284: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	159, // 285: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	161, // 286: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	168, // 287: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	171, // 288: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	175, // 289: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	178, // 290: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	180, // 291: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
-	183, // 292: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
-	185, // 293: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
-	188, // 294: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
-	163, // 295: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
-	166, // 296: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
-	232, // [232:297] is the sub-list for method output_type
-	167, // [167:232] is the sub-list for method input_type
-	167, // [167:167] is the sub-list for extension type_name
-	167, // [167:167] is the sub-list for extension extendee
-	0,   // [0:167] is the sub-list for field type_name
+	57,  // 54: weir.api.v1.ExecJobRequest.size:type_name -> weir.api.v1.TerminalSize
+	57,  // 55: weir.api.v1.ExecIORequest.size:type_name -> weir.api.v1.TerminalSize
+	61,  // 56: weir.api.v1.ExecIOResponse.pieces:type_name -> weir.api.v1.ExecPiece
+	62,  // 57: weir.api.v1.ExecIOResponse.end:type_name -> weir.api.v1.ExecEnd
+	65,  // 58: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
+	1,   // 59: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
+	206, // 60: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	206, // 61: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	0,   // 62: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
+	71,  // 63: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
+	70,  // 64: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
+	19,  // 65: weir.api.v1.Job.reserve:type_name -> weir.api.v1.JobReserve
+	67,  // 66: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
+	69,  // 67: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
+	68,  // 68: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
+	206, // 69: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	206, // 70: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	206, // 71: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
+	202, // 72: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
+	66,  // 73: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
+	66,  // 74: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
+	80,  // 75: weir.api.v1.JobFileResponse.entries:type_name -> weir.api.v1.JobFile
+	206, // 76: weir.api.v1.JobFile.modified:type_name -> google.protobuf.Timestamp
+	206, // 77: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	87,  // 78: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
+	206, // 79: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	92,  // 80: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
+	206, // 81: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	206, // 82: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	95,  // 83: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
+	206, // 84: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	0,   // 85: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
+	0,   // 86: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
+	205, // 87: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	205, // 88: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	0,   // 89: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
+	206, // 90: weir.api.v1.Pool.below_since:type_name -> google.protobuf.Timestamp
+	96,  // 91: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
+	205, // 92: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	96,  // 93: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
+	102, // 94: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
+	205, // 95: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	96,  // 96: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
+	103, // 97: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
+	104, // 98: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
+	205, // 99: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	205, // 100: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	205, // 101: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	0,   // 102: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
+	206, // 103: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	106, // 104: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
+	106, // 105: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
+	205, // 106: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	205, // 107: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	102, // 108: weir.api.v1.WhatIfRequest.edits:type_name -> weir.api.v1.TreeEdit
+	120, // 109: weir.api.v1.WhatIfRequest.start:type_name -> weir.api.v1.WhatIfOperation
+	121, // 110: weir.api.v1.WhatIfRequest.nodes:type_name -> weir.api.v1.WhatIfNodes
+	205, // 111: weir.api.v1.WhatIfOperation.options:type_name -> google.protobuf.Struct
+	0,   // 112: weir.api.v1.WhatIfOperation.usage:type_name -> weir.api.v1.Resources
+	0,   // 113: weir.api.v1.WhatIfOperation.job_resources:type_name -> weir.api.v1.Resources
+	0,   // 114: weir.api.v1.WhatIfNodes.resources:type_name -> weir.api.v1.Resources
+	123, // 115: weir.api.v1.WhatIfResponse.before:type_name -> weir.api.v1.WhatIfShares
+	123, // 116: weir.api.v1.WhatIfResponse.after:type_name -> weir.api.v1.WhatIfShares
+	206, // 117: weir.api.v1.WhatIfResponse.time:type_name -> google.protobuf.Timestamp
+	0,   // 118: weir.api.v1.WhatIfShares.resources:type_name -> weir.api.v1.Resources
+	124, // 119: weir.api.v1.WhatIfShares.shares:type_name -> weir.api.v1.WhatIfShare
+	126, // 120: weir.api.v1.WhatIfShares.overcommitted:type_name -> weir.api.v1.Overcommit
+	125, // 121: weir.api.v1.WhatIfShare.fair:type_name -> weir.api.v1.ShareVector
+	125, // 122: weir.api.v1.WhatIfShare.guarantee:type_name -> weir.api.v1.ShareVector
+	125, // 123: weir.api.v1.WhatIfShare.usage:type_name -> weir.api.v1.ShareVector
+	125, // 124: weir.api.v1.WhatIfShare.demand:type_name -> weir.api.v1.ShareVector
+	205, // 125: weir.api.v1.WhatIfShare.options:type_name -> google.protobuf.Struct
+	207, // 126: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	131, // 127: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
+	203, // 128: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
+	206, // 129: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
+	131, // 130: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
+	206, // 131: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	0,   // 132: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
+	0,   // 133: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
+	206, // 134: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	206, // 135: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	134, // 136: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
+	136, // 137: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
+	135, // 138: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
+	139, // 139: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	0,   // 140: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
+	206, // 141: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
+	131, // 142: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
+	135, // 143: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	66,  // 144: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	148, // 145: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	148, // 146: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 147: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 148: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	135, // 149: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	154, // 150: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
+	139, // 151: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	153, // 152: weir.api.v1.StatusResponse.log:type_name -> weir.api.v1.LogHealth
+	206, // 153: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
+	148, // 154: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	171, // 155: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
+	206, // 156: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
+	171, // 157: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
+	176, // 158: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
+	188, // 159: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
+	101, // 160: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
+	204, // 161: weir.api.v1.MayIResponse.refused:type_name -> weir.api.v1.MayIResponse.RefusedEntry
+	180, // 162: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
+	183, // 163: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
+	206, // 164: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	188, // 165: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
+	206, // 166: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	193, // 167: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	206, // 168: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	206, // 169: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	193, // 170: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 171: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 172: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 173: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	28,  // 174: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	25,  // 175: weir.api.v1.OperationService.Names:input_type -> weir.api.v1.OperationNamesRequest
+	30,  // 176: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	32,  // 177: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	34,  // 178: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	44,  // 179: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	46,  // 180: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	48,  // 181: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	53,  // 182: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	50,  // 183: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	36,  // 184: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	38,  // 185: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	41,  // 186: weir.api.v1.OperationService.Services:input_type -> weir.api.v1.ServicesRequest
+	2,   // 187: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	72,  // 188: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	74,  // 189: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	76,  // 190: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	78,  // 191: weir.api.v1.JobService.File:input_type -> weir.api.v1.JobFileRequest
+	56,  // 192: weir.api.v1.JobService.Exec:input_type -> weir.api.v1.ExecJobRequest
+	59,  // 193: weir.api.v1.JobService.ExecIO:input_type -> weir.api.v1.ExecIORequest
+	81,  // 194: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	83,  // 195: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	63,  // 196: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	85,  // 197: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	88,  // 198: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	97,  // 199: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	99,  // 200: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	101, // 201: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	93,  // 202: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	90,  // 203: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	107, // 204: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	109, // 205: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	111, // 206: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	113, // 207: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	115, // 208: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	117, // 209: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	119, // 210: weir.api.v1.TreeService.WhatIf:input_type -> weir.api.v1.WhatIfRequest
+	127, // 211: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	137, // 212: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	140, // 213: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	142, // 214: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	144, // 215: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	146, // 216: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	129, // 217: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
+	132, // 218: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
+	149, // 219: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	151, // 220: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	155, // 221: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	157, // 222: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	159, // 223: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	161, // 224: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	163, // 225: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	165, // 226: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	167, // 227: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	174, // 228: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	177, // 229: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	181, // 230: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	184, // 231: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	186, // 232: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
+	189, // 233: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
+	191, // 234: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	194, // 235: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	169, // 236: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
+	172, // 237: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
+	7,   // 238: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 239: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 240: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	29,  // 241: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	26,  // 242: weir.api.v1.OperationService.Names:output_type -> weir.api.v1.OperationNamesResponse
+	31,  // 243: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	33,  // 244: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	35,  // 245: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	45,  // 246: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	47,  // 247: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	49,  // 248: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	55,  // 249: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	52,  // 250: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	37,  // 251: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	39,  // 252: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	42,  // 253: weir.api.v1.OperationService.Services:output_type -> weir.api.v1.ServicesResponse
+	3,   // 254: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	73,  // 255: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	75,  // 256: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	77,  // 257: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	79,  // 258: weir.api.v1.JobService.File:output_type -> weir.api.v1.JobFileResponse
+	58,  // 259: weir.api.v1.JobService.Exec:output_type -> weir.api.v1.ExecJobResponse
+	60,  // 260: weir.api.v1.JobService.ExecIO:output_type -> weir.api.v1.ExecIOResponse
+	82,  // 261: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	84,  // 262: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	64,  // 263: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	86,  // 264: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	89,  // 265: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	98,  // 266: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	100, // 267: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	105, // 268: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	94,  // 269: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	91,  // 270: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	108, // 271: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	110, // 272: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	112, // 273: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	114, // 274: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	116, // 275: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	118, // 276: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	122, // 277: weir.api.v1.TreeService.WhatIf:output_type -> weir.api.v1.WhatIfResponse
+	128, // 278: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	138, // 279: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	141, // 280: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	143, // 281: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	145, // 282: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	147, // 283: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	130, // 284: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
+	133, // 285: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
+	150, // 286: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	152, // 287: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	156, // 288: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	158, // 289: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	160, // 290: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	162, // 291: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	164, // 292: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	166, // 293: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	168, // 294: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	175, // 295: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	178, // 296: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	182, // 297: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	185, // 298: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	187, // 299: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
+	190, // 300: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
+	192, // 301: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	195, // 302: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	170, // 303: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
+	173, // 304: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
+	238, // [238:305] is the sub-list for method output_type
+	171, // [171:238] is the sub-list for method input_type
+	171, // [171:171] is the sub-list for extension type_name
+	171, // [171:171] is the sub-list for extension extendee
+	0,   // [0:171] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -14722,22 +15253,23 @@ func file_apipb_api_proto_init() {
 	file_apipb_api_proto_msgTypes[15].OneofWrappers = []any{}
 	file_apipb_api_proto_msgTypes[51].OneofWrappers = []any{}
 	file_apipb_api_proto_msgTypes[59].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[89].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[95].OneofWrappers = []any{
+	file_apipb_api_proto_msgTypes[66].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[96].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[102].OneofWrappers = []any{
 		(*TreeEdit_TreeOptions)(nil),
 		(*TreeEdit_Create)(nil),
 		(*TreeEdit_Change)(nil),
 		(*TreeEdit_Rename)(nil),
 		(*TreeEdit_Remove)(nil),
 	}
-	file_apipb_api_proto_msgTypes[96].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[103].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   198,
+			NumMessages:   205,
 			NumExtensions: 0,
 			NumServices:   9,
 		},

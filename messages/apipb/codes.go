@@ -33,6 +33,10 @@ const (
 	CodeOutputGone = "output_gone"
 	// CodeNoSuchFile: the job has no such file, or does not run.
 	CodeNoSuchFile = "no_such_file"
+	// CodeNoSuchSession: the command that was run in a job is no longer there.
+	CodeNoSuchSession = "no_such_session"
+	// CodeTooManySessions: as many commands run in the job, or on its node, as may.
+	CodeTooManySessions = "too_many_sessions"
 	// CodeNeverStarted: the job ended before it had a process, so it has no output.
 	CodeNeverStarted = "never_started"
 	// CodeUnknownReplica: no replica has the id.

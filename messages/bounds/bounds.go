@@ -34,6 +34,9 @@ const (
 	// Path bounds the path of an attribute, and what is searched for.
 	Path        = 4 << 10
 	Annotations = 10 << 10
+	// Command bounds a command that is run in a job, ExecInput a piece of its input.
+	Command   = 16 << 10
+	ExecInput = 32 << 10
 	// Options bounds the options of a pool, of a tree or of an operation that one call sets.
 	Options = 64 << 10
 	// Spec bounds a specification as it is kept.
@@ -77,6 +80,9 @@ var byField = map[protoreflect.FullName]int{
 	"weir.command.v1.DrainNode.reason":    DrainReason,
 	// The text of a specification is bounded where it is read; as an object it is larger.
 	"weir.api.v1.StartRequest.spec": 2 * Spec,
+	// The command is bounded as a whole where it is run.
+	"weir.api.v1.ExecJobRequest.command": Command,
+	"weir.api.v1.ExecIORequest.input":    ExecInput,
 }
 
 // totals are the lists that are bounded as a whole.

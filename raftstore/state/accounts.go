@@ -180,6 +180,16 @@ func (r Rights) MayStillRunAs(op *statepb.Operation) error {
 	return wanted(op.GetSpec()).lacking(user, r.grantsOf(user))
 }
 
+// MayEnter returns an error of type *access.Denied unless who, who may manage an operation, may run commands in
+// its jobs. That takes the grants that it would take to start them; and what is in its secure_vault is its user's
+// alone.
+func (r Rights) MayEnter(who access.Who, op *statepb.Operation) error {
+	if len(op.GetSpec().GetVault().GetNames()) > 0 && !who.Operator && !owns(who, op) {
+		return &access.Denied{User: who.User, What: fmt.Sprintf("run commands in jobs of operation %s, which has secrets of user %q", op.GetId(), op.GetUser())}
+	}
+	return r.mayRunAs(who, op.GetSpec())
+}
+
 // grantsOf returns as whom a user may have jobs run.
 func (r Rights) grantsOf(user scheduling.User) (has identities) {
 	who := r.Who(&commandpb.Subject{User: string(user)})

@@ -31,6 +31,7 @@ const (
 func (j *Job) run() {
 	defer close(j.followed)
 	result := j.follow()
+	j.runner.sessions.end(j, "the job has ended")
 	j.closeDiscovery()
 	if result == nil {
 		close(j.events)
@@ -54,6 +55,8 @@ func (j *Job) follow() *Result {
 		if result != nil {
 			return result
 		}
+		// The proxy kills their commands.
+		j.runner.sessions.end(j, "the connection to the job's proxy was lost")
 		timer := time.NewTimer(wait)
 		select {
 		case <-j.left:
@@ -133,6 +136,8 @@ func (j *Job) listenOn() (*Result, error) {
 			return message.Exited, nil
 		case message.Probed != nil:
 			j.tellProbed(*message.Probed)
+		case message.Executed != nil:
+			j.runner.sessions.executed(j, *message.Executed)
 		case message.Error != nil && message.Error.Message == "probe":
 			j.tellProbed(proxyproto.Probed{Error: message.Error.Error})
 		case message.Error != nil:
@@ -155,7 +160,7 @@ func (j *Job) checkHello(hello *proxyproto.Hello) error {
 		err = fmt.Errorf("proxy belongs to job %.60q", hello.JobID)
 	default:
 		j.mu.Lock()
-		j.version, j.renewsUntil = hello.Version, hello.RenewsUntil
+		j.version, j.renewsUntil, j.execs = hello.Version, hello.RenewsUntil, hello.Execs
 		j.mu.Unlock()
 		return nil
 	}

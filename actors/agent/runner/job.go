@@ -60,13 +60,13 @@ type Job struct {
 
 	mu   sync.Mutex
 	conn *net.UnixConn
-	// version is the protocol version of the proxy; renewsUntil is set if the proxy understands
-	// Renew.EndMillis.
-	version     int
-	renewsUntil bool
-	started     *proxyproto.Started
-	last        Statistics
-	result      *Result
+	// version is the protocol version of the proxy; renewsUntil and execs are set if the proxy understands
+	// Renew.EndMillis and Exec.
+	version            int
+	renewsUntil, execs bool
+	started            *proxyproto.Started
+	last               Statistics
+	result             *Result
 	// hung is closed by hangs when a proxy still exists long after it was killed.
 	hung  chan struct{}
 	hangs func()

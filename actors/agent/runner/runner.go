@@ -54,6 +54,8 @@ type Runner struct {
 	retained retained
 	closed   bool
 
+	sessions sessions
+
 	// reader claims readerUID, as which kept files are read; nil: none has been read.
 	reading   sync.Mutex
 	reader    *os.File
@@ -286,6 +288,7 @@ func (r *Runner) Leave() error {
 	if !r.shut() {
 		return nil
 	}
+	r.endSessions()
 	for _, job := range r.Jobs() {
 		<-job.tried
 		job.leave()
@@ -324,6 +327,7 @@ func (r *Runner) Close() error {
 	if !r.shut() {
 		return nil
 	}
+	r.endSessions()
 	jobs := r.Jobs()
 	for _, job := range jobs {
 		<-job.tried

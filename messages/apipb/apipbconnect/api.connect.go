@@ -103,6 +103,10 @@ const (
 	JobServiceOutputProcedure = "/weir.api.v1.JobService/Output"
 	// JobServiceFileProcedure is the fully-qualified name of the JobService's File RPC.
 	JobServiceFileProcedure = "/weir.api.v1.JobService/File"
+	// JobServiceExecProcedure is the fully-qualified name of the JobService's Exec RPC.
+	JobServiceExecProcedure = "/weir.api.v1.JobService/Exec"
+	// JobServiceExecIOProcedure is the fully-qualified name of the JobService's ExecIO RPC.
+	JobServiceExecIOProcedure = "/weir.api.v1.JobService/ExecIO"
 	// JobServiceAbortProcedure is the fully-qualified name of the JobService's Abort RPC.
 	JobServiceAbortProcedure = "/weir.api.v1.JobService/Abort"
 	// JobServiceInterruptProcedure is the fully-qualified name of the JobService's Interrupt RPC.
@@ -746,6 +750,13 @@ type JobServiceClient interface {
 	// File answers a part of a file in the workspace of a running job, or lists a folder; or of what was
 	// kept of a job that has completed. It is read as the job's user.
 	File(context.Context, *connect.Request[apipb.JobFileRequest]) (*connect.Response[apipb.JobFileResponse], error)
+	// Exec runs a command as one of the processes of a running job: as its user, in its namespaces and control
+	// group, without the values of its secure_vault. It needs the right to manage the operation, the grants of
+	// accounts that the operation needs and, if the operation has a secure_vault, to be its owner. The command
+	// ends with the job, with its session, or when nothing has been asked of the session for a minute.
+	Exec(context.Context, *connect.Request[apipb.ExecJobRequest]) (*connect.Response[apipb.ExecJobResponse], error)
+	// ExecIO gives input to such a command and reads its output.
+	ExecIO(context.Context, *connect.Request[apipb.ExecIORequest]) (*connect.Response[apipb.ExecIOResponse], error)
 	// Abort kills a job. Its cookie runs again.
 	Abort(context.Context, *connect.Request[apipb.AbortJobRequest]) (*connect.Response[apipb.AbortJobResponse], error)
 	// Interrupt asks a job to end well, by the interruption signal of its task. A job
@@ -792,6 +803,18 @@ func NewJobServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithSchema(jobServiceMethods.ByName("File")),
 			connect.WithClientOptions(opts...),
 		),
+		exec: connect.NewClient[apipb.ExecJobRequest, apipb.ExecJobResponse](
+			httpClient,
+			baseURL+JobServiceExecProcedure,
+			connect.WithSchema(jobServiceMethods.ByName("Exec")),
+			connect.WithClientOptions(opts...),
+		),
+		execIO: connect.NewClient[apipb.ExecIORequest, apipb.ExecIOResponse](
+			httpClient,
+			baseURL+JobServiceExecIOProcedure,
+			connect.WithSchema(jobServiceMethods.ByName("ExecIO")),
+			connect.WithClientOptions(opts...),
+		),
 		abort: connect.NewClient[apipb.AbortJobRequest, apipb.AbortJobResponse](
 			httpClient,
 			baseURL+JobServiceAbortProcedure,
@@ -819,6 +842,8 @@ type jobServiceClient struct {
 	get        *connect.Client[apipb.GetJobRequest, apipb.GetJobResponse]
 	output     *connect.Client[apipb.JobOutputRequest, apipb.JobOutputResponse]
 	file       *connect.Client[apipb.JobFileRequest, apipb.JobFileResponse]
+	exec       *connect.Client[apipb.ExecJobRequest, apipb.ExecJobResponse]
+	execIO     *connect.Client[apipb.ExecIORequest, apipb.ExecIOResponse]
 	abort      *connect.Client[apipb.AbortJobRequest, apipb.AbortJobResponse]
 	interrupt  *connect.Client[apipb.InterruptJobRequest, apipb.InterruptJobResponse]
 	statistics *connect.Client[apipb.JobStatisticsRequest, apipb.JobStatisticsResponse]
@@ -842,6 +867,16 @@ func (c *jobServiceClient) Output(ctx context.Context, req *connect.Request[apip
 // File calls weir.api.v1.JobService.File.
 func (c *jobServiceClient) File(ctx context.Context, req *connect.Request[apipb.JobFileRequest]) (*connect.Response[apipb.JobFileResponse], error) {
 	return c.file.CallUnary(ctx, req)
+}
+
+// Exec calls weir.api.v1.JobService.Exec.
+func (c *jobServiceClient) Exec(ctx context.Context, req *connect.Request[apipb.ExecJobRequest]) (*connect.Response[apipb.ExecJobResponse], error) {
+	return c.exec.CallUnary(ctx, req)
+}
+
+// ExecIO calls weir.api.v1.JobService.ExecIO.
+func (c *jobServiceClient) ExecIO(ctx context.Context, req *connect.Request[apipb.ExecIORequest]) (*connect.Response[apipb.ExecIOResponse], error) {
+	return c.execIO.CallUnary(ctx, req)
 }
 
 // Abort calls weir.api.v1.JobService.Abort.
@@ -870,6 +905,13 @@ type JobServiceHandler interface {
 	// File answers a part of a file in the workspace of a running job, or lists a folder; or of what was
 	// kept of a job that has completed. It is read as the job's user.
 	File(context.Context, *connect.Request[apipb.JobFileRequest]) (*connect.Response[apipb.JobFileResponse], error)
+	// Exec runs a command as one of the processes of a running job: as its user, in its namespaces and control
+	// group, without the values of its secure_vault. It needs the right to manage the operation, the grants of
+	// accounts that the operation needs and, if the operation has a secure_vault, to be its owner. The command
+	// ends with the job, with its session, or when nothing has been asked of the session for a minute.
+	Exec(context.Context, *connect.Request[apipb.ExecJobRequest]) (*connect.Response[apipb.ExecJobResponse], error)
+	// ExecIO gives input to such a command and reads its output.
+	ExecIO(context.Context, *connect.Request[apipb.ExecIORequest]) (*connect.Response[apipb.ExecIOResponse], error)
 	// Abort kills a job. Its cookie runs again.
 	Abort(context.Context, *connect.Request[apipb.AbortJobRequest]) (*connect.Response[apipb.AbortJobResponse], error)
 	// Interrupt asks a job to end well, by the interruption signal of its task. A job
@@ -912,6 +954,18 @@ func NewJobServiceHandler(svc JobServiceHandler, opts ...connect.HandlerOption) 
 		connect.WithSchema(jobServiceMethods.ByName("File")),
 		connect.WithHandlerOptions(opts...),
 	)
+	jobServiceExecHandler := connect.NewUnaryHandler(
+		JobServiceExecProcedure,
+		svc.Exec,
+		connect.WithSchema(jobServiceMethods.ByName("Exec")),
+		connect.WithHandlerOptions(opts...),
+	)
+	jobServiceExecIOHandler := connect.NewUnaryHandler(
+		JobServiceExecIOProcedure,
+		svc.ExecIO,
+		connect.WithSchema(jobServiceMethods.ByName("ExecIO")),
+		connect.WithHandlerOptions(opts...),
+	)
 	jobServiceAbortHandler := connect.NewUnaryHandler(
 		JobServiceAbortProcedure,
 		svc.Abort,
@@ -940,6 +994,10 @@ func NewJobServiceHandler(svc JobServiceHandler, opts ...connect.HandlerOption) 
 			jobServiceOutputHandler.ServeHTTP(w, r)
 		case JobServiceFileProcedure:
 			jobServiceFileHandler.ServeHTTP(w, r)
+		case JobServiceExecProcedure:
+			jobServiceExecHandler.ServeHTTP(w, r)
+		case JobServiceExecIOProcedure:
+			jobServiceExecIOHandler.ServeHTTP(w, r)
 		case JobServiceAbortProcedure:
 			jobServiceAbortHandler.ServeHTTP(w, r)
 		case JobServiceInterruptProcedure:
@@ -969,6 +1027,14 @@ func (UnimplementedJobServiceHandler) Output(context.Context, *connect.Request[a
 
 func (UnimplementedJobServiceHandler) File(context.Context, *connect.Request[apipb.JobFileRequest]) (*connect.Response[apipb.JobFileResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.JobService.File is not implemented"))
+}
+
+func (UnimplementedJobServiceHandler) Exec(context.Context, *connect.Request[apipb.ExecJobRequest]) (*connect.Response[apipb.ExecJobResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.JobService.Exec is not implemented"))
+}
+
+func (UnimplementedJobServiceHandler) ExecIO(context.Context, *connect.Request[apipb.ExecIORequest]) (*connect.Response[apipb.ExecIOResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.JobService.ExecIO is not implemented"))
 }
 
 func (UnimplementedJobServiceHandler) Abort(context.Context, *connect.Request[apipb.AbortJobRequest]) (*connect.Response[apipb.AbortJobResponse], error) {

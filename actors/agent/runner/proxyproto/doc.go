@@ -28,9 +28,9 @@ import (
 // Version is the protocol's version. A proxy outlives its agent, and the next agent may be of
 // another build. An agent adopts proxies of the versions Oldest to Version, sends each only
 // messages that the proxy understands, and kills proxies of other versions. Within a version,
-// messages and fields may be added to what proxies send; an agent must do without them. A field may
-// be added to what agents send, if an agent sends it only after a proxy's Hello has said that it is
-// understood. Nothing else may change within a version. A proxy accepts only specs of its own
+// messages and fields may be added to what proxies send; an agent must do without them. A field or
+// message may be added to what agents send, if an agent sends it only after a proxy's Hello has said that it
+// is understood. Nothing else may change within a version. A proxy accepts only specs of its own
 // version.
 //
 // Version 2 adds the message Interrupt. Version 3 adds isolation, input and outputs to the

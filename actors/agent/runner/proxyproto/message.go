@@ -19,15 +19,18 @@ type Message struct {
 	Interrupt *Interrupt `json:"interrupt,omitempty"`
 	Stop      *Stop      `json:"stop,omitempty"`
 	Probe     *Probe     `json:"probe,omitempty"`
+	Exec      *Exec      `json:"exec,omitempty"`
+	HangUp    *HangUp    `json:"hangup,omitempty"`
 	Release   *Release   `json:"release,omitempty"`
 
 	// From the proxy.
-	Hello   *Hello   `json:"hello,omitempty"`
-	Started *Started `json:"started,omitempty"`
-	Sample  *Sample  `json:"sample,omitempty"`
-	Probed  *Probed  `json:"probed,omitempty"`
-	Exited  *Result  `json:"exited,omitempty"`
-	Error   *Error   `json:"error,omitempty"`
+	Hello    *Hello    `json:"hello,omitempty"`
+	Started  *Started  `json:"started,omitempty"`
+	Sample   *Sample   `json:"sample,omitempty"`
+	Probed   *Probed   `json:"probed,omitempty"`
+	Executed *Executed `json:"executed,omitempty"`
+	Exited   *Result   `json:"exited,omitempty"`
+	Error    *Error    `json:"error,omitempty"`
 }
 
 // Renew renews the job's lease: for LeaseMillis from the time when the proxy reads the message, but
@@ -67,6 +70,32 @@ type Probe struct {
 	TimeoutMillis int64    `json:"timeout_millis"`
 }
 
+// Exec runs a command for a person beside the job's own, as one of its processes, until the command ends
+// or the connection does. Its standard files come with the line as descriptors (SCM_RIGHTS): standard
+// input, output and error, or one terminal, which becomes its controlling terminal. Executed is the answer.
+// Only a proxy whose Hello says Execs understands the message.
+type Exec struct {
+	// Session distinguishes it from others of the job.
+	Session  string   `json:"session"`
+	Argv     []string `json:"argv"`
+	Terminal bool     `json:"terminal,omitempty"`
+	// Term is the kind of the terminal, the variable TERM of the command.
+	Term string `json:"term,omitempty"`
+}
+
+// Descriptors is how many descriptors come with the line.
+func (e *Exec) Descriptors() int {
+	if e.Terminal {
+		return 1
+	}
+	return 3
+}
+
+// HangUp kills the command of a session with its process group. It does nothing once the command has ended.
+type HangUp struct {
+	Session string `json:"session"`
+}
+
 // Release says that the result is safe elsewhere, so that the proxy can exit.
 // It is refused while the job runs.
 type Release struct{}
@@ -78,6 +107,8 @@ type Hello struct {
 	Identity
 	// RenewsUntil says that the proxy understands Renew.EndMillis.
 	RenewsUntil bool `json:"renews_until,omitempty"`
+	// Execs says that the proxy understands Exec and HangUp.
+	Execs bool `json:"execs,omitempty"`
 }
 
 // Identity distinguishes a process from all others since the machine booted.
@@ -105,6 +136,16 @@ type Sample struct {
 type Probed struct {
 	// Error is empty if the program exited with 0 in time.
 	Error string `json:"error,omitempty"`
+}
+
+// Executed is the end of the command of an Exec.
+type Executed struct {
+	Session string `json:"session"`
+	// Error is why the command was not started; empty: it was.
+	Error string `json:"error,omitempty"`
+	// ExitCode is that of the command; -1 if the Signal, such as SIGKILL, has killed it.
+	ExitCode int    `json:"exit_code"`
+	Signal   string `json:"signal,omitempty"`
 }
 
 // Error answers a message that could not be carried out.
