@@ -91,7 +91,7 @@ type visitor struct {
 	gate  *gate
 	guest *guest
 	addr  netip.Addr
-	// ctx is done, and the connection closed, when the gate wants it to go.
+	// ctx is done, and nothing more is read or written, when the gate wants it to go.
 	ctx  context.Context
 	stop context.CancelCauseFunc
 	turn chan struct{}
@@ -130,7 +130,7 @@ func (g *gate) enter(ctx context.Context, conn net.Conn) *visitor {
 // leave ends the visit of a connection that is refused, and returns the reason.
 func (g *gate) leave(v *visitor, err error) (why string, cause error) {
 	why, cause = RefusedRejected, err
-	// The end of ctx closes the connection, which is not the reason.
+	// The end of ctx sets a deadline in the past, which is not the reason.
 	if ended := context.Cause(v.ctx); ended != nil {
 		cause = ended
 	}

@@ -75,6 +75,8 @@ type Mux struct {
 	raft, gossip, http *listener
 
 	gate      *gate
+	pen       pen
+	penRoom   int
 	ctx       context.Context
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
@@ -102,8 +104,10 @@ func Listen(config Config) (*Mux, error) {
 		gossip: newListener(tcp.Addr(), config.Backlog),
 		http:   newListener(tcp.Addr(), config.Backlog),
 		gate:   newGate(config),
-		ctx:    ctx,
-		cancel: cancel,
+		// It changes only while nothing is connected.
+		penRoom: roomInPen(),
+		ctx:     ctx,
+		cancel:  cancel,
 	}
 	switch security := config.Security.(type) {
 	case Mutual:
@@ -192,8 +196,9 @@ func (m *Mux) Close() error {
 				m.closeErr = errors.Join(m.closeErr, err)
 			}
 		}
-		m.running.Wait() // The end of ctx closes the connections in handshake.
+		m.running.Wait() // The end of ctx ends the handshakes.
 		m.gate.close()
+		m.pen.close()
 		for _, l := range []*listener{m.raft, m.gossip, m.http} {
 			_ = l.Close() // Never fails.
 		}
@@ -235,8 +240,8 @@ func (m *Mux) accept() {
 // protocol, or closes it.
 func (m *Mux) serve(v *visitor) {
 	defer v.stop(nil)
-	// Only closing the connection ends a handshake that waits for the peer.
-	stop := context.AfterFunc(v.ctx, func() { _ = v.Conn.Close() })
+	// This ends a handshake that waits for the peer, but leaves the connection open.
+	stop := context.AfterFunc(v.ctx, func() { _ = v.Conn.SetDeadline(time.Unix(1, 0)) })
 	ready, chosen, err := m.handshake(v)
 	if !stop() {
 		err = cmp.Or(err, context.Cause(v.ctx))
@@ -248,8 +253,11 @@ func (m *Mux) serve(v *visitor) {
 		if ready != nil {
 			_ = ready.Close()
 		}
-		_ = v.Conn.Close()
 		why, cause := m.gate.leave(v, err)
+		silent := !v.heard && (why == RefusedSilent || why == RefusedCrowded)
+		if !silent || !m.pen.put(v.Conn, m.penRoom, time.Now()) {
+			_ = v.Conn.Close()
+		}
 		if m.ctx.Err() == nil {
 			m.log.refused(v.RemoteAddr(), "handshake", cause, "reason", why)
 		}

@@ -110,6 +110,26 @@ func TestSilentStrangersKeepNobodyOut(t *testing.T) {
 	}
 }
 
+// TestSilentStrangersAreKept (T5) holds more silent connections than an address may have, which are opened again as soon
+// as they are closed: soon they are left alone, so that there are no handshakes, and no end of them.
+func TestSilentStrangersAreKept(t *testing.T) {
+	mux, err := wire.Listen(wire.Config{Address: "127.0.0.1:0", Security: mutual(t, identitytest.New(t, "c1"), identity.Replica, "r1")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = mux.Close() }()
+	holdSilent(t, "127.66.0.1", mux.Addr().String(), 600)
+	for end := time.Now().Add(deadline); ; time.Sleep(10 * time.Millisecond) {
+		stats := mux.Stats()
+		if stats.Strangers == 0 && stats.Refused[wire.RefusedSilent] > 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("they come again and again: %+v", stats)
+		}
+	}
+}
+
 // TestSilentAreFewAndShort sees how many silent connections are held, and that one alone is closed in time.
 func TestSilentAreFewAndShort(t *testing.T) {
 	limits := wire.Limits{Address: 3, Subnet: 5, Strangers: 7}
