@@ -15,6 +15,7 @@ import (
 
 	"weir/actors/remote"
 	"weir/actors/scheduler"
+	"weir/cluster/storage"
 	"weir/messages/actorpb"
 	"weir/raftstore/state"
 	"weir/scheduling"
@@ -248,7 +249,7 @@ func (r *Replica) JobLive(ctx context.Context, jobs []string) (*actorpb.JobLive,
 	return askLeader[*actorpb.JobLive](ctx, r, &actorpb.JobLiveRequest{JobIds: jobs})
 }
 
-// nodeReads read what jobs have written, and run commands beside them, on their nodes.
+// nodeReads read what jobs have written, on their nodes or in stores, and run commands beside them.
 type nodeReads struct{ replica *Replica }
 
 // ReadOutput reads a part of a job's output.
@@ -264,6 +265,15 @@ func (n nodeReads) ReadFile(ctx context.Context, m *actorpb.ReadFile) (*actorpb.
 // Exec starts a command beside a job's own, gives it input, or reads its output.
 func (n nodeReads) Exec(ctx context.Context, m *actorpb.Exec) (*actorpb.ExecPart, error) {
 	return askLeader[*actorpb.ExecPart](ctx, n.replica, m)
+}
+
+// ReadObject returns at most limit bytes of an object of an operation from offset on, and how many it has.
+func (n nodeReads) ReadObject(ctx context.Context, operation, path string, offset, limit int64) (data []byte, size int64, err error) {
+	objects, ok := through(n.replica.cfg.Storage, storesOf(n.replica).of(operation)).(*storage.Storage)
+	if !ok {
+		return nil, 0, fmt.Errorf("object %s: %w", path, storage.ErrNoObject)
+	}
+	return objects.ReadObject(ctx, path, offset, limit)
 }
 
 // askLeader sends a request to the leader, in this process or to the gateway of another replica,

@@ -59,6 +59,13 @@ type Leader interface {
 	Exec(ctx context.Context, m *actorpb.Exec) (*actorpb.ExecPart, error)
 }
 
+// Objects reads objects that jobs of an operation have written, with the credentials that it has.
+type Objects interface {
+	// ReadObject returns a part of an object, and its size. It returns storage.ErrNoObject and
+	// storage.ErrUnavailable, wrapped.
+	ReadObject(ctx context.Context, operation, path string, offset, limit int64) (data []byte, size int64, err error)
+}
+
 // Signals knows which jobs are stopping, and at which addresses jobs are reached.
 type Signals interface {
 	Stopping(job string) string
@@ -146,6 +153,7 @@ type Config struct {
 	Store                     Store
 	Log                       Log
 	Leader                    Leader
+	Objects                   Objects
 	Signals                   Signals
 	Events                    Events
 	Audit                     Audit
@@ -174,7 +182,7 @@ func (c Config) Validate() error {
 		name string
 		ok   bool
 	}{
-		{"replica", c.Replica != ""}, {"store", c.Store != nil}, {"log", c.Log != nil}, {"leader", c.Leader != nil},
+		{"replica", c.Replica != ""}, {"store", c.Store != nil}, {"log", c.Log != nil}, {"leader", c.Leader != nil}, {"objects", c.Objects != nil},
 		{"signals", c.Signals != nil}, {"events", c.Events != nil}, {"audit log", c.Audit != nil}, {"directory", c.Directory != nil}, {"identity of requests", c.IdentityOf != nil},
 		{"ids", c.NewID != nil}, {"clock", c.Now != nil}, {"logger", c.Logger != nil},
 	} {

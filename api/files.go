@@ -9,11 +9,13 @@ import (
 
 	"connectrpc.com/connect"
 
+	"weir/cluster/storage"
 	"weir/messages/actorpb"
 	"weir/messages/apipb"
 	"weir/messages/statepb"
 	"weir/raftstore/state"
 	"weir/scheduling"
+	"weir/scheduling/access"
 	"weir/scheduling/lifecycle"
 )
 
@@ -40,7 +42,10 @@ func (s jobs) File(ctx context.Context, req *connect.Request[apipb.JobFileReques
 	wanted := &actorpb.ReadFile{JobId: job.GetId(), Node: job.GetNode(), Path: m.GetPath(), Offset: m.GetOffset(), Limit: outputBytes}
 	switch {
 	case m.GetKept():
-		list, err := s.kept(what, job, wanted)
+		list, object, err := s.kept(what, job, wanted)
+		if object != "" && err == nil {
+			list, err = s.object(ctx, what, job, object, m.GetOffset())
+		}
 		if list != nil || err != nil {
 			return answer(list, err)
 		}
@@ -59,10 +64,11 @@ func (s jobs) File(ctx context.Context, req *connect.Request[apipb.JobFileReques
 	return connect.NewResponse(out), nil
 }
 
-// kept completes a request for a file that was kept of a job. Without a path it returns the list of what was kept instead.
-func (s jobs) kept(what string, job *apipb.Job, wanted *actorpb.ReadFile) (list *apipb.JobFileResponse, err error) {
+// kept completes a request for a file that was kept of a job; if that is an object in a store, it returns where. Without
+// a path it returns the list of what was kept instead.
+func (s jobs) kept(what string, job *apipb.Job, wanted *actorpb.ReadFile) (list *apipb.JobFileResponse, object string, err error) {
 	if job.GetState() != lifecycle.JobCompleted.String() {
-		return nil, fail(connect.CodeFailedPrecondition, apipb.CodeNoSuchFile, "%s: job %s is %s: output_paths are kept of jobs that complete", what, job.GetId(), ending(job))
+		return nil, "", fail(connect.CodeFailedPrecondition, apipb.CodeNoSuchFile, "%s: job %s is %s: output_paths are kept of jobs that complete", what, job.GetId(), ending(job))
 	}
 	var task *statepb.TaskSpec
 	var ungranted error
@@ -73,10 +79,10 @@ func (s jobs) kept(what string, job *apipb.Job, wanted *actorpb.ReadFile) (list 
 		}
 	})
 	if ungranted != nil {
-		return nil, denied(ungranted)
+		return nil, "", denied(ungranted)
 	}
 	if task == nil {
-		return nil, fail(connect.CodeNotFound, apipb.CodeNoSuchFile, "%s: the description of the operation of job %s is no longer kept", what, job.GetId())
+		return nil, "", fail(connect.CodeNotFound, apipb.CodeNoSuchFile, "%s: the description of the operation of job %s is no longer kept", what, job.GetId())
 	}
 	list = &apipb.JobFileResponse{Folder: true, Size: int64(len(task.GetOutputs())), NextOffset: int64(len(task.GetOutputs()))}
 	names := task.Places(job.GetOperationId(), job.GetCookie(), job.GetId())
@@ -87,20 +93,43 @@ func (s jobs) kept(what string, job *apipb.Job, wanted *actorpb.ReadFile) (list 
 		rest, below := strings.CutPrefix(path, of+"/")
 		switch {
 		case wanted.GetPath() == "" || path != of && !below:
+		case strings.HasPrefix(destination, "s3://") && below:
+			return nil, "", fail(connect.CodeNotFound, apipb.CodeNoSuchFile, "%s: %q is one object, %s, with nothing below it", what, file.GetPath(), destination)
 		case strings.HasPrefix(destination, "s3://"):
-			return nil, fail(connect.CodeFailedPrecondition, apipb.CodeNoSuchFile, "%s: %q is in an object store: %s", what, file.GetPath(), destination)
+			return nil, destination, nil
 		default:
 			wanted.Kept, wanted.User, wanted.Group, wanted.Path = destination, task.GetUser(), task.GetGroup(), ""
 			if below {
 				wanted.Path = rest
 			}
-			return nil, nil
+			return nil, "", nil
 		}
 	}
 	if wanted.GetPath() != "" {
-		return nil, fail(connect.CodeNotFound, apipb.CodeNoSuchFile, "%s: %q is none of the output_paths of task %s, nor below one", what, wanted.GetPath(), job.GetTask())
+		return nil, "", fail(connect.CodeNotFound, apipb.CodeNoSuchFile, "%s: %q is none of the output_paths of task %s, nor below one", what, wanted.GetPath(), job.GetTask())
 	}
-	return list, nil
+	return list, "", nil
+}
+
+// object reads a part of an object that was kept of a job.
+func (s jobs) object(ctx context.Context, what string, job *apipb.Job, path string, offset int64) (*apipb.JobFileResponse, error) {
+	part, err := resting(ctx, func() (*apipb.JobFileResponse, error) {
+		data, size, err := s.cfg.Objects.ReadObject(ctx, job.GetOperationId(), path, offset, outputBytes)
+		return &apipb.JobFileResponse{Data: data, Size: size, NextOffset: offset + int64(len(data))}, err
+	})
+	var missing *access.Denied
+	switch {
+	case err == nil:
+		return part, nil
+	case errors.As(err, &missing):
+		return nil, denied(err)
+	case errors.Is(err, storage.ErrNoObject):
+		return nil, fail(connect.CodeNotFound, apipb.CodeNoSuchFile, "%s: %v", what, err)
+	case errors.Is(err, storage.ErrUnavailable), errors.Is(err, errNoTurn), ctx.Err() != nil:
+		return nil, s.unavailable(what, err)
+	default:
+		return nil, fail(connect.CodeFailedPrecondition, apipb.CodeNoSuchFile, "%s: %v", what, err)
+	}
 }
 
 // noFile returns the error for a file that could not be read.

@@ -1,23 +1,29 @@
 package api
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/cluster/storage"
 	"weir/messages/actorpb"
 	"weir/messages/apipb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
+	"weir/scheduling/access"
 )
 
 // TestFilesOfJobs reads files of a job that runs, and then what was kept of it: a node is told where that is, and as whom it is read.
 func TestFilesOfJobs(t *testing.T) {
 	for name, test := range map[string]struct {
 		body string
-		// state is how the job ended; empty: it runs. refused is the code of the node's answer.
+		// state is how the job ended; empty: it runs. refused is the code of the node's answer, fault the answer of the
+		// object store.
 		state, refused string
+		fault          error
 		// wantAsked is what the node was asked for: path, kept, user; wantCode the code of an error, wantText in the answer.
 		wantAsked, wantCode, wantText string
 	}{
@@ -35,7 +41,12 @@ func TestFilesOfJobs(t *testing.T) {
 		"what was kept":           {body: `"kept": true`, state: "completed", wantText: `"link":"/shared/t-0"`},
 		"a kept file":             {body: `"kept": true, "path": "model"`, state: "completed", wantAsked: ",/shared/t-0,build"},
 		"below a kept folder":     {body: `"kept": true, "path": "./out/a/b"`, state: "completed", wantAsked: "a/b,/shared/j1,build"},
-		"a kept object":           {body: `"kept": true, "path": "object"`, state: "completed", wantCode: apipb.CodeNoSuchFile, wantText: "s3://bucket/j1"},
+		"a kept object":           {body: `"kept": true, "path": "object", "offset": 3`, state: "completed", wantAsked: "s3://bucket/j1 3 131072", wantText: `"next_offset":"7"`},
+		"below a kept object":     {body: `"kept": true, "path": "object/x"`, state: "completed", wantCode: apipb.CodeNoSuchFile, wantText: "s3://bucket/j1, with nothing below it"},
+		"an object that is gone":  {body: `"kept": true, "path": "object"`, state: "completed", fault: storage.ErrNoObject, wantAsked: "s3://bucket/j1 0 131072", wantCode: apipb.CodeNoSuchFile, wantText: "no such object"},
+		"a store that is down":    {body: `"kept": true, "path": "object"`, state: "completed", fault: storage.ErrUnavailable, wantAsked: "s3://bucket/j1 0 131072", wantCode: apipb.CodeUnavailable, wantText: "object store failing"},
+		"a store that denies it":  {body: `"kept": true, "path": "object"`, state: "completed", fault: errors.New("access denied"), wantAsked: "s3://bucket/j1 0 131072", wantCode: apipb.CodeNoSuchFile, wantText: "access denied"},
+		"a store taken away":      {body: `"kept": true, "path": "object"`, state: "completed", fault: &access.Denied{User: "ann", What: "use store x"}, wantAsked: "s3://bucket/j1 0 131072", wantCode: apipb.CodePermissionDenied, wantText: "may not use store x"},
 		"not kept":                {body: `"kept": true, "path": "modelled"`, state: "completed", wantCode: apipb.CodeNoSuchFile, wantText: "none of the output_paths"},
 		"out of what was kept":    {body: `"kept": true, "path": "out/../../x"`, state: "completed", wantCode: apipb.CodeNoSuchFile, wantText: "none of the output_paths"},
 	} {
@@ -57,6 +68,13 @@ func TestFilesOfJobs(t *testing.T) {
 					return nil, &actorpb.Refused{Code: test.refused, Reason: "the node's reason"}
 				}
 				return &actorpb.FilePart{Size: 7, Entries: []*actorpb.FileEntry{{Name: "f", Mode: "-rw-r--r--", Modified: timestamppb.Now()}}}, nil
+			}
+			s.object = func(of, path string, offset, limit int64) ([]byte, int64, error) {
+				if of != operation {
+					t.Errorf("asked for operation %s, want %s", of, operation)
+				}
+				asked = fmt.Sprint(path, " ", offset, " ", limit)
+				return []byte("data"), 7, test.fault
 			}
 			got := s.post("JobService/File", strings.TrimSuffix(`{"job_id": "j1", `+test.body, ", ")+"}")
 			if asked != test.wantAsked || got.header.Get(apipb.HeaderCode) != test.wantCode || !strings.Contains(strings.ReplaceAll(got.raw, `": `, `":`), test.wantText) {

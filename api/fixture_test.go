@@ -95,7 +95,7 @@ func newDirectSite(t testing.TB, change ...func(*Limits)) *site {
 	s.vault = sealer
 	var ids atomic.Int64
 	handler, err := NewHandler(Config{
-		Replica: "r1", Cluster: "c1", Version: "v2", Store: s.replicaFake, Log: s.replicaFake, Leader: s.replicaFake, Signals: s.replicaFake, Events: s.events, Audit: &s.audited,
+		Replica: "r1", Cluster: "c1", Version: "v2", Store: s.replicaFake, Log: s.replicaFake, Leader: s.replicaFake, Objects: s.replicaFake, Signals: s.replicaFake, Events: s.events, Audit: &s.audited,
 		Directory: directory, IdentityOf: identityOf, Vault: sealer, NewID: func() string { return fmt.Sprintf("op-%d", ids.Add(1)) },
 		Now: time.Now, Observe: s.ended.observe, Health: s.healthNow, Limits: s.limits, Logger: slog.New(slog.DiscardHandler),
 	})

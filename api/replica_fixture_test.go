@@ -67,6 +67,8 @@ type replicaFake struct {
 	file func(*actorpb.ReadFile) (*actorpb.FilePart, error)
 	// exec, when set, is what nodes say of commands in jobs.
 	exec func(*actorpb.Exec) (*actorpb.ExecPart, error)
+	// object, when set, is what object stores say.
+	object func(operation, path string, offset, limit int64) (data []byte, size int64, err error)
 	// refusedAgents are those that the leader has refused.
 	refusedAgents []*actorpb.RefusedAgent
 	// backup is the state as it is backed up.
@@ -278,6 +280,14 @@ func (r *replicaFake) ReadFile(_ context.Context, m *actorpb.ReadFile) (*actorpb
 		return &actorpb.FilePart{}, nil
 	}
 	return r.file(m)
+}
+
+func (r *replicaFake) ReadObject(_ context.Context, operation, path string, offset, limit int64) (data []byte, size int64, err error) {
+	r.waits("ReadObject")
+	if r.object == nil {
+		return nil, 0, nil
+	}
+	return r.object(operation, path, offset, limit)
 }
 
 func (r *replicaFake) Exec(_ context.Context, m *actorpb.Exec) (*actorpb.ExecPart, error) {

@@ -41,6 +41,39 @@ func TestFilesThatJobsMayNotHave(t *testing.T) {
 	}
 }
 
+// TestReadObject reads an object that was kept, part by part.
+func TestReadObject(t *testing.T) {
+	eachField(t, func(t *testing.T, f field) {
+		destination, err := f.FileDestination(t.Context(), f.base+"/kept")
+		must(t, err)
+		f.write(destination, "what was kept")
+		var text string
+		for {
+			data, size, err := f.ReadObject(t.Context(), f.base+"/kept", int64(len(text)), 5)
+			if !strings.HasPrefix(f.base, "s3://") {
+				if err == nil {
+					t.Error("a file was read as an object")
+				}
+				return
+			}
+			must(t, err)
+			if size != int64(len("what was kept")) {
+				t.Errorf("its size is %d", size)
+			}
+			if len(data) == 0 {
+				break
+			}
+			text += string(data)
+		}
+		if text != "what was kept" {
+			t.Errorf("read %q", text)
+		}
+		if _, _, err := f.ReadObject(t.Context(), f.base+"/other", 0, 5); !errors.Is(err, storage.ErrNoObject) {
+			t.Errorf("an object that is not there: %v", err)
+		}
+	})
+}
+
 // fetch reads a path, or a URL.
 func fetch(t *testing.T, source string) string {
 	t.Helper()

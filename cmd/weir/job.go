@@ -117,9 +117,10 @@ Without PATH it shows where each was kept. A folder is listed; a file is printed
 unchanged, or written to a new file with --to.
 
 PATH is one of the output_paths, or below one. It is read on the job's node, where it was
-kept, as the named user of the task or, without one, with the rights that everybody has.
-It needs the right to manage the operation. What a job wrote to its stdout and stderr is
-shown by weir job stdout and weir job stderr.`,
+kept, as the named user of the task or, without one, with the rights that everybody has;
+an object with the credentials of the operation. It needs the right to manage the
+operation. What a job wrote to its stdout and stderr is shown by weir job stdout and
+weir job stderr.`,
 		Example: `  weir job output 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b
   weir job output 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b results/part.csv --to part.csv`,
 	})

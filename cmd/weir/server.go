@@ -258,7 +258,7 @@ func newAPIHandler(s *server) (routes *http.ServeMux, stop func(), err error) {
 	calls := metrics.NewCalls()
 	handler, err := api.NewHandler(api.Config{
 		Replica: s.flags.id, Cluster: s.protection.cluster, Version: version,
-		Store: s.store, Log: s.replica, Leader: s.replica, Signals: s.replica, Events: s.events, Audit: s.audit, Directory: s.directory,
+		Store: s.store, Log: s.replica, Leader: s.replica, Objects: s.replica, Signals: s.replica, Events: s.events, Audit: s.audit, Directory: s.directory,
 		IdentityOf: wire.IdentityOfRequest, Vault: s.protection.vault, NewID: newID,
 		Observe: calls.Observe, Health: s.health, Now: s.clock.Now, Limits: api.DefaultLimits(), Logger: s.log,
 	})

@@ -57,7 +57,12 @@ func TestNamedStores(t *testing.T) {
 	// Files of workspaces too.
 	task := small(1).with("shell", true).with("command", "cp tool copy").
 		with("file_paths", []object{{"source": "s3://ads/tool", "path": "tool"}}).with("output_paths", []object{{"path": "copy", "destination": "s3://ads/copy-{cookie}"}})
-	c.ends(t, c.start(t, one(task, object{"pool": "ads"})), "completed")
+	copied := c.start(t, one(task, object{"pool": "ads"}))
+	c.ends(t, copied, "completed")
+	// And what was kept is read through the replicas, which have the credentials.
+	if printed := c.cli(t, "job", "output", c.jobs(t, copied)[0].GetId(), "copy"); printed != "a tool" {
+		t.Errorf("what was kept is %q", printed)
+	}
 	if data, _ := store.Data("ads", "copy-0"); data != "a tool" {
 		t.Errorf("the copy is %q", data)
 	}
