@@ -101,7 +101,7 @@ func stoppedTimer() *time.Timer {
 }
 
 // run starts the job, supervises it to its end, and returns when the agent has released it or
-// its lease has expired.
+// its lease has expired. The agent disposes of the folder of a separate job, with its socket.
 func (s *supervisor) run() {
 	s.start()
 	for !s.leave {
@@ -141,7 +141,9 @@ func (s *supervisor) run() {
 		}
 	}
 	s.agent.close()
-	complain(os.Remove(filepath.Join(s.folder, proxyproto.SocketFile)), os.ErrNotExist)
+	if !s.spec.Separated() {
+		complain(os.Remove(filepath.Join(s.folder, proxyproto.SocketFile)), os.ErrNotExist)
+	}
 }
 
 // serve handles a request of a connection.

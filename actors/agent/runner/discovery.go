@@ -123,10 +123,19 @@ func (j *Job) openDiscovery() error {
 	if err != nil {
 		return err
 	}
+	if !j.socketInFolder() {
+		sockets{discovery: j.sockets.discovery}.close()
+		j.sockets.discovery = nil
+	}
 	if name, err := filepath.Rel(own, j.socket); err == nil && filepath.IsLocal(name) {
 		return j.withPath(name, j.listenDiscovery)
 	}
 	return j.listenDiscovery(j.socket)
+}
+
+// socketInFolder reports whether the discovery socket is in discoveryFolder of a folder that another job may get.
+func (j *Job) socketInFolder() bool {
+	return j.separated && j.socket == j.runner.paths.file(j.id, filepath.Join(discoveryFolder, discoveryFile))
 }
 
 // isOurs returns an error for a folder that another user owns, or can read or write.
@@ -144,6 +153,9 @@ func isOurs(folder string) error {
 // listenDiscovery listens at path, where an earlier agent process may have left a socket. Only
 // the job's user can connect.
 func (j *Job) listenDiscovery(path string) error {
+	if j.sockets.discovery != nil {
+		return j.listenAgain(path)
+	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -156,7 +168,22 @@ func (j *Job) listenDiscovery(path string) error {
 		return errors.Join(err, listener.Close())
 	}
 	j.discovery = listener
+	if j.socketInFolder() {
+		// Without it, the next job opens its own.
+		j.sockets.discovery, _ = listener.File()
+	}
 	return nil
+}
+
+// listenAgain listens on the socket that came with the job's folder.
+func (j *Job) listenAgain(path string) error {
+	// The job before could connect until now.
+	if err := errors.Join(os.Chmod(path, 0o600), own(path, j.user), hangUp(j.sockets.discovery)); err != nil {
+		return err
+	}
+	var err error
+	j.discovery, err = net.FileListener(j.sockets.discovery)
+	return err
 }
 
 func (j *Job) closeDiscovery() {

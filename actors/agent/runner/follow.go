@@ -54,6 +54,8 @@ func (j *Job) follow() *Result {
 		if result != nil {
 			return result
 		}
+		// From now on it tells whether the proxy lives that somebody listens on its socket.
+		j.takeSockets().close()
 		timer := time.NewTimer(wait)
 		select {
 		case <-j.left:

@@ -178,6 +178,7 @@ func (r *Runner) Start(ctx context.Context, spec JobSpec) (*Job, error) {
 	if err := job.start(ctx, proxySpec, spec.Furnish); err != nil {
 		r.forget(job)
 		job.closeDiscovery()
+		job.takeSockets().close()
 		close(job.events)
 		close(job.ended)
 		close(job.followed)
@@ -291,6 +292,7 @@ func (r *Runner) Leave() error {
 		job.leave()
 		<-job.followed
 	}
+	r.spares.close()
 	if err := errors.Join(r.removeEmpty(), r.unlock()); err != nil {
 		return fmt.Errorf("leave runner: %w", err)
 	}
@@ -336,6 +338,7 @@ func (r *Runner) Close() error {
 		<-job.ended
 		errs = append(errs, job.Release())
 	}
+	r.spares.close()
 	errs = append(errs, cgroup.RemoveNode(r.config.Cgroups.Node), r.unlock())
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("close runner: %w", err)
