@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -60,6 +61,8 @@ type supervisor struct {
 	remains    remains
 	conclusion conclusion
 	leave      bool
+	// removing is done when the enclosure of the ended job has been removed.
+	removing sync.WaitGroup
 }
 
 func newSupervisor(folder string, spec *proxyproto.Spec, outside outside, server *server, told <-chan os.Signal) *supervisor {
@@ -140,6 +143,7 @@ func (s *supervisor) run() {
 			p.asked.send(proxyproto.Message{Probed: &p.Probed})
 		}
 	}
+	s.removing.Wait()
 	s.agent.close()
 	if !s.spec.Separated() {
 		complain(os.Remove(filepath.Join(s.folder, proxyproto.SocketFile)), os.ErrNotExist)

@@ -366,6 +366,10 @@ func (j *Job) release() error {
 		}
 	}
 	j.disconnect()
+	// The proxy has done that, unless it was killed after it had told the result.
+	if err := removeGroup(j.place); err != nil {
+		return err
+	}
 	if err := j.removeFolders(); err != nil {
 		return err
 	}
