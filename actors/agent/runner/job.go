@@ -264,7 +264,7 @@ func (j *Job) makeFolders(spec *proxyproto.Spec) error {
 	}
 	j.separated = spec.Separated()
 	if j.separated {
-		if held, taken := j.runner.spares.take(paths.job(j.id), spec.OutputFolder); taken {
+		if held, taken := j.runner.spares.take(paths.job(j.id), spec.OutputFolder, j.socket); taken {
 			j.sockets = held
 			return nil
 		}

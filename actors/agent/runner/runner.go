@@ -292,8 +292,7 @@ func (r *Runner) Leave() error {
 		job.leave()
 		<-job.followed
 	}
-	r.spares.close()
-	if err := errors.Join(r.removeEmpty(), r.unlock()); err != nil {
+	if err := errors.Join(r.spares.close(), r.removeEmpty(), r.unlock()); err != nil {
 		return fmt.Errorf("leave runner: %w", err)
 	}
 	return nil
@@ -338,8 +337,7 @@ func (r *Runner) Close() error {
 		<-job.ended
 		errs = append(errs, job.Release())
 	}
-	r.spares.close()
-	errs = append(errs, cgroup.RemoveNode(r.config.Cgroups.Node), r.unlock())
+	errs = append(errs, r.spares.close(), cgroup.RemoveNode(r.config.Cgroups.Node), r.unlock())
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("close runner: %w", err)
 	}

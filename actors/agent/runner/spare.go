@@ -27,9 +27,28 @@ type spares struct {
 }
 
 // spare is a folder, by its name in the root of all, and the sockets in it. It has a workspace and an output folder.
+// If the path of a discovery socket in it would be too long, short is the folder of that socket.
 type spare struct {
-	name string
+	name, short string
 	sockets
+}
+
+// dropDiscovery leaves it to the next job to make its discovery socket.
+func (o *spare) dropDiscovery() error {
+	sockets{discovery: o.discovery}.close()
+	short := o.short
+	o.discovery, o.short = nil, ""
+	if short == "" {
+		return nil
+	}
+	return os.RemoveAll(short)
+}
+
+// drop removes what belongs to a spare folder, but not the folder itself.
+func (o *spare) drop() error {
+	o.close()
+	o.control = nil
+	return o.dropDiscovery()
 }
 
 func newSpares(root string) spares { return spares{root, make(chan spare, mostSpares)} }
@@ -43,55 +62,80 @@ func (s spares) clear() error {
 }
 
 // close closes the sockets of all spare folders, which nobody takes from now on.
-func (s spares) close() {
+func (s spares) close() error {
+	var errs []error
 	for {
 		select {
 		case one := <-s.free:
-			one.close()
+			errs = append(errs, one.drop())
 		default:
-			return
+			return errors.Join(errs...)
 		}
 	}
 }
 
 // take makes a spare folder the folder of a job, and what is in it for output the job's output folder. It reports
-// whether there was one, and returns its sockets.
-func (s spares) take(folder, output string) (held sockets, taken bool) {
+// whether there was one, and returns its sockets. The discovery socket is at the path that is given if it is one of
+// them.
+func (s spares) take(folder, output, socket string) (held sockets, taken bool) {
 	select {
 	case one := <-s.free:
 		// In this order: what is found in the folder of a job that was not started is removed.
-		if err := os.Rename(filepath.Join(s.root, one.name), folder); err == nil {
-			if err = os.Rename(filepath.Join(folder, outputFolder), output); err == nil {
-				return one.sockets, true
+		err := os.Rename(filepath.Join(s.root, one.name), folder)
+		if err == nil {
+			if err = os.Rename(filepath.Join(folder, outputFolder), output); err != nil {
+				_ = removeTree(folder) // The caller fails if it is there.
 			}
-			_ = removeTree(folder) // The caller fails if it is there.
 		}
-		one.close()
+		if err != nil {
+			_ = one.drop() // The next Open removes it.
+			return sockets{}, false
+		}
+		if one.moveDiscovery(folder, socket) != nil {
+			_ = one.dropDiscovery() // The same.
+		}
+		return one.sockets, true
 	default:
+		return sockets{}, false
 	}
-	return sockets{}, false
+}
+
+// moveDiscovery brings the discovery socket to its path, if that is possible, once the folder is that of the job.
+func (o *spare) moveDiscovery(folder, socket string) error {
+	within := socket == filepath.Join(folder, discoveryFolder, discoveryFile)
+	switch {
+	case o.discovery == nil:
+		return nil
+	case within != (o.short == ""):
+		return o.dropDiscovery()
+	case within:
+		return nil
+	}
+	if err := os.Rename(o.short, filepath.Dir(socket)); err != nil {
+		return err
+	}
+	o.short = filepath.Dir(socket)
+	return writeOwner(o.short, folder)
 }
 
 // keep makes the folder of a job a spare one, or removes it if there are enough. All that the job and its proxy
 // have left goes, but for empty files, the folder of its discovery socket, and sockets that are held open. The folder
-// is no job's from the first step on, so that a crash leaves nothing that looks like a job.
-func (s spares) keep(folder string, held sockets) error {
-	one := spare{filepath.Base(folder), held}
+// is no job's from the first step on, so that a crash leaves nothing that looks like a job. short is the folder of
+// its discovery socket if that is not in its own folder.
+func (s spares) keep(folder, short string, held sockets) error {
+	one := spare{filepath.Base(folder), short, held}
 	path := filepath.Join(s.root, one.name)
 	if err := os.Rename(folder, path); err != nil {
-		one.close()
-		return errors.Join(removeTree(folder), removeTree(path)) // Which an earlier try may have left.
+		return errors.Join(one.drop(), removeTree(folder), removeTree(path)) // Which an earlier try may have left.
 	}
 	if len(s.free) == cap(s.free) || one.prepare(path) != nil {
-		one.close()
-		return removeTree(path)
+		return errors.Join(one.drop(), removeTree(path))
 	}
 	select {
 	case s.free <- one:
 		return nil
 	default:
-		one.close()
-		return removeTree(path)
+		return errors.Join(one.drop(), removeTree(path))
 	}
 }
 
@@ -101,9 +145,15 @@ func (o *spare) prepare(path string) error {
 		sockets{control: o.control}.close()
 		o.control = nil
 	}
-	if !asMade(filepath.Join(path, discoveryFolder, discoveryFile)) {
-		sockets{discovery: o.discovery}.close()
-		o.discovery = nil
+	var err error
+	discovery := filepath.Join(path, discoveryFolder)
+	if o.short != "" {
+		discovery, err = o.short, writeOwner(o.short, path)
+	}
+	if err != nil || o.discovery == nil || !asMade(filepath.Join(discovery, discoveryFile)) {
+		if err := o.dropDiscovery(); err != nil {
+			return err
+		}
 	}
 	if err := o.empty(path); err != nil {
 		return err
@@ -133,7 +183,7 @@ func (o *spare) empty(path string) error {
 		case name == proxyproto.SpecFile, name == proxyproto.LogFile:
 			err = os.Truncate(filepath.Join(path, name), 0)
 		case name == proxyproto.SocketFile && o.control != nil:
-		case name == discoveryFolder && o.discovery != nil:
+		case name == discoveryFolder && o.discovery != nil && o.short == "":
 		case name == discoveryFolder:
 			if err = os.Remove(filepath.Join(path, name, discoveryFile)); errors.Is(err, fs.ErrNotExist) {
 				err = nil
@@ -155,9 +205,8 @@ func (j *Job) removeFolders() error {
 		held.close()
 		return paths.removeJob(j.id)
 	}
-	if err := os.RemoveAll(paths.short(j.id)); err != nil {
-		held.close()
-		return err
+	if j.short() {
+		return j.runner.spares.keep(paths.job(j.id), paths.short(j.id), held)
 	}
-	return j.runner.spares.keep(paths.job(j.id), held)
+	return j.runner.spares.keep(paths.job(j.id), "", held)
 }

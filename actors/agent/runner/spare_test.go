@@ -20,7 +20,14 @@ import (
 // folder of a job that runs as the agent itself goes.
 func TestFoldersAreUsedAgain(t *testing.T) {
 	needsRoot(t)
-	f := newFixture(t, backends["as a process tree"], as(runner.Users{Own: runner.UIDs{First: 200_000, Last: 200_009}}))
+	for name, folder := range map[string]string{"sockets in the folder": "a", "a short path": strings.Repeat("long", 30)} {
+		t.Run(name, func(t *testing.T) { foldersAreUsedAgain(t, folder) })
+	}
+}
+
+func foldersAreUsedAgain(t *testing.T, root string) {
+	f := newFixture(t, backends["as a process tree"], as(runner.Users{Own: runner.UIDs{First: 200_000, Last: 200_009}}),
+		func(c *runner.Config) { c.Root = filepath.Join(t.TempDir(), root) })
 	folder := func(id string) string { return filepath.Join(f.config.Root, "jobs", id) }
 	spare := func() (names []string) {
 		entries, err := os.ReadDir(filepath.Join(f.config.Root, "spare"))
@@ -32,8 +39,9 @@ func TestFoldersAreUsedAgain(t *testing.T) {
 		}
 		return names
 	}
-	before := func(string) {}
-	const see = `id -u; ls -A . | tr '\n' ' '; echo; stat -c %a "$(dirname "$WEIR_DISCOVERY")"; ls "$(dirname "$WEIR_DISCOVERY")" 2>&1 | tail -n 1; ` +
+	before := func() {}
+	var discovery string
+	const see = `echo "$WEIR_DISCOVERY"; id -u; ls -A . | tr '\n' ' '; echo; stat -c %a "$(dirname "$WEIR_DISCOVERY")"; ls "$(dirname "$WEIR_DISCOVERY")" 2>&1 | tail -n 1; ` +
 		`test -S "$WEIR_DISCOVERY" && echo found; echo left > file; mkdir -p deep/er; chmod 0 deep; ln -s /etc/passwd spec.json; `
 	stat := func(path string) os.FileInfo {
 		info, err := os.Lstat(path)
@@ -45,17 +53,16 @@ func TestFoldersAreUsedAgain(t *testing.T) {
 	run := func(id, uid string) (files []os.FileInfo) {
 		job := f.start(t, runner.JobSpec{ID: id, Shell: see + "echo ready"})
 		finished(t, job)
-		lines := f.awaitOutput(t, job, 6)
+		lines := f.awaitOutput(t, job, 7)
+		discovery, lines = lines[0], lines[1:]
 		if lines[0] != uid || strings.Trim(lines[1], " ") != "" || lines[2] != "711" || !strings.Contains(lines[3], "ermission denied") || lines[4] != "found" {
 			t.Errorf("job %s of user %s sees %q", id, uid, lines)
 		}
-		for _, name := range []string{".", proxyproto.SocketFile, "ask/discovery.sock"} {
-			files = append(files, stat(filepath.Join(folder(id), name)))
-		}
+		files = []os.FileInfo{stat(folder(id)), stat(filepath.Join(folder(id), proxyproto.SocketFile)), stat(discovery)}
 		if owner := files[2].Sys().(*syscall.Stat_t).Uid; fmt.Sprint(owner) != uid || files[2].Mode().Perm() != 0o600 {
 			t.Errorf("the socket of job %s: user %d, %v", id, owner, files[2].Mode())
 		}
-		before(id)
+		before()
 		if err := job.Release(); err != nil {
 			t.Fatal(err)
 		}
@@ -65,6 +72,9 @@ func TestFoldersAreUsedAgain(t *testing.T) {
 		return files
 	}
 	first := run("first", "200000")
+	if short := strings.HasPrefix(discovery, "/tmp/weir-"); short != (root != "a") {
+		t.Fatalf("the socket is %s", discovery)
+	}
 	if names := spare(); !slices.Equal(names, []string{"first"}) {
 		t.Errorf("spare folders: %q", names)
 	}
@@ -83,18 +93,21 @@ func TestFoldersAreUsedAgain(t *testing.T) {
 		t.Errorf("spare folders: %q", names)
 	}
 	// A job may have given rights to its socket.
-	before = func(id string) {
-		if err := unix.Setxattr(filepath.Join(folder(id), "ask/discovery.sock"), "trusted.weir", []byte("x"), 0); err != nil {
+	before = func() {
+		if err := unix.Setxattr(discovery, "trusted.weir", []byte("x"), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
 	third := run("third", "200002")
-	before = func(string) {}
+	before = func() {}
 	if fourth := run("fourth", "200003"); !os.SameFile(third[1], fourth[1]) || os.SameFile(third[2], fourth[2]) {
 		t.Error("the fourth job has a new control socket, or the discovery socket that the third changed")
 	}
 	if err := f.Leave(); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := os.Lstat(discovery); err == nil {
+		t.Errorf("%s is there", discovery)
 	}
 	f.open(t)
 	if names := spare(); len(names) > 0 {
