@@ -2,7 +2,6 @@ package records
 
 import (
 	"fmt"
-	"sync"
 	"unicode/utf8"
 )
 
@@ -67,40 +66,38 @@ const (
 	hexDigit = digits + "abcdefABCDEF"
 )
 
-// rule holds, for a state, the text for what is expected, and the steps.
-type rule struct {
+var (
+	ends   = []step{{space, afterValue}, {",", comma}, {"]}", end}}
+	values = []step{{"{[", begin}, {`"`, beginString}, {"tfn", beginLiteral}, {"-", afterMinus}, {"0", afterZero}, {nonzero, inInteger}}
+)
+
+// rules hold, for each state, the text for what is expected, and the steps.
+var rules = [...]struct {
 	wanted string
 	steps  []step
+}{
+	expectValue:       {"a value", append(values, step{space, expectValue})},
+	expectElement:     {"a value or ]", append(values, step{space, expectElement}, step{"]", end})},
+	expectFirstKey:    {"a key or }", []step{{space, expectFirstKey}, {`"`, beginKey}, {"}", end}}},
+	expectKey:         {"a key in quotes", []step{{space, expectKey}, {`"`, beginKey}}},
+	expectColon:       {"a colon", []step{{space, expectColon}, {":", expectValue}}},
+	afterValue:        {"a comma or the end of the enclosing array or object", ends},
+	inString:          {"a character that needs no escape", []step{{plain(), inString}, {`\`, inEscape}, {`"`, endString}}},
+	inEscape:          {`one of "\/bfnrtu`, []step{{`"\/bfnrt`, inString}, {"u", inHex}}},
+	inHex:             {"a hexadecimal digit", []step{{hexDigit, inHex2}}},
+	inHex2:            {"a hexadecimal digit", []step{{hexDigit, inHex3}}},
+	inHex3:            {"a hexadecimal digit", []step{{hexDigit, inHex4}}},
+	inHex4:            {"a hexadecimal digit", []step{{hexDigit, inString}}},
+	inLiteral:         {"true, false or null", []step{{"aelrsu", letter}}},
+	afterMinus:        {"a digit", []step{{"0", afterZero}, {nonzero, inInteger}}},
+	afterZero:         {"a decimal point, an exponent or the end of the number after a leading 0", append(ends, step{".", afterPoint}, step{"eE", afterExponent})},
+	inInteger:         {"a digit, or the end of the number", append(ends, step{digits, inInteger}, step{".", afterPoint}, step{"eE", afterExponent})},
+	afterPoint:        {"a digit", []step{{digits, inFraction}}},
+	inFraction:        {"a digit, or the end of the number", append(ends, step{digits, inFraction}, step{"eE", afterExponent})},
+	afterExponent:     {"a digit or a sign", []step{{"+-", afterExponentSign}, {digits, inExponent}}},
+	afterExponentSign: {"a digit", []step{{digits, inExponent}}},
+	inExponent:        {"a digit, or the end of the number", append(ends, step{digits, inExponent})},
 }
-
-// rules are by state. They are made when they are needed: few job proxies check records.
-var rules = sync.OnceValue(func() *[begin]rule {
-	ends := []step{{space, afterValue}, {",", comma}, {"]}", end}}
-	values := []step{{"{[", begin}, {`"`, beginString}, {"tfn", beginLiteral}, {"-", afterMinus}, {"0", afterZero}, {nonzero, inInteger}}
-	return &[begin]rule{
-		expectValue:       {"a value", append(values, step{space, expectValue})},
-		expectElement:     {"a value or ]", append(values, step{space, expectElement}, step{"]", end})},
-		expectFirstKey:    {"a key or }", []step{{space, expectFirstKey}, {`"`, beginKey}, {"}", end}}},
-		expectKey:         {"a key in quotes", []step{{space, expectKey}, {`"`, beginKey}}},
-		expectColon:       {"a colon", []step{{space, expectColon}, {":", expectValue}}},
-		afterValue:        {"a comma or the end of the enclosing array or object", ends},
-		inString:          {"a character that needs no escape", []step{{plain(), inString}, {`\`, inEscape}, {`"`, endString}}},
-		inEscape:          {`one of "\/bfnrtu`, []step{{`"\/bfnrt`, inString}, {"u", inHex}}},
-		inHex:             {"a hexadecimal digit", []step{{hexDigit, inHex2}}},
-		inHex2:            {"a hexadecimal digit", []step{{hexDigit, inHex3}}},
-		inHex3:            {"a hexadecimal digit", []step{{hexDigit, inHex4}}},
-		inHex4:            {"a hexadecimal digit", []step{{hexDigit, inString}}},
-		inLiteral:         {"true, false or null", []step{{"aelrsu", letter}}},
-		afterMinus:        {"a digit", []step{{"0", afterZero}, {nonzero, inInteger}}},
-		afterZero:         {"a decimal point, an exponent or the end of the number after a leading 0", append(ends, step{".", afterPoint}, step{"eE", afterExponent})},
-		inInteger:         {"a digit, or the end of the number", append(ends, step{digits, inInteger}, step{".", afterPoint}, step{"eE", afterExponent})},
-		afterPoint:        {"a digit", []step{{digits, inFraction}}},
-		inFraction:        {"a digit, or the end of the number", append(ends, step{digits, inFraction}, step{"eE", afterExponent})},
-		afterExponent:     {"a digit or a sign", []step{{"+-", afterExponentSign}, {digits, inExponent}}},
-		afterExponentSign: {"a digit", []step{{digits, inExponent}}},
-		inExponent:        {"a digit, or the end of the number", append(ends, step{digits, inExponent})},
-	}
-})
 
 // plain returns the bytes that a string may hold unescaped and that do not end it.
 func plain() string {
@@ -113,10 +110,9 @@ func plain() string {
 	return string(all)
 }
 
-// steps are by state and byte.
-var steps = sync.OnceValue(func() *[begin][256]expect {
-	next := new([begin][256]expect)
-	for now, rule := range rules() {
+// next is the table of steps by state and byte.
+var next = func() (next [len(rules)][256]expect) {
+	for now, rule := range rules {
 		for b := range next[now] {
 			next[now][b] = wrong
 		}
@@ -127,7 +123,7 @@ var steps = sync.OnceValue(func() *[begin][256]expect {
 		}
 	}
 	return next
-})
+}()
 
 // validator checks incrementally that its input is one JSON value, by the rules of encoding/json.
 // The zero validator expects a value.
@@ -149,7 +145,6 @@ func (v *validator) reset() { v.now, v.depth, v.deep = expectValue, 0, false }
 
 // take validates more bytes and returns the index of the first invalid one, or -1.
 func (v *validator) take(part []byte) int {
-	next := steps()
 	for i, b := range part {
 		if to := next[v.now][b]; to < begin {
 			v.now = to
@@ -247,5 +242,5 @@ func (v *validator) wanted() string {
 	if v.now == afterValue && v.depth == 0 {
 		return "expected the end of the line after the value"
 	}
-	return "expected " + rules()[v.now].wanted
+	return "expected " + rules[v.now].wanted
 }

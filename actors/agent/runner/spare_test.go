@@ -127,7 +127,7 @@ func foldersAreUsedAgain(t *testing.T, root string) {
 	}
 }
 
-// TestProxyThatAcceptsNothing (T2): the agent holds the socket of a separate job open, and notices nevertheless that
+// TestProxyThatAcceptsNothing: the agent holds the socket of a separate job open, and notices nevertheless that
 // the proxy has ended before it took its connection.
 func TestProxyThatAcceptsNothing(t *testing.T) {
 	needsRoot(t)
