@@ -21,7 +21,7 @@ func (s *supervisor) finish() {
 }
 
 // measureEnd takes the last measurement of a job, whose processes have gone or hang, and removes
-// its enclosure. It waits up to patience for groups that are still busy.
+// its enclosure, up to patience if groups are still busy. The result does not wait for that, but the proxy does.
 func (s *supervisor) measureEnd(patience time.Duration) {
 	if s.root == nil {
 		select {
@@ -33,7 +33,7 @@ func (s *supervisor) measureEnd(patience time.Duration) {
 	}
 	s.disk.end()
 	s.finishMeasuring()
-	complain(s.inside.Remove(patience))
+	s.removing.Go(func() { complain(s.inside.Remove(patience)) })
 }
 
 // conclude makes the result, and sends it or writes it for an agent that connects later.

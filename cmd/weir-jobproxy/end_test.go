@@ -41,3 +41,42 @@ func TestEndThatHasComeCounts(t *testing.T) {
 		})
 	}
 }
+
+// busyEnclosure cannot be removed before free is closed.
+type busyEnclosure struct {
+	enclosure
+	free chan struct{}
+}
+
+func (b busyEnclosure) Remove(time.Duration) error {
+	<-b.free
+	return nil
+}
+
+// TestResultDoesNotWaitForGroups that are still busy, but the end of the proxy does.
+func TestResultDoesNotWaitForGroups(t *testing.T) {
+	s := newSupervisor(t.TempDir(), &proxyproto.Spec{JobID: "job", LeaseMillis: 3_600_000}, outside{}, nil, nil)
+	busy := busyEnclosure{enclosure: s.inside, free: make(chan struct{})}
+	s.inside, s.memory.stop = busy, func() {}
+	// Nothing has to be ended.
+	s.endingAll = true
+	s.exit(ending{time: time.Now()})
+	s.finish()
+	s.takeRemains(<-s.flushed)
+	if s.conclusion.result == nil || s.conclusion.result.Outcome != proxyproto.OutcomeExited {
+		t.Errorf("result %+v, want that it exited", s.conclusion.result)
+	}
+	<-s.conclusion.saved
+	left := make(chan struct{})
+	go func() {
+		s.removing.Wait()
+		close(left)
+	}()
+	select {
+	case <-left:
+		t.Error("it does not wait for its groups")
+	default:
+	}
+	close(busy.free)
+	<-left
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -63,6 +64,8 @@ type supervisor struct {
 	remains    remains
 	conclusion conclusion
 	leave      bool
+	// removing is done when the enclosure of the ended job has been removed.
+	removing sync.WaitGroup
 }
 
 func newSupervisor(folder string, spec *proxyproto.Spec, outside outside, server *server, told <-chan os.Signal) *supervisor {
@@ -107,7 +110,7 @@ func stoppedTimer() *time.Timer {
 }
 
 // run starts the job, supervises it to its end, and returns when the agent has released it or
-// its lease has expired.
+// its lease has expired. The agent disposes of the folder of a separate job, with its socket.
 func (s *supervisor) run() {
 	s.start()
 	for !s.leave {
@@ -148,8 +151,11 @@ func (s *supervisor) run() {
 			e.asked.send(proxyproto.Message{Executed: &e.Executed})
 		}
 	}
+	s.removing.Wait()
 	s.agent.close()
-	complain(os.Remove(filepath.Join(s.folder, proxyproto.SocketFile)), os.ErrNotExist)
+	if !s.spec.Separated() {
+		complain(os.Remove(filepath.Join(s.folder, proxyproto.SocketFile)), os.ErrNotExist)
+	}
 }
 
 // serve handles a request of a connection.

@@ -89,7 +89,8 @@ func (l layout) removeJob(id string) error {
 
 // removeOrphans removes short folders whose job's folder is gone, because somebody deleted the
 // state folder of an agent that had not cleaned up. A job's folder is created before its short
-// folder and removed after it, so that no folder in use is removed.
+// folder and removed after it, so that no folder in use is removed. While a short folder goes from a
+// job to the next one, it may be: see listenDiscovery.
 func (r *Runner) removeOrphans() {
 	// A malformed pattern is the only error, and this one is well formed.
 	owners, _ := filepath.Glob(filepath.Join(shortFolder, shortPrefix+"*", ownerFile))
@@ -114,9 +115,9 @@ func (r *Runner) removeOrphans() {
 func (j *Job) openDiscovery() error {
 	own, folder := j.runner.paths.job(j.id), filepath.Dir(j.socket)
 	err := os.Mkdir(folder, 0o711)
-	switch short := folder == j.runner.paths.short(j.id); {
-	case err == nil && short:
-		err = os.WriteFile(filepath.Join(folder, ownerFile), []byte(own), 0o600)
+	switch {
+	case err == nil && j.short():
+		err = writeOwner(folder, own)
 	case errors.Is(err, fs.ErrExist):
 		err = isOurs(folder)
 	}
@@ -127,6 +128,14 @@ func (j *Job) openDiscovery() error {
 		return j.withPath(name, j.listenDiscovery)
 	}
 	return j.listenDiscovery(j.socket)
+}
+
+// short reports whether the discovery socket has a short folder.
+func (j *Job) short() bool { return filepath.Dir(j.socket) == j.runner.paths.short(j.id) }
+
+// writeOwner writes whose a short folder is.
+func writeOwner(short, folder string) error {
+	return os.WriteFile(filepath.Join(short, ownerFile), []byte(folder), 0o600)
 }
 
 // isOurs returns an error for a folder that another user owns, or can read or write.
@@ -142,8 +151,16 @@ func isOurs(folder string) error {
 }
 
 // listenDiscovery listens at path, where an earlier agent process may have left a socket. Only
-// the job's user can connect.
+// the job's user can connect. A socket that came with the job's folder is used, unless another agent has
+// just removed it.
 func (j *Job) listenDiscovery(path string) error {
+	if j.sockets.discovery != nil {
+		if j.listenAgain(path) == nil {
+			return nil
+		}
+		sockets{discovery: j.sockets.discovery}.close()
+		j.sockets.discovery = nil
+	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -156,7 +173,22 @@ func (j *Job) listenDiscovery(path string) error {
 		return errors.Join(err, listener.Close())
 	}
 	j.discovery = listener
+	if j.separated {
+		// Without it, the next job opens its own.
+		j.sockets.discovery, _ = listener.File()
+	}
 	return nil
+}
+
+// listenAgain listens on the socket that came with the job's folder.
+func (j *Job) listenAgain(path string) error {
+	// The job before could connect until now.
+	if err := errors.Join(os.Chmod(path, 0o600), own(path, j.user), hangUp(j.sockets.discovery)); err != nil {
+		return err
+	}
+	var err error
+	j.discovery, err = net.FileListener(j.sockets.discovery)
+	return err
 }
 
 func (j *Job) closeDiscovery() {

@@ -18,5 +18,6 @@
 //	lock               held while a Runner is open
 //	jobs/<job>/        spec, control socket, result, proxy's log; work/ is the workspace,
 //	                   with isolation strict, ask/ holds the discovery socket, and tmp/ is the job's /tmp
+//	spare/             folders of ended jobs, emptied for jobs to come
 //	output/<job>/      what the job wrote, see package output
 package runner

@@ -235,8 +235,8 @@ func (r *Runner) ExecOutput(ctx context.Context, key SessionKey, offset int64, l
 	return s.take(ctx, offset, limit)
 }
 
-// tellWith sends a message with files to the proxy, if that knows it.
-func (j *Job) tellWith(message proxyproto.Message, files []*os.File) error {
+// tellWith sends a message with files to a job's proxy, if that knows it.
+func tellWith(j *Job, message proxyproto.Message, files []*os.File) error {
 	line, err := message.Line()
 	if err != nil {
 		return err

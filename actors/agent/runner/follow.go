@@ -57,6 +57,8 @@ func (j *Job) follow() *Result {
 		}
 		// The proxy kills their commands.
 		j.runner.sessions.end(j, "the connection to the job's proxy was lost")
+		// From now on it tells whether the proxy lives that somebody listens on its socket.
+		j.takeSockets().close()
 		timer := time.NewTimer(wait)
 		select {
 		case <-j.left:

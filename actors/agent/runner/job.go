@@ -8,8 +8,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
@@ -47,8 +45,10 @@ type Job struct {
 	claim *os.File
 	// socket is the path of its discovery socket as the job sees it.
 	socket string
-	// separated says that this process started it with namespaces of its own.
+	// separated says that this process started it with namespaces of its own. Its folder and sockets are then for
+	// the next job; mu guards the sockets once start has returned.
 	separated bool
+	sockets   sockets
 	// tried is closed when start has returned, and proxy, identity and begun are set.
 	tried    chan struct{}
 	proxy    *proxyProcess
@@ -232,17 +232,19 @@ func (j *Job) start(ctx context.Context, spec *proxyproto.Spec, furnish func(wor
 	if err := os.WriteFile(paths.file(j.id, proxyproto.SpecFile), data, 0o600); err != nil {
 		return err
 	}
-	socket, err := j.listen()
-	if err != nil {
+	if err := j.listen(); err != nil {
 		return err
 	}
-	defer socket.Close()
 	conn, err := j.dial()
 	if err != nil {
 		return err
 	}
-	if err := j.startProxy(ctx, spec, socket, conn); err != nil {
+	if err := j.startProxy(ctx, spec, conn); err != nil {
 		return errors.Join(err, conn.Close())
+	}
+	if !j.separated {
+		// Nobody gets its folder.
+		j.takeSockets().close()
 	}
 	return nil
 }
@@ -261,10 +263,14 @@ func (j *Job) makeFolders(spec *proxyproto.Spec) error {
 		}
 	}
 	j.separated = spec.Separated()
-	if !j.separated || !j.runner.spares.take(paths.job(j.id)) {
-		if err := os.Mkdir(paths.job(j.id), above); err != nil {
-			return err
+	if j.separated {
+		if held, taken := j.runner.spares.take(paths.job(j.id), spec.OutputFolder, j.socket); taken {
+			j.sockets = held
+			return nil
 		}
+	}
+	if err := os.Mkdir(paths.job(j.id), above); err != nil {
+		return err
 	}
 	for _, folder := range []string{spec.Workspace, spec.OutputFolder} {
 		if err := os.Mkdir(folder, 0o700); err != nil {
@@ -275,45 +281,10 @@ func (j *Job) makeFolders(spec *proxyproto.Spec) error {
 	return os.Chmod(paths.job(j.id), above)
 }
 
-// listen opens the socket for the proxy.
-func (j *Job) listen() (*os.File, error) {
-	var file *os.File
-	err := j.withPath(proxyproto.SocketFile, func(path string) error {
-		listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-		if err != nil {
-			return err
-		}
-		listener.SetUnlinkOnClose(false)
-		file, err = listener.File()
-		return errors.Join(err, listener.Close(), os.Chmod(path, 0o600))
-	})
-	return file, err
-}
-
-func (j *Job) dial() (*net.UnixConn, error) {
-	var conn *net.UnixConn
-	err := j.withPath(proxyproto.SocketFile, func(path string) (err error) {
-		conn, err = net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
-		return err
-	})
-	return conn, err
-}
-
-// withPath calls use with a short path of a socket in the job's folder: the address of a socket has
-// at most 108 bytes, but the folder's path may be longer.
-func (j *Job) withPath(name string, use func(path string) error) error {
-	folder, err := os.Open(j.runner.paths.job(j.id))
-	if err != nil {
-		return err
-	}
-	defer folder.Close()
-	return use(filepath.Join("/proc/self/fd", strconv.Itoa(int(folder.Fd())), name))
-}
-
 // startProxy starts the proxy in a session of its own, so that it outlives the
 // agent and its terminal. What it mounts is in a namespace of its own, which vanishes
 // with the proxy and the job.
-func (j *Job) startProxy(ctx context.Context, spec *proxyproto.Spec, socket *os.File, conn *net.UnixConn) error {
+func (j *Job) startProxy(ctx context.Context, spec *proxyproto.Spec, conn *net.UnixConn) error {
 	log, err := os.OpenFile(j.runner.paths.file(j.id, proxyproto.LogFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
@@ -324,7 +295,7 @@ func (j *Job) startProxy(ctx context.Context, spec *proxyproto.Spec, socket *os.
 	cmd.Dir = "/"
 	cmd.Env = append(proxyEnvironment(), proxyproto.ProxyVariable+"="+j.runner.paths.job(j.id))
 	cmd.Stderr = log
-	cmd.ExtraFiles = []*os.File{socket}
+	cmd.ExtraFiles = []*os.File{j.sockets.control}
 	if spec.HasSecrets {
 		secrets, err := secretsFile(spec.Secrets)
 		if err != nil {
@@ -358,7 +329,7 @@ func (j *Job) startProxy(ctx context.Context, spec *proxyproto.Spec, socket *os.
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.proxy, j.conn = startedProxy(cmd), conn
+	j.proxy, j.conn = startedProxy(cmd, conn), conn
 	return nil
 }
 
@@ -395,6 +366,10 @@ func (j *Job) release() error {
 		}
 	}
 	j.disconnect()
+	// The proxy has done that, unless it was killed after it had told the result.
+	if err := removeGroup(j.place); err != nil {
+		return err
+	}
 	if err := j.removeFolders(); err != nil {
 		return err
 	}
@@ -422,6 +397,7 @@ func (j *Job) leave() {
 	claim := j.claim
 	j.mu.Unlock()
 	j.disconnect()
+	j.takeSockets().close()
 	j.proxy.leave()
 	_ = drop(claim) // the proxy holds it too
 }

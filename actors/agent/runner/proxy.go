@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -53,8 +54,9 @@ func secretsFile(secrets []string) (*os.File, error) {
 	return file, nil
 }
 
-// startedProxy watches a proxy that is a child of this process.
-func startedProxy(cmd *exec.Cmd) *proxyProcess {
+// startedProxy watches a proxy that is a child of this process. Once it has ended its connection does too, even if
+// it had not accepted it: this process holds the socket open.
+func startedProxy(cmd *exec.Cmd, conn *net.UnixConn) *proxyProcess {
 	p := &proxyProcess{
 		gone:  make(chan struct{}),
 		kill:  cmd.Process.Kill,
@@ -64,6 +66,7 @@ func startedProxy(cmd *exec.Cmd) *proxyProcess {
 	go func() {
 		// The error is not needed: end reads the process state.
 		_ = cmd.Wait()
+		_ = conn.CloseRead() // fails only if it is closed
 		close(p.gone)
 	}()
 	return p

@@ -180,6 +180,7 @@ func (r *Runner) Start(ctx context.Context, spec JobSpec) (*Job, error) {
 	if err := job.start(ctx, proxySpec, spec.Furnish); err != nil {
 		r.forget(job)
 		job.closeDiscovery()
+		job.takeSockets().close()
 		close(job.events)
 		close(job.ended)
 		close(job.followed)
@@ -294,7 +295,7 @@ func (r *Runner) Leave() error {
 		job.leave()
 		<-job.followed
 	}
-	if err := errors.Join(r.removeEmpty(), r.unlock()); err != nil {
+	if err := errors.Join(r.spares.close(), r.removeEmpty(), r.unlock()); err != nil {
 		return fmt.Errorf("leave runner: %w", err)
 	}
 	return nil
@@ -340,7 +341,7 @@ func (r *Runner) Close() error {
 		<-job.ended
 		errs = append(errs, job.Release())
 	}
-	errs = append(errs, cgroup.RemoveNode(r.config.Cgroups.Node), r.unlock())
+	errs = append(errs, r.spares.close(), cgroup.RemoveNode(r.config.Cgroups.Node), r.unlock())
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("close runner: %w", err)
 	}

@@ -71,11 +71,11 @@ func (s *session) open(c Command) error {
 		}
 	}()
 	if err == nil {
-		err = s.job.own(files)
+		err = handOver(files, s.job.user)
 	}
 	if err == nil {
 		s.resize(c.Size)
-		err = s.job.tellWith(proxyproto.Message{Exec: &proxyproto.Exec{
+		err = tellWith(s.job, proxyproto.Message{Exec: &proxyproto.Exec{
 			Session: s.key.Session, Argv: c.Argv, Terminal: c.Terminal, Term: c.Term,
 		}}, files)
 	}
@@ -153,13 +153,13 @@ func openTerminal() (master, slave *os.File, err error) {
 	return master, slave, nil
 }
 
-// own gives files to the job's user, who may then open them by name too.
-func (j *Job) own(files []*os.File) error {
-	if j.user == nil {
+// handOver gives files to the job's user, who may then open them by name too.
+func handOver(files []*os.File, user *proxyproto.User) error {
+	if user == nil {
 		return nil
 	}
 	for _, file := range files {
-		if err := file.Chown(int(j.user.UID), int(j.user.GID)); err != nil {
+		if err := file.Chown(int(user.UID), int(user.GID)); err != nil {
 			return err
 		}
 	}

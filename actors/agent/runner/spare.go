@@ -14,15 +14,44 @@ import (
 // mostSpares bounds the folders that are kept for jobs to come.
 const mostSpares = 64
 
+// outputFolder is the output folder of the next job, in a spare folder.
+const outputFolder = "output"
+
 // spares are folders of ended jobs, for the next ones. Where many files come and go, ext4 spends more time on
 // looking for an inode that was not in use a moment ago than on everything else that makes a file, and that
-// grows with the square of their number. Only jobs that do not see their folder leave one that is used again.
+// grows with the square of their number. So as little as possible is made and removed for a job, and what has to be
+// is made before the job comes. Only jobs that do not see their folder leave one that is used again.
 type spares struct {
 	root string
-	free chan string // names in root
+	free chan spare
 }
 
-func newSpares(root string) spares { return spares{root, make(chan string, mostSpares)} }
+// spare is a folder, by its name in the root of all, and the sockets in it. It has a workspace and an output folder.
+// If the path of a discovery socket in it would be too long, short is the folder of that socket.
+type spare struct {
+	name, short string
+	sockets
+}
+
+// dropDiscovery leaves it to the next job to make its discovery socket.
+func (o *spare) dropDiscovery() error {
+	sockets{discovery: o.discovery}.close()
+	short := o.short
+	o.discovery, o.short = nil, ""
+	if short == "" {
+		return nil
+	}
+	return os.RemoveAll(short)
+}
+
+// drop removes what belongs to a spare folder, but not the folder itself.
+func (o *spare) drop() error {
+	o.close()
+	o.control = nil
+	return o.dropDiscovery()
+}
+
+func newSpares(root string) spares { return spares{root, make(chan spare, mostSpares)} }
 
 // clear removes what an earlier agent process has left.
 func (s spares) clear() error {
@@ -32,54 +61,131 @@ func (s spares) clear() error {
 	return os.Mkdir(s.root, 0o700)
 }
 
-// take makes a spare folder the folder of a job, and reports whether there was one.
-func (s spares) take(folder string) bool {
-	select {
-	case name := <-s.free:
-		return os.Rename(filepath.Join(s.root, name), folder) == nil
-	default:
-		return false
+// close closes the sockets of all spare folders, which nobody takes from now on.
+func (s spares) close() error {
+	var errs []error
+	for {
+		select {
+		case one := <-s.free:
+			errs = append(errs, one.drop())
+		default:
+			return errors.Join(errs...)
+		}
 	}
+}
+
+// take makes a spare folder the folder of a job, and what is in it for output the job's output folder. It reports
+// whether there was one, and returns its sockets. The discovery socket is at the path that is given if it is one of
+// them.
+func (s spares) take(folder, output, socket string) (held sockets, taken bool) {
+	select {
+	case one := <-s.free:
+		// In this order: what is found in the folder of a job that was not started is removed.
+		err := os.Rename(filepath.Join(s.root, one.name), folder)
+		if err == nil {
+			if err = os.Rename(filepath.Join(folder, outputFolder), output); err != nil {
+				_ = removeTree(folder) // The caller fails if it is there.
+			}
+		}
+		if err != nil {
+			_ = one.drop() // The next Open removes it.
+			return sockets{}, false
+		}
+		if one.moveDiscovery(folder, socket) != nil {
+			_ = one.dropDiscovery() // The same.
+		}
+		return one.sockets, true
+	default:
+		return sockets{}, false
+	}
+}
+
+// moveDiscovery brings the discovery socket to its path, if that is possible, once the folder is that of the job.
+func (o *spare) moveDiscovery(folder, socket string) error {
+	within := socket == filepath.Join(folder, discoveryFolder, discoveryFile)
+	switch {
+	case o.discovery == nil:
+		return nil
+	case within != (o.short == ""):
+		return o.dropDiscovery()
+	case within:
+		return nil
+	}
+	if err := os.Rename(o.short, filepath.Dir(socket)); err != nil {
+		return err
+	}
+	o.short = filepath.Dir(socket)
+	return writeOwner(o.short, folder)
 }
 
 // keep makes the folder of a job a spare one, or removes it if there are enough. All that the job and its proxy
-// have left goes, but for empty files, and the empty folder of its discovery socket. The folder is no job's
-// from the first step on, so that a crash leaves nothing that looks like a job.
-func (s spares) keep(folder string) error {
-	name := filepath.Base(folder)
-	spare := filepath.Join(s.root, name)
-	if err := os.Rename(folder, spare); err != nil {
-		return errors.Join(removeTree(folder), removeTree(spare)) // Which an earlier try may have left.
+// have left goes, but for empty files, the folder of its discovery socket, and sockets that are held open. The folder
+// is no job's from the first step on, so that a crash leaves nothing that looks like a job. short is the folder of
+// its discovery socket if that is not in its own folder.
+func (s spares) keep(folder, short string, held sockets) error {
+	one := spare{filepath.Base(folder), short, held}
+	path := filepath.Join(s.root, one.name)
+	if err := os.Rename(folder, path); err != nil {
+		return errors.Join(one.drop(), removeTree(folder), removeTree(path)) // Which an earlier try may have left.
 	}
-	if len(s.free) == cap(s.free) || empty(spare) != nil {
-		return removeTree(spare)
+	if len(s.free) == cap(s.free) || one.prepare(path) != nil {
+		return errors.Join(one.drop(), removeTree(path))
 	}
 	select {
-	case s.free <- name:
+	case s.free <- one:
 		return nil
 	default:
-		return removeTree(spare)
+		return errors.Join(one.drop(), removeTree(path))
 	}
 }
 
-// empty empties the folder of a job.
-func empty(folder string) error {
-	fd, err := unix.Open(folder, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+// prepare empties a folder and makes it ready for the next job.
+func (o *spare) prepare(path string) error {
+	if !asMade(filepath.Join(path, proxyproto.SocketFile)) {
+		sockets{control: o.control}.close()
+		o.control = nil
+	}
+	var err error
+	discovery := filepath.Join(path, discoveryFolder)
+	if o.short != "" {
+		discovery, err = o.short, writeOwner(o.short, path)
+	}
+	if err != nil || o.discovery == nil || !asMade(filepath.Join(discovery, discoveryFile)) {
+		if err := o.dropDiscovery(); err != nil {
+			return err
+		}
+	}
+	if err := o.empty(path); err != nil {
+		return err
+	}
+	for _, name := range []string{proxyproto.WorkspaceFolder, outputFolder} {
+		if err := os.Mkdir(filepath.Join(path, name), 0o700); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// empty empties a folder, but for what keep names.
+func (o *spare) empty(path string) error {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
-	dir := os.NewFile(uintptr(fd), folder)
+	dir := os.NewFile(uintptr(fd), path)
 	defer dir.Close()
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		switch name {
-		case proxyproto.SpecFile, proxyproto.LogFile:
-			err = os.Truncate(filepath.Join(folder, name), 0)
-		case discoveryFolder:
-			if err = os.Remove(filepath.Join(folder, name, discoveryFile)); errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case name == proxyproto.SpecFile, name == proxyproto.LogFile:
+			err = os.Truncate(filepath.Join(path, name), 0)
+		case name == proxyproto.SocketFile && o.control != nil:
+		case name == discoveryFolder && o.discovery != nil && o.short == "":
+		case name == discoveryFolder:
+			if err = os.Remove(filepath.Join(path, name, discoveryFile)); errors.Is(err, fs.ErrNotExist) {
 				err = nil
 			}
 		default:
@@ -94,12 +200,13 @@ func empty(folder string) error {
 
 // removeFolders removes all files of the job except its output, or keeps its folder for another job.
 func (j *Job) removeFolders() error {
-	paths := j.runner.paths
+	paths, held := j.runner.paths, j.takeSockets()
 	if !j.separated {
+		held.close()
 		return paths.removeJob(j.id)
 	}
-	if err := os.RemoveAll(paths.short(j.id)); err != nil {
-		return err
+	if j.short() {
+		return j.runner.spares.keep(paths.job(j.id), paths.short(j.id), held)
 	}
-	return j.runner.spares.keep(paths.job(j.id))
+	return j.runner.spares.keep(paths.job(j.id), "", held)
 }

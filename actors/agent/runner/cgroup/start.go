@@ -147,9 +147,18 @@ func (g *Group) memoryEvents() (MemoryEvents, error) {
 	return MemoryEvents{Killed: true, LimitHit: peak > limit-chargeBatch}, errors.Join(limitErr, peakErr)
 }
 
+// childless is how many links a folder without folders in it has: file systems that count them at all count also "."
+// and the name.
+const childless = 2
+
 // countKills counts the kernel's kills in a v1 group and in the groups that the job may have
 // made below it: v1 counts each group alone.
 func countKills(folder string) (kills int64, err error) {
+	var stat unix.Stat_t
+	if err := unix.Stat(folder, &stat); err == nil && stat.Nlink == childless {
+		counts, err := readKeyed(folder, "memory.oom_control")
+		return counts["oom_kill"], err
+	}
 	err = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return err
