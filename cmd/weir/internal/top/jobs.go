@@ -63,6 +63,8 @@ func jobColumns() []column[Job] {
 		}
 		return now.Sub(j.Start)
 	}
+	node := text("NODE", 8, 1, 1, func(j Job) string { return j.Node })
+	node.most = nodeNameMost
 	return []column[Job]{
 		text("JOB", 36, 0, 7, func(j Job) string { return j.ID }),
 		text("TASK", 8, 1, 0, func(j Job) string { return j.Task }),
@@ -72,7 +74,7 @@ func jobColumns() []column[Job] {
 			compare: func(a, b Job) int { return cmp.Compare(a.Attempt, b.Attempt) }},
 		{title: "STATE", width: 9, cell: func(j Job, _ look, _ int) cell { return cell{j.State, j.colour()} },
 			compare: func(a, b Job) int { return cmp.Compare(a.State, b.State) }},
-		text("NODE", 8, 1, 1, func(j Job) string { return j.Node }),
+		node,
 		{title: "STARTED", width: 8, rank: 4, cell: func(j Job, at look, _ int) cell {
 			if j.Start.IsZero() {
 				return cell{figures.None, plain}

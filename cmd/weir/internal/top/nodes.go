@@ -44,6 +44,9 @@ func newNodeJobs(m *Model, node string) page {
 	return p
 }
 
+// nodeNameMost is the width up to which names of nodes are shown whole: those of a fleet differ at their ends.
+const nodeNameMost = 20
+
 // condition is the state of a node in a word.
 func (n Node) condition() cell {
 	switch {
@@ -83,8 +86,10 @@ func nodeColumns() []column[Node] {
 	}
 	cpu := func(n Node) float64 { return part(n.CPU, n.CPUTotal) }
 	memory := func(n Node) float64 { return part(n.Memory, n.MemoryTotal) }
+	name := text("NODE", 10, 1, 0, func(n Node) string { return n.ID })
+	name.most = nodeNameMost
 	return []column[Node]{
-		text("NODE", 10, 1, 0, func(n Node) string { return n.ID }),
+		name,
 		{title: "STATE", width: 8, cell: func(n Node, _ look, _ int) cell { return n.condition() },
 			compare: func(a, b Node) int { return cmp.Compare(a.condition().text, b.condition().text) }},
 		{title: "JOBS", right: true, width: 5, cell: func(n Node, _ look, _ int) cell {
