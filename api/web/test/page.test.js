@@ -353,6 +353,7 @@ test('the cluster: what each replica says of itself, and what to do about proble
     return rows.length === 3 && rows.every((r) => /up.*\d ms.*\d+d$/.test(r.trim()));
   });
   assert.equal(await page.locator('.badge.leads').count(), 1);
+  assert.deepEqual(await page.locator('.tiles dt').allInnerTexts(), ['Leader', 'Nodes', 'Operations', 'Jobs', 'CPU', 'Memory', 'Slots']);
   // Whoever is no operator asks for nothing that operators alone may see.
   await page.getByText('are shown to operators').waitFor();
   assert.equal(await page.getByRole('button', { name: 'Read the audit log' }).count(), 0);
