@@ -178,6 +178,50 @@ test('the curves of a pool over a span of one\'s choice, with what happened to i
   await close(page);
 });
 
+test('columns of one\'s choice, which the browser remembers', async () => {
+  const page = await open();
+  const headers = () => page.getByRole('columnheader').allInnerTexts().then((all) => all.map((h) => h.trim()));
+  await page.locator('.pool .bars').first().waitFor();
+  const usual = ['Pool', 'Usage', 'Fair', 'Demand', 'Guarantee', 'Operations'];
+  const named = async () => (await headers()).filter((h) => !/%/.test(h));
+  assert.deepEqual(await named(), usual);
+  await page.getByText('Columns', { exact: true }).click();
+  const box = (name) => page.getByRole('checkbox', { name, exact: true });
+  await box('Weight').check();
+  await box('Demand').uncheck();
+  const chosen = ['Pool', 'Usage', 'Fair', 'Guarantee', 'Weight', 'Operations'];
+  assert.deepEqual(await named(), chosen);
+  // Each cell is below its header.
+  const cells = page.locator('.pool').filter({ has: page.getByRole('link', { name: 'prod', exact: true }) }).getByRole('cell');
+  assert.equal(await cells.count(), chosen.length + 1);
+  assert.equal(await cells.nth(5).innerText(), '3');
+  await page.keyboard.press('Escape');
+  assert.ok(!await box('Weight').isVisible());
+  await page.reload();
+  await page.locator('.pool .bars').first().waitFor();
+  assert.deepEqual(await named(), chosen);
+
+  await page.goto(server.base + '#/operations');
+  await page.locator('.operation a').first().waitFor();
+  await page.getByText('Columns', { exact: true }).click();
+  for (const name of ['Failed', 'Fair']) await box(name).check();
+  await box('User').uncheck();
+  await until('the headers follow', async () => (await headers()).join() === 'Operation,State,Jobs,Completed,Failed,Fair,Pool,Started,Took');
+  const broken = page.locator('.operation').filter({ has: page.getByRole('link', { name: 'broken', exact: true }) }).getByRole('cell');
+  assert.equal(await broken.count(), 9);
+  await until('its failed jobs are counted', async () => /^[1-9]\d*$/.test(await broken.nth(4).innerText()));
+  await close(page);
+
+  // A browser that keeps nothing shows the usual ones, and changes them all the same.
+  const script = "Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('no', 'SecurityError'); } });";
+  const other = await open('#/pools', { script });
+  await other.locator('.pool .bars').first().waitFor();
+  await other.getByText('Columns', { exact: true }).click();
+  await other.getByRole('checkbox', { name: 'Demand', exact: true }).uncheck();
+  await until('the column is gone', async () => (await other.getByRole('columnheader', { name: 'Demand', exact: true }).count()) === 0);
+  await close(other);
+});
+
 test('what-if shows shares before and after a change, checks what is typed, and gives a file that can be applied', async () => {
   const page = await open('#/whatif');
   const line = (name) => page.locator('.line').filter({ has: page.getByRole('link', { name, exact: true }) });
