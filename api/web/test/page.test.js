@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { chromium } from 'playwright-core';
 import { contend, start, until } from './cluster.js';
-import { instances, knowsShares, markup, nodes, operations, pools, services } from './messages.js';
+import { history, instances, knowsShares, markup, nodes, operations, pools, services } from './messages.js';
 import { serve } from './server.js';
 
 const executablePath = process.env.CHROMIUM ?? ['/usr/bin/chromium', '/usr/bin/chromium-headless-shell', '/usr/bin/google-chrome'].find(existsSync);
@@ -178,23 +178,35 @@ test('the curves of a pool over a span of one\'s choice, with what happened to i
   await close(page);
 });
 
+test('the last hour of a pool is in its row, unless the row has no room', async () => {
+  const page = await open();
+  const row = page.locator('.pool').filter({ has: page.getByRole('link', { name: 'vision', exact: true }) });
+  await row.getByRole('img', { name: /usage in the last hour: .*[1-9].*%/ }).waitFor();
+  assert.ok((await row.locator('svg path').first().getAttribute('d')).length > 10);
+  // The opened pool takes the room.
+  await row.getByRole('link').click();
+  await page.locator('section canvas').waitFor();
+  assert.equal(await page.locator('.pool svg').count(), 0);
+  await close(page);
+});
+
 test('columns of one\'s choice, which the browser remembers', async () => {
   const page = await open();
   const headers = () => page.getByRole('columnheader').allInnerTexts().then((all) => all.map((h) => h.trim()));
   await page.locator('.pool .bars').first().waitFor();
-  const usual = ['Pool', 'Usage', 'Fair', 'Demand', 'Guarantee', 'Operations'];
+  const usual = ['Pool', 'Last hour', 'Usage', 'Fair', 'Demand', 'Guarantee', 'Operations'];
   const named = async () => (await headers()).filter((h) => !/%/.test(h));
   assert.deepEqual(await named(), usual);
   await page.getByText('Columns', { exact: true }).click();
   const box = (name) => page.getByRole('checkbox', { name, exact: true });
   await box('Weight').check();
   await box('Demand').uncheck();
-  const chosen = ['Pool', 'Usage', 'Fair', 'Guarantee', 'Weight', 'Operations'];
+  const chosen = ['Pool', 'Last hour', 'Usage', 'Fair', 'Guarantee', 'Weight', 'Operations'];
   assert.deepEqual(await named(), chosen);
   // Each cell is below its header.
   const cells = page.locator('.pool').filter({ has: page.getByRole('link', { name: 'prod', exact: true }) }).getByRole('cell');
   assert.equal(await cells.count(), chosen.length + 1);
-  assert.equal(await cells.nth(5).innerText(), '3');
+  assert.equal(await cells.nth(6).innerText(), '3');
   await page.keyboard.press('Escape');
   assert.ok(!await box('Weight').isVisible());
   await page.reload();
@@ -335,11 +347,14 @@ test('without a valid token nothing is shown, and the page says what to do', asy
 test('1,000 pools, 10,000 nodes and long lists', async () => {
   const method = (name) => `/weir.api.v1.${name}`;
   server.state.fake.set(method('PoolService/List'), pools(1000));
+  server.state.fake.set(method('PoolService/History'), history());
   server.state.fake.set(method('NodeService/List'), nodes(10_000));
   server.state.fake.set(method('OperationService/List'), operations(1000));
   server.state.fake.set(method('OperationService/Services'), services(200));
   server.state.fake.set(method('OperationService/Instances'), instances(10_000));
-  const page = await open();
+  const before = server.state.calls.length;
+  // It may show pools on its way, and goes on to each view without being loaded again.
+  const page = await open('#/cluster');
   const cdp = await page.context().newCDPSession(page);
   await cdp.send('Performance.enable');
   const script = async () => (await cdp.send('Performance.getMetrics')).metrics.find((m) => m.name === 'ScriptDuration').value * 1000;
@@ -355,6 +370,17 @@ test('1,000 pools, 10,000 nodes and long lists', async () => {
     console.log(`${view}: ${((await script() - spent) / 2).toFixed(1)} ms of scripting an update`);
     const rows = await page.locator('.rows .row').count();
     assert.ok(rows < 100, `${rows} rows are in the document`);
+    if (view !== 'pools') continue;
+    // The rows in view have their last hour, and no other is asked for, again neither.
+    const curves = page.locator('.pool svg');
+    await until('each row in view has its curve', async () => (await curves.locator('path:first-of-type:not([d=""])').count()) === (await curves.count()));
+    const hours = () => server.state.calls.slice(before).filter((c) => c === method('PoolService/History')).length;
+    assert.ok(hours() > 0 && hours() <= await curves.count(), `${hours()} hours are asked for, of ${await curves.count()} rows`);
+    // Rows that are scrolled past are not asked for: only those where it stops.
+    for (let y = 0; y <= 20_000; y += 500) await page.locator('.rows').evaluate((e, top) => e.scrollTo(0, top), y);
+    const had = hours();
+    await until('the rows there have their curves', async () => (await curves.locator('path:first-of-type:not([d=""])').count()) === (await curves.count()) && hours() > had);
+    assert.ok(hours() < 120, `${hours()} hours are asked for`);
   }
   await page.getByText('10,000 nodes').first().waitFor();
   server.state.fake.clear();

@@ -30,7 +30,7 @@ export class Columns {
     return i === 0 || (this.#choice[name] ?? !this.all[i]?.off);
   };
 
-  shown = () => this.all.filter((c) => this.has(c.name));
+  shown = (without = '') => this.all.filter((c) => c.name !== without && this.has(c.name));
 
   choose(name: string, on: boolean) {
     this.#choice = { ...this.#choice, [name]: on };
