@@ -29,7 +29,7 @@ func newNodes(m *Model) page {
 
 // newNodeJobs shows the jobs of a node.
 func newNodeJobs(m *Model, node string) page {
-	p := &listPage[Job]{base: base{page: m.nextPage(), title: "Jobs on node " + node}, table: newJobTable()}
+	p := &listPage[Job]{base: base{page: m.nextPage(), title: "Jobs on node " + node}, table: newJobTable(nodeJobColumns()...)}
 	p.first = func() Question { return Question{About: aboutNodeJobs, Node: node} }
 	p.pick = func(a Answer) []Job { return a.Jobs }
 	p.of = subjectOfJob
