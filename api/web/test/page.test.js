@@ -169,6 +169,7 @@ test('the curves of a pool over a span of one\'s choice, with what happened to i
   const legend = page.locator('section .u-legend');
   await until('the latest share is in the legend', async () => /usage.*\d%.*fair share.*\d%/s.test(await legend.textContent()));
   // It had the cluster alone, and had to leave most of it to the others.
+  assert.match(await page.getByRole('table', { name: 'Resources of vision' }).innerText(), /CPU[^]*Memory[^]*Slots/);
   await page.getByText(/[1-9]\d* jobs had to make room/).waitFor();
   await page.getByText(/the last at .*changed by .*max_operation_count = 49/).waitFor();
   await page.getByRole('button', { name: '24h' }).click();
