@@ -97,7 +97,7 @@ func (f *Fleet) open(name string, life uint64) (*node, error) {
 		return nil, err
 	}
 	peers.Use(r)
-	n := &node{fleet: f, name: name, life: life, peers: peers, jobs: map[string]*job{}, over: map[string]bool{}, urgent: make(chan struct{}, 1)}
+	n := &node{fleet: f, name: name, life: life, peers: peers, jobs: map[string]*job{}, urgent: make(chan struct{}, 1)}
 	n.stop = func() {
 		r.Close()
 		system.Shutdown()

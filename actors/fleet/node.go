@@ -36,8 +36,8 @@ type node struct {
 	mu   sync.Mutex
 	term uint64
 	jobs map[string]*job
-	// over are jobs whose end has been acknowledged.
-	over map[string]bool
+	// ended are the jobs that have ended lately; they do not run again.
+	ended ended
 }
 
 // job is a job of the node.
@@ -173,7 +173,7 @@ func (n *node) plan(m *actorpb.NodePlan) {
 		n.term = m.GetToken().GetTerm()
 		for _, start := range m.GetStart() {
 			id := start.GetJobId()
-			if n.jobs[id] == nil && !n.over[id] && start.GetNodeIncarnation() == n.life {
+			if n.jobs[id] == nil && !n.ended.has(id) && start.GetNodeIncarnation() == n.life {
 				n.jobs[id] = &job{start: start, phase: actorpb.PhaseRunning, began: time.Now(), uses: rand.Float64(), told: make(chan *statepb.FinishedJob, 1)}
 				begun = append(begun, n.jobs[id])
 			}
@@ -197,7 +197,7 @@ func (n *node) plan(m *actorpb.NodePlan) {
 func (n *node) run(j *job) {
 	defer n.change(func() {
 		delete(n.jobs, j.start.GetJobId())
-		n.over[j.start.GetJobId()] = true
+		n.ended.add(j.start.GetJobId(), time.Now())
 	})
 	controller := agent.Replica{ID: j.start.GetController().GetId(), Address: j.start.GetController().GetAddress()}
 	courier := agent.NewCourier(controller, agent.DefaultTiming(), rand.Float64)

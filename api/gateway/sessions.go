@@ -16,6 +16,11 @@ const (
 	sessionsOfOne = 16
 	// maxSessions bounds the sessions of all.
 	maxSessions = 10_000
+	// lingers is how long a session goes on when its person has signed in again in the same browser: calls that
+	// another window has in flight end in it. They take 5 s, as the page makes them.
+	lingers = 10 * time.Second
+	// misuseTold is how often uses of a session from another address are told.
+	misuseTold = time.Minute
 )
 
 var (
@@ -32,18 +37,34 @@ type signedIn struct {
 	began   time.Time
 	expires time.Time
 	end     context.CancelFunc
+	// Uses from other addresses that have not been told, from where the last of them came, and when some were told.
+	misuses int
+	thief   string
+	told    time.Time
+}
+
+// due returns how many uses from other addresses are to be told now, and from where the last of them came.
+func (s *signedIn) due(now time.Time) (uses int, from string) {
+	if s.misuses == 0 || now.Sub(s.told) < misuseTold {
+		return 0, ""
+	}
+	uses, s.misuses, s.told = s.misuses, 0, now
+	return uses, s.thief
 }
 
 // sessions are those of all people, in memory. They are known by the digest of what the browser has.
 type sessions struct {
 	now func() time.Time
+	// misused is told how often a session was used from other addresses: the first use at once, and those after it
+	// once in misuseTold, as long as anybody uses the session.
+	misused func(who visitor, from string, uses int)
 
 	mu  sync.Mutex
 	all map[[sha256.Size]byte]*signedIn
 }
 
-func newSessions(now func() time.Time) *sessions {
-	return &sessions{now: now, all: map[[sha256.Size]byte]*signedIn{}}
+func newSessions(now func() time.Time, misused func(who visitor, from string, uses int)) *sessions {
+	return &sessions{now: now, misused: misused, all: map[[sha256.Size]byte]*signedIn{}}
 }
 
 // open begins a session, and returns the secret that the browser keeps.
@@ -84,20 +105,50 @@ func (s *sessions) of(secret string, r *http.Request) (visitor, error) {
 	if err != nil {
 		return visitor{}, err
 	}
+	who, uses, thief, err := s.find(secret, from, r.RemoteAddr)
+	if uses > 0 {
+		s.misused(who, thief, uses)
+	}
+	return who, err
+}
+
+// find is of, for a request from an address. It also returns what is to be told of uses from other addresses.
+func (s *sessions) find(secret string, from netip.Prefix, remote string) (who visitor, uses int, thief string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key, now := sha256.Sum256([]byte(secret)), s.now()
+	session := s.all[key]
+	switch {
+	case session == nil:
+		return visitor{}, 0, "", errNoSession
+	case !now.Before(session.expires):
+		s.drop(key)
+		return visitor{}, 0, "", errNoSession
+	case session.from != from:
+		session.misuses++
+		session.thief = remote
+		err = errElsewhere
+	}
+	uses, thief = session.due(now)
+	return session.visitor, uses, thief, err
+}
+
+// supersede ends a session because somebody has signed in in its browser: soon if it is the same person, else at once.
+func (s *sessions) supersede(secret string, by visitor) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := sha256.Sum256([]byte(secret))
 	session := s.all[key]
 	switch {
 	case session == nil:
-		return visitor{}, errNoSession
-	case !s.now().Before(session.expires):
+	case session.name != by.name:
 		s.drop(key)
-		return visitor{}, errNoSession
-	case session.from != from:
-		return session.visitor, errElsewhere
+	default:
+		if last := s.now().Add(lingers); last.Before(session.expires) {
+			session.expires = last
+		}
+		time.AfterFunc(lingers, func() { s.close(secret) })
 	}
-	return session.visitor, nil
 }
 
 // close ends a session, and the calls that it has in flight.

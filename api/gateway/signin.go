@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,8 +21,12 @@ const (
 	// cookieSession has the secret of a session. Browsers take cookies with such names from https only, for
 	// this host alone.
 	cookieSession = "__Host-weir"
-	// cookieAttempt has what this process must know when the issuer sends a person back.
-	cookieAttempt = "__Host-weir-signin"
+	// cookieAttempt has what this process must know when the issuer sends a person back. Its name ends with the
+	// state of the sign-in, so that windows that sign in at once do so each for itself.
+	cookieAttempt = "__Host-weir-signin-"
+	// attemptsOfOne bounds the sign-ins under way in one browser: a newer one ends the oldest. Their cookies have
+	// 2 kB each, at most.
+	attemptsOfOne = 4
 	// attemptTime is how long a person may take to sign in.
 	attemptTime = 10 * time.Minute
 	// maxExchanges bounds how many people are asked about at the issuer at once.
@@ -70,7 +75,8 @@ func NewTeam(cfg Config, by OIDC) (*Team, error) {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
 	cfg.Cluster = newSharing(cfg.Cluster)
-	d := &doorman{cfg: cfg, issuer: newIssuer(by, cfg.Origin), sessions: newSessions(cfg.Now), seal: seal, exchanges: make(chan struct{}, maxExchanges)}
+	d := &doorman{cfg: cfg, issuer: newIssuer(by, cfg.Origin), seal: seal, exchanges: make(chan struct{}, maxExchanges)}
+	d.sessions = newSessions(cfg.Now, d.misused)
 	return &Team{newHandler(cfg, d), d}, nil
 }
 
@@ -93,13 +99,15 @@ func (d *doorman) visitor(r *http.Request) (visitor, error) {
 		return visitor{}, errNoSession
 	}
 	who, err := d.sessions.of(cookie.Value, r)
-	if errors.Is(err, errElsewhere) {
-		d.cfg.Logger.Warn("session used from another address", "user", who.name, "from", r.RemoteAddr)
-	}
 	if err != nil {
 		return visitor{}, err
 	}
 	return who, nil
+}
+
+// misused says that a session was used from another address.
+func (d *doorman) misused(who visitor, from string, uses int) {
+	d.cfg.Logger.Warn("session used from another address", "user", who.name, "from", from, "unlogged_before", uses-1)
 }
 
 func (d *doorman) signOut() string { return pathSignOut }
@@ -136,22 +144,23 @@ func (d *doorman) begin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	sealed := base64.RawURLEncoding.EncodeToString(d.seal.Seal(nil, nil, text, nil))
-	setCookie(w, cookieAttempt, sealed, attemptTime)
+	d.forgetOldest(w, r)
+	setCookie(w, cookieAttempt+a.State, sealed, attemptTime)
 	http.Redirect(w, r, address, http.StatusFound)
 }
 
 // end takes a person back from the issuer.
 func (d *doorman) end(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	a, ok := d.attempt(r)
-	if !ok || a.State != query.Get("state") {
+	a, ok := d.attempt(r, query.Get("state"))
+	if !ok {
 		notice{
 			status: http.StatusBadRequest, title: "Sign in again", text: "This sign-in was begun in another browser, more than ten minutes ago, or before the gateway was restarted.",
 			remedy: "Sign in", link: pathSignIn,
 		}.write(w)
 		return
 	}
-	setCookie(w, cookieAttempt, "", 0)
+	setCookie(w, cookieAttempt+a.State, "", 0)
 	if refused := query.Get("error"); refused != "" {
 		d.refuse(w, fmt.Errorf("the identity provider refused: %s %s", refused, query.Get("error_description")), again(a.To))
 		return
@@ -172,6 +181,11 @@ func (d *doorman) end(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		d.refuse(w, err, again(a.To))
 		return
+	}
+	if before, err := r.Cookie(cookieSession); err == nil {
+		if _, err := d.sessions.of(before.Value, r); err == nil {
+			d.sessions.supersede(before.Value, who)
+		}
 	}
 	d.cfg.Logger.Info("signed in", "user", who.name, "from", r.RemoteAddr)
 	setCookie(w, cookieSession, secret, d.issuer.cfg.SessionTime)
@@ -210,12 +224,18 @@ func (d *doorman) refuse(w http.ResponseWriter, err error, retry string) {
 	n.write(w)
 }
 
-// attempt returns the sign-in that a browser has begun.
-func (d *doorman) attempt(r *http.Request) (a attempt, ok bool) {
-	cookie, err := r.Cookie(cookieAttempt)
+// attempt returns the sign-in with a state that a browser has begun.
+func (d *doorman) attempt(r *http.Request, state string) (a attempt, ok bool) {
+	cookie, err := r.Cookie(cookieAttempt + state)
 	if err != nil {
 		return a, false
 	}
+	a, ok = d.open(cookie)
+	return a, ok && a.State == state
+}
+
+// open returns what is in the cookie of a sign-in, unless it has expired.
+func (d *doorman) open(cookie *http.Cookie) (a attempt, ok bool) {
 	sealed, err := base64.RawURLEncoding.DecodeString(cookie.Value)
 	if err != nil {
 		return a, false
@@ -225,6 +245,27 @@ func (d *doorman) attempt(r *http.Request) (a attempt, ok bool) {
 		return a, false
 	}
 	return a, true
+}
+
+// forgetOldest removes cookies of sign-ins until there is room for one more: those that count no longer, and
+// then the oldest.
+func (d *doorman) forgetOldest(w http.ResponseWriter, r *http.Request) {
+	var begun []attempt
+	for _, cookie := range r.Cookies() {
+		if !strings.HasPrefix(cookie.Name, cookieAttempt) {
+			continue
+		}
+		if a, ok := d.open(cookie); ok && cookie.Name == cookieAttempt+a.State {
+			begun = append(begun, a)
+		} else {
+			setCookie(w, cookie.Name, "", 0)
+		}
+	}
+	slices.SortFunc(begun, func(a, b attempt) int { return a.Expires.Compare(b.Expires) })
+	for len(begun) >= attemptsOfOne {
+		setCookie(w, cookieAttempt+begun[0].State, "", 0)
+		begun = begun[1:]
+	}
 }
 
 // setCookie sets a cookie that scripts cannot read and that other sites' calls do not carry; or removes it.

@@ -246,7 +246,7 @@ func TestSessionsEnd(t *testing.T) {
 
 // TestSessionsAreBounded (W2): a person's newest sessions go on.
 func TestSessionsAreBounded(t *testing.T) {
-	s := newSessions(time.Now)
+	s := newSessions(time.Now, func(visitor, string, int) {})
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	var secrets []string
 	for range sessionsOfOne + 2 {

@@ -29,6 +29,9 @@ export default defineConfig({
     target: 'es2022',
     // A page under a strict content security policy has no data: URLs.
     assetsInlineLimit: 0,
+    // A tenth smaller than what esbuild makes.
+    minify: 'terser',
+    terserOptions: { ecma: 2020, module: true, compress: { passes: 3 } },
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
   },

@@ -15,7 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"weir/cmd/weir/internal/devcluster"
@@ -101,7 +100,7 @@ func runDevWordcount(ctx context.Context, f *devFlags, counting wordcount.Config
 	if err != nil {
 		return interrupted(ctx, err)
 	}
-	fmt.Fprintln(display.Out, summaryTable(result.Summary()))
+	fmt.Fprint(display.Out, summaryTable(result.Summary()))
 	fmt.Fprintf(display.Out, "jobs lost: %d\n", result.Lost)
 	if len(result.Differences) > 0 {
 		return fmt.Errorf("the count is wrong:\n  %s", strings.Join(result.Differences, "\n  "))
@@ -156,12 +155,11 @@ func goSource(ctx context.Context) (string, error) {
 }
 
 func summaryTable(rows []wordcount.Row) string {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
+	page := newFacts()
 	for _, row := range rows {
-		t.AppendRow(table.Row{row.Name, row.Value})
+		page.add(row.Name, row.Value)
 	}
-	return t.Render()
+	return page.String()
 }
 
 func newDevEstimatesCommand() *cobra.Command {

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
@@ -57,7 +56,7 @@ func newDevStatusCommand() *cobra.Command {
 			p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), output)
 			if output.forPeople() {
 				// Print the table first: finding the leader may take a while.
-				fmt.Fprintln(p.out, membersTable(seen))
+				fmt.Fprint(p.out, membersTable(seen))
 			}
 			leader, leaderErr := devLeader(cmd.Context(), dir, 5*time.Second, (*devcluster.Reach).LeaderNow)
 			message, err := devStatusMessage(seen, leader)
@@ -143,7 +142,7 @@ func newDevStartCommand() *cobra.Command {
 func showMembers(out io.Writer, dir string) (*devcluster.Record, error) {
 	record, err := devcluster.Load(dir)
 	if err == nil {
-		fmt.Fprintln(out, membersTable(seeMembers(record.Members, devcluster.Process.Alive, (*devcluster.Member).Ready)))
+		fmt.Fprint(out, membersTable(seeMembers(record.Members, devcluster.Process.Alive, (*devcluster.Member).Ready)))
 	}
 	return record, err
 }
@@ -174,14 +173,11 @@ func seeMembers(members []devcluster.Member, alive func(devcluster.Process) bool
 
 // membersTable draws the processes of a cluster.
 func membersTable(seen []seenMember) string {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.AppendHeader(table.Row{"name", "address", "pid", "state", "log"})
+	g := newGrid("name", "address", "pid>", "state", "log")
 	for _, m := range seen {
-		pid := cmp.Or(when(m.pid != 0, fmt.Sprint(m.pid)), none)
-		t.AppendRow(table.Row{m.Name, cmp.Or(m.Address, none), pid, m.state, relative(m.Log)})
+		g.row(m.Name, m.Address, when(m.pid != 0, fmt.Sprint(m.pid)), m.state, relative(m.Log))
 	}
-	return t.Render()
+	return g.String()
 }
 
 // devStatusMessage returns the data of membersTable for programs, with unshortened paths.

@@ -59,7 +59,7 @@ latest finished ones.`,
 			req.Operation = args[0]
 			page, err := s.ListJobs(ctx, &req)
 			empty := when(len(page.GetJobs()) == 0, fmt.Sprintf("no matching job of operation %s: pending jobs are listed once they have a node", args[0]))
-			return view{message: page, rows: true, empty: empty, text: func(now time.Time) string { return jobsText(page, &req, s.ids(), now) }}, err
+			return view{message: page, rows: true, empty: empty, fit: func(now time.Time, screen int) string { return jobsText(page, &req, s.ids(), now, screen) }}, err
 		}),
 	})
 	flags := cmd.Flags()
@@ -234,14 +234,14 @@ func jobState(j *apipb.Job) string {
 }
 
 // jobsText draws a page of jobs, as selected by req.
-func jobsText(page *apipb.ListJobsResponse, req *apipb.ListJobsRequest, ids figures.IDs, now time.Time) string {
-	g := newGrid("job", "task", "cookie>", "attempt>", "node", "state", "started", "took>", "memory>")
+func jobsText(page *apipb.ListJobsResponse, req *apipb.ListJobsRequest, ids figures.IDs, now time.Time, screen int) string {
+	g := newGrid("job", "task", "cookie>", "attempt>?4", "node?1", "state", "started?3", "took>?2", "memory>?5")
 	for _, j := range page.GetJobs() {
 		g.row(ids.ID(j.GetId()), j.GetTask(), j.GetCookie(), j.GetAttempt(), j.GetNode(), stateCell(jobState(j)), age(j.GetStartTime(), now),
 			lasted(j.GetStartTime(), j.GetFinishTime(), now), jobMemory(j))
 	}
 	shown := req.GetOffset() + int32(len(page.GetJobs()))
-	return g.String() + when(req.GetOffset() > 0 || shown < page.GetTotal(),
+	return g.within(screen) + when(req.GetOffset() > 0 || shown < page.GetTotal(),
 		fmt.Sprintf("\njobs %d to %d of %d: more with --offset and --limit\n", req.GetOffset()+1, shown, page.GetTotal()))
 }
 

@@ -82,7 +82,9 @@ func nodesView(all *apipb.ListNodesResponse, state string) view {
 	empty := cmp.Or(when(state != "", fmt.Sprintf("no %s node: weir node list shows all", state)), "no node yet: weir agent adds this machine as one")
 	return view{
 		message: all, calm: calm, rows: true, empty: when(len(nodes) == 0 && len(all.GetRefused()) == 0, empty),
-		text: func(now time.Time) string { return nodesText(nodes, now) + refusedText(all.GetRefused(), now) },
+		fit: func(now time.Time, screen int) string {
+			return nodesText(nodes, now, screen) + refusedText(all.GetRefused(), now)
+		},
 	}
 }
 
@@ -104,15 +106,15 @@ func refusedText(refused []*apipb.RefusedAgent, now time.Time) string {
 	return b.String()
 }
 
-func nodesText(nodes []*apipb.Node, now time.Time) string {
-	g := newGrid("node", "state", "jobs>", "slots>", "cpu>", "memory>", "gpu>", "tags", "heartbeat", "host")
+func nodesText(nodes []*apipb.Node, now time.Time, screen int) string {
+	g := newGrid("node", "state", "jobs>", "slots>?4", "cpu>", "memory>?1", "gpu>?5", "tags?3", "heartbeat?2", "host?6")
 	for _, n := range nodes {
 		has, used := n.GetResources(), n.GetUsage()
 		g.row(n.GetId(), stateCell(nodeState(n)), n.GetJobs(), limited(used.GetUserSlots(), has.GetUserSlots()),
 			number(used.GetCpu(), 2)+"/"+number(has.GetCpu(), 2), size(used.GetMemory())+"/"+size(has.GetMemory()),
 			limited(used.GetGpu(), has.GetGpu()), strings.Join(n.GetTags(), ","), age(n.GetLastHeartbeat(), now), n.GetHost())
 	}
-	return g.String()
+	return g.within(screen)
 }
 
 // nodeMemory returns how much of a node's memory is used, how much is reserved, and how

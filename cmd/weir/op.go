@@ -200,12 +200,12 @@ func operationsView(page *apipb.ListOperationsResponse, req *apipb.ListOperation
 	}
 	return view{
 		message: page, rows: true, empty: when(len(page.GetOperations()) == 0, empty),
-		text: func(now time.Time) string { return operationsText(page, ids, now) },
+		fit: func(now time.Time, screen int) string { return operationsText(page, ids, now, screen) },
 	}
 }
 
-func operationsText(page *apipb.ListOperationsResponse, ids figures.IDs, now time.Time) string {
-	g := newGrid("operation", "state", "jobs>", "running>", "failed>", "pool", "user", "started", "title")
+func operationsText(page *apipb.ListOperationsResponse, ids figures.IDs, now time.Time, screen int) string {
+	g := newGrid("operation", "state", "jobs>?2", "running>?5", "failed>?4", "pool?1", "user?3", "started?6", "title")
 	if ids.Full {
 		g = newGrid("operation", "state", "pool", "user", "jobs", "started", "took>", "alias", "title")
 	}
@@ -219,7 +219,7 @@ func operationsText(page *apipb.ListOperationsResponse, ids figures.IDs, now tim
 		g.row(ids.ID(op.GetId()), stateCell(stateText(op)), limited(p.GetCompleted(), p.GetTotal()), p.GetRunning(), p.GetFailed(), op.GetPool(), op.GetUser(),
 			age(op.GetStartTime(), now), figures.Title(op.GetAlias(), op.GetTitle()))
 	}
-	return g.String() + when(page.GetIncomplete(), fmt.Sprintf("\nmore: --after %s continues, --limit shows more at once\n", page.GetNext()))
+	return g.within(screen) + when(page.GetIncomplete(), fmt.Sprintf("\nmore: --after %s continues, --limit shows more at once\n", page.GetNext()))
 }
 
 func eventsText(events []*apipb.OperationEvent, where *time.Location) string {

@@ -123,7 +123,7 @@ func (a *abortion) all(ctx context.Context, s *session, stdin io.Reader) error {
 		s.note("no operation in progress is selected: nothing is aborted")
 		return s.show(view{message: frozen, text: func(time.Time) string { return "" }})
 	}
-	fmt.Fprint(s.err, operationsText(frozen, s.ids(), time.Now()))
+	fmt.Fprint(s.err, operationsText(frozen, s.ids(), time.Now(), 0))
 	if !a.yes {
 		if err := agreed(s.err, stdin, fmt.Sprintf("abort these %s?", figures.Several(int64(count), "operation")), "nothing aborted", "give --yes"); err != nil {
 			return err

@@ -230,11 +230,11 @@ func instancesView(seen *apipb.WatchInstancesResponse, ready bool, ids figures.I
 	}
 	what := cmp.Or(when(ready, "ready jobs"), "jobs with an address")
 	empty := when(len(seen.GetInstances()) == 0, fmt.Sprintf("operation %s has no %s", seen.GetOperationId(), what))
-	return view{message: seen, rows: true, empty: empty, text: func(now time.Time) string { return instancesText(seen, ids, now) }}
+	return view{message: seen, rows: true, empty: empty, fit: func(now time.Time, screen int) string { return instancesText(seen, ids, now, screen) }}
 }
 
-func instancesText(seen *apipb.WatchInstancesResponse, ids figures.IDs, now time.Time) string {
-	g := newGrid("task", "cookie>", "job", "state", "address", "node", "started")
+func instancesText(seen *apipb.WatchInstancesResponse, ids figures.IDs, now time.Time, screen int) string {
+	g := newGrid("task?2", "cookie>?1", "job", "state", "address", "node?3", "started?4")
 	for _, in := range seen.GetInstances() {
 		said := in.GetState()
 		switch {
@@ -251,7 +251,7 @@ func instancesText(seen *apipb.WatchInstancesResponse, ids figures.IDs, now time
 		}
 		g.row(in.GetTask(), in.GetCookie(), ids.ID(in.GetJobId()), stateCell(said), addressesText(in), in.GetNode(), age(in.GetStartTime(), now))
 	}
-	return g.String()
+	return g.within(screen)
 }
 
 // addressesText returns the ports of an instance, each with its host.

@@ -67,6 +67,8 @@ type view struct {
 	message proto.Message
 	// text returns the answer for people, as seen at the time `now`.
 	text func(now time.Time) string
+	// fit, if set, is text for a screen of so many columns, 0: of any number; it leaves out what matters less.
+	fit func(now time.Time, screen int) string
 	// rows is set if text is a list. On a terminal its rows are clipped to one line each.
 	rows bool
 	// empty is shown instead of the result of `text` if there is nothing to show.
@@ -161,17 +163,21 @@ func (p *printer) show(v view) error {
 		return nil
 	}
 	p.printed = true
-	text := p.draw(v)
 	if p.live && v.rows && p.format != formatWide {
-		width, _ := screenSize(p.out)
-		text = clipRows(text, width)
+		screen, _ := screenSize(p.out)
+		return p.write(clipRows(p.draw(v, screen), screen))
 	}
-	return p.write(text)
+	return p.write(p.draw(v, 0))
 }
 
-// draw returns the answer for people.
-func (p *printer) draw(v view) string {
-	text := v.text(time.Now())
+// draw returns the answer for people, for a screen of so many columns; 0: of any number.
+func (p *printer) draw(v view, screen int) string {
+	var text string
+	if v.fit != nil {
+		text = v.fit(time.Now(), screen)
+	} else {
+		text = v.text(time.Now())
+	}
 	if !p.color {
 		text = figures.Plain(text)
 	}

@@ -163,8 +163,65 @@ func TestListsFitOneHundredColumns(t *testing.T) {
 		Id: "01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b", State: "running", User: "ann.smith", Pool: "ads-production", Title: "sort the day by key",
 		StartTime: timestamppb.New(textTime.Add(-26 * time.Hour)), Progress: &apipb.TaskProgress{Total: 10000, Completed: 9000, Running: 100, Failed: 12},
 	}}}
-	row := strings.Split(figures.Plain(operationsText(page, figures.IDs{}, textTime)), "\n")[1]
+	row := strings.Split(figures.Plain(operationsText(page, figures.IDs{}, textTime, 0)), "\n")[1]
 	if shown := clip(row, 100); !strings.Contains(shown, "1d2h ago") || !strings.Contains(shown, "sort the day") {
 		t.Errorf("%q", shown)
+	}
+}
+
+// TestNarrowScreens has lists leave out what matters least until the rest fits, and only the end of the last column is
+// beyond the edge.
+func TestNarrowScreens(t *testing.T) {
+	ago := timestamppb.New(textTime.Add(-26 * time.Hour))
+	operations := &apipb.ListOperationsResponse{Operations: []*apipb.Operation{{
+		Id: "01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b", State: "running", User: "ann.smith", Pool: "ads-production", Title: "sort the day by key",
+		StartTime: ago, Progress: &apipb.TaskProgress{Total: 10000, Completed: 9000, Running: 100, Failed: 12},
+	}}}
+	jobs := &apipb.ListJobsResponse{Total: 1, Jobs: []*apipb.Job{{
+		Id: "01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b", Task: "partition", Cookie: 9999, Node: "rack7-host-0042", State: "running", StartTime: ago,
+		Statistics: &apipb.JobStatistics{MaxMemory: 3 << 30}, Resources: &apipb.Resources{Memory: 4 << 30},
+	}}}
+	nodes := []*apipb.Node{{
+		Id: "rack7-host-0042", State: "online", Jobs: 42, Tags: []string{"ssd", "gpu-a100"}, Host: "10.20.30.40", LastHeartbeat: ago,
+		Resources: &apipb.Resources{UserSlots: 128, Cpu: 128, Memory: 512 << 30, Gpu: 8}, Usage: &apipb.Resources{UserSlots: 42, Cpu: 120.5, Memory: 300 << 30, Gpu: 8},
+	}}
+	half := 0.5
+	pools := []*apipb.Pool{{Name: "ads-production", Parent: "<Root>", FairShare: &half, UsageShare: &half, DemandShare: &half, StrongGuaranteeShare: &half, DominantResource: "user_slots",
+		SchedulingStatus: "below_fair_share", RunningOperationCount: 12, EffectiveMaxRunningOperationCount: 100, OperationCount: 30, EffectiveMaxOperationCount: 1000}}
+	instances := &apipb.WatchInstancesResponse{Instances: []*apipb.Instance{{JobId: "01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b", Task: "serve", Cookie: 12, State: "live", Ready: true, Host: "10.20.30.40", Ports: []int32{21000}, Node: "rack7-host-0042", StartTime: ago}}}
+	for name, test := range map[string]struct {
+		draw func(screen int) string
+		want map[int]string
+	}{
+		"operations": {func(n int) string { return operationsText(operations, figures.IDs{}, textTime, n) }, map[int]string{
+			0: "operation state jobs running failed pool user started title", 80: "operation state jobs pool user title", 60: "operation state pool title",
+		}},
+		"jobs": {func(n int) string { return jobsText(jobs, &apipb.ListJobsRequest{}, figures.IDs{}, textTime, n) }, map[int]string{
+			0: "job task cookie attempt node state started took memory", 80: "job task cookie attempt node state started took", 60: "job task cookie node state",
+		}},
+		"nodes": {func(n int) string { return nodesText(nodes, textTime, n) }, map[int]string{
+			0: "node state jobs slots cpu memory gpu tags heartbeat host", 80: "node state jobs cpu memory heartbeat", 60: "node state jobs cpu memory",
+		}},
+		"pools": {func(n int) string { return poolsText(pools, textTime, n) }, map[int]string{
+			0: "pool weight guarantee fair share usage demand dominant running operations status", 80: "pool fair share usage demand running operations status", 60: "pool fair share usage demand status",
+		}},
+		"the tree": {func(n int) string {
+			return poolTreeText(&apipb.ListPoolsResponse{Tree: "default", Pools: pools}, textTime, n)
+		}, map[int]string{
+			80: "pool guarantee fair share usage demand status", 60: "pool fair share usage status",
+		}},
+		"instances": {func(n int) string { return instancesText(instances, figures.IDs{}, textTime, n) }, map[int]string{
+			80: "task cookie job state address node", 60: "task cookie job state address",
+		}},
+	} {
+		for screen, want := range test.want {
+			lines := strings.Split(figures.Plain(test.draw(screen)), "\n")
+			if name == "the tree" {
+				lines = lines[1:]
+			}
+			if got := strings.ToLower(strings.Join(strings.Fields(lines[0]), " ")); got != want {
+				t.Errorf("%s on %d columns: %q, want %q:\n%s", name, screen, got, want, strings.Join(lines, "\n"))
+			}
+		}
 	}
 }

@@ -27,26 +27,41 @@ var (
 )
 
 // grid is a table without borders.
-type grid struct{ writer table.Writer }
+type grid struct {
+	writer table.Writer
+	// columns are those of the header.
+	columns []gridColumn
+}
 
-// newGrid begins a table. A column whose name ends in > is aligned to the right.
+// gridColumn is a column: its place in the order in which narrow screens leave columns out, 0 if none does, and the
+// width of its longest cell.
+type gridColumn struct {
+	config      table.ColumnConfig
+	rank, width int
+}
+
+// newGrid begins a table. A column whose name ends in > is aligned to the right. One whose name ends in ?2 may be left
+// out on a narrow screen, after one whose name ends in ?3.
 func newGrid(columns ...string) grid {
 	style := table.StyleLight
 	style.Options = table.OptionsNoBordersAndSeparators
 	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
-	g := grid{table.NewWriter()}
+	g := grid{writer: table.NewWriter(), columns: make([]gridColumn, len(columns))}
 	g.writer.SetStyle(style)
 	g.writer.SuppressTrailingSpaces()
 	header := make(table.Row, len(columns))
-	var configs []table.ColumnConfig
 	for i, name := range columns {
+		c := &g.columns[i]
+		name, rank, _ := strings.Cut(name, "?")
+		c.rank, _ = strconv.Atoi(rank)
 		name, right := strings.CutSuffix(name, ">")
+		c.config.Number, c.width = i+1, text.StringWidthWithoutEscSequences(name)
 		if right {
-			configs = append(configs, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
+			c.config.Align, c.config.AlignHeader = text.AlignRight, text.AlignRight
 		}
 		header[i] = name
 	}
-	g.writer.SetColumnConfigs(configs)
+	g.configure()
 	if len(columns) > 0 {
 		g.writer.AppendHeader(header)
 	}
@@ -61,12 +76,56 @@ func (g grid) row(cells ...any) {
 	row := make(table.Row, len(cells))
 	for i, cell := range cells {
 		text := cmp.Or(printable(fmt.Sprint(cell)), none)
+		if i < len(g.columns) {
+			g.columns[i].width = max(g.columns[i].width, width(text))
+		}
 		if _, colored := cell.(stateCell); colored {
 			text = figures.Painted(text)
 		}
 		row[i] = text
 	}
 	g.writer.AppendRow(row)
+}
+
+// width is how many columns of a screen a text takes.
+func width(s string) int { return text.StringWidthWithoutEscSequences(s) }
+
+// configure tells the writer how columns are drawn.
+func (g grid) configure() {
+	configs := make([]table.ColumnConfig, len(g.columns))
+	for i, c := range g.columns {
+		configs[i] = c.config
+	}
+	g.writer.SetColumnConfigs(configs)
+}
+
+// leastCell is how much of the last column a narrow screen shows; what is beyond its edge is cut.
+const leastCell = 16
+
+// within draws the table for a screen of so many columns; 0: of any number. It leaves out columns that do not fit,
+// those of the greatest rank first.
+func (g grid) within(screen int) string {
+	for screen > 0 {
+		needed, last, worst := 0, 0, -1
+		for i, c := range g.columns {
+			if c.config.Hidden {
+				continue
+			}
+			needed, last = needed+last, min(c.width, leastCell)
+			if i < len(g.columns)-1 {
+				last = c.width + len("  ")
+			}
+			if c.rank > 0 && (worst < 0 || c.rank >= g.columns[worst].rank) {
+				worst = i
+			}
+		}
+		if needed+last <= screen || worst < 0 {
+			break
+		}
+		g.columns[worst].config.Hidden = true
+	}
+	g.configure()
+	return g.String()
 }
 
 // String draws the table, with a newline after each line.

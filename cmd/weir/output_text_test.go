@@ -34,9 +34,9 @@ var textIDs = figures.IDs{Names: map[string]*apipb.OperationName{
 var texts = map[string]func(t *testing.T, answer []byte) string{
 	"operation": drawn(func(m *apipb.Operation) string { return operationText(m, textIDs, textTime) }),
 	"wide": drawn(func(m *apipb.ListOperationsResponse) string {
-		return operationsText(m, figures.IDs{Full: true}, textTime)
+		return operationsText(m, figures.IDs{Full: true}, textTime, 0)
 	}),
-	"operations": drawn(func(m *apipb.ListOperationsResponse) string { return operationsText(m, textIDs, textTime) }),
+	"operations": drawn(func(m *apipb.ListOperationsResponse) string { return operationsText(m, textIDs, textTime, 0) }),
 	"summary":    drawn(func(m *apipb.Operation) string { return summary(m, textTime) + "\n" }),
 	"error":      drawn(func(m *apipb.Error) string { return errorText(m, "") }),
 	"events":     drawn(func(m *apipb.OperationEventsResponse) string { return eventsText(m.GetEvents(), time.UTC) }),
@@ -54,20 +54,20 @@ var texts = map[string]func(t *testing.T, answer []byte) string{
 	"profile":     drawn(func(m *apipb.MemoryProfile) string { return profileText(m, textTime) }),
 	"ledger":      drawn(func(m *apipb.LedgerResponse) string { return ledgerText(m.GetWaste()) }),
 	"jobs": drawn(func(m *apipb.ListJobsResponse) string {
-		return jobsText(m, &apipb.ListJobsRequest{}, textIDs, textTime)
+		return jobsText(m, &apipb.ListJobsRequest{}, textIDs, textTime, 0)
 	}),
 	"job":       drawn(func(m *apipb.Job) string { return jobText(m, textIDs, textTime) }),
-	"instances": drawn(func(m *apipb.WatchInstancesResponse) string { return instancesText(m, textIDs, textTime) }),
-	"pools":     drawn(func(m *apipb.ListPoolsResponse) string { return poolsText(m.GetPools(), textTime) }),
+	"instances": drawn(func(m *apipb.WatchInstancesResponse) string { return instancesText(m, textIDs, textTime, 0) }),
+	"pools":     drawn(func(m *apipb.ListPoolsResponse) string { return poolsText(m.GetPools(), textTime, 0) }),
 	"pool":      drawn(func(m *apipb.GetPoolResponse) string { return poolText(m, textTime) }),
-	"pooltree":  drawn(func(m *apipb.ListPoolsResponse) string { return poolTreeText(m, textTime) }),
+	"pooltree":  drawn(func(m *apipb.ListPoolsResponse) string { return poolTreeText(m, textTime, 0) }),
 	"history": drawn(func(m *apipb.PoolHistoryResponse) string {
 		return historyText(m, textTime.Add(-10*time.Minute), textTime)
 	}),
 	"trees":     drawn(func(m *apipb.ListTreesResponse) string { return treesText(m.GetTrees()) }),
 	"tree":      drawn(func(m *apipb.Tree) string { return treeText(m, textTime) }),
 	"attribute": drawn(attributeText),
-	"nodes":     drawn(func(m *apipb.ListNodesResponse) string { return nodesText(m.GetNodes(), textTime) }),
+	"nodes":     drawn(func(m *apipb.ListNodesResponse) string { return nodesText(m.GetNodes(), textTime, 0) }),
 	"node":      drawn(func(m *apipb.GetNodeResponse) string { return nodeText(m, textIDs, textTime) }),
 	"members":   drawn(func(m *apipb.MembersResponse) string { return membersText(m.GetMembers()) }),
 	"status":    drawn(func(m *apipb.StatusResponse) string { return statusText(m, textTime) }),

@@ -66,7 +66,7 @@ func (f *frames) draw(v view, trouble error) error {
 	defer func() { f.begun, f.last, f.trouble = true, v, said }()
 	if f.live && f.format.forPeople() {
 		width, height := screenSize(f.out)
-		return f.write(frame(f.text(v)+said, width, height, f.begun))
+		return f.write(frame(f.text(v, width)+said, width, height, f.begun))
 	}
 	if said != "" && said != f.trouble {
 		f.note("weir: %s", said)
@@ -82,12 +82,15 @@ func (f *frames) draw(v view, trouble error) error {
 	return f.show(v)
 }
 
-// text returns the text to draw for an answer.
-func (f *frames) text(v view) string {
+// text returns the text to draw for an answer on a screen of so many columns; 0: of any number.
+func (f *frames) text(v view, screen int) string {
 	if v.empty != "" {
 		return v.empty + "\n"
 	}
-	return f.printer.draw(v)
+	if f.format == formatWide {
+		screen = 0
+	}
+	return f.printer.draw(v, screen)
 }
 
 // finish draws the last answer in full on a terminal: nothing is drawn over it, so it may
@@ -96,7 +99,7 @@ func (f *frames) finish() error {
 	if !f.begun || !f.live || !f.format.forPeople() {
 		return nil
 	}
-	return f.write(frame(f.text(f.last), 0, 0, true))
+	return f.write(frame(f.text(f.last, 0), 0, 0, true))
 }
 
 // end returns the error of a watch that the user has ended; nil if --timeout has.

@@ -76,7 +76,7 @@ and its demand.`,
 		Example: "  weir pool list\n  weir pool list --tree gpu --watch\n  weir pool list -o json",
 		RunE: f.shows(func(ctx context.Context, s *session, _ []string) (view, error) {
 			all, err := s.ListPools(ctx, f.tree)
-			return view{message: all, rows: true, text: func(now time.Time) string { return poolsText(all.GetPools(), now) }}, err
+			return view{message: all, rows: true, fit: func(now time.Time, screen int) string { return poolsText(all.GetPools(), now, screen) }}, err
 		}),
 	})
 }
@@ -98,15 +98,15 @@ above and the defaults of the tree.`,
 }
 
 // poolsText draws the tree. Parents are before their children.
-func poolsText(pools []*apipb.Pool, now time.Time) string {
-	g := newGrid("pool", "weight>", "guarantee>", "fair share>", "usage>", "demand>", "dominant", "running>", "operations>", "status")
+func poolsText(pools []*apipb.Pool, now time.Time, screen int) string {
+	g := newGrid("pool", "weight>?5", "guarantee>?4", "fair share>", "usage>", "demand>?1", "dominant?6", "running>?2", "operations>?3", "status")
 	for _, p := range ranked(pools) {
 		g.row(strings.Repeat("  ", len(p.last)-1)+p.GetName(), number(p.GetEffectiveWeight(), 3), share(p.StrongGuaranteeShare), share(p.FairShare), share(p.UsageShare),
 			share(p.DemandShare), p.GetDominantResource(),
 			limited(p.GetRunningOperationCount(), p.GetEffectiveMaxRunningOperationCount()),
 			limited(p.GetOperationCount(), p.GetEffectiveMaxOperationCount()), stateCell(poolStatus(p.Pool, now)))
 	}
-	return g.String()
+	return g.within(screen)
 }
 
 // rankedPool is a pool with its place in the tree.
@@ -213,14 +213,14 @@ they may accumulate. Warnings below it name guarantees that cannot be met.`,
 		Example: "  weir pool tree\n  weir pool tree --tree gpu --watch",
 		RunE: f.shows(func(ctx context.Context, s *session, _ []string) (view, error) {
 			all, err := s.ListPools(ctx, f.tree)
-			return view{message: all, rows: true, text: func(now time.Time) string { return poolTreeText(all, now) }}, err
+			return view{message: all, rows: true, fit: func(now time.Time, screen int) string { return poolTreeText(all, now, screen) }}, err
 		}),
 	})
 }
 
 // poolTreeText draws a tree with lines from each pool to its children.
-func poolTreeText(all *apipb.ListPoolsResponse, now time.Time) string {
-	g := newGrid("pool", "weight>", "guarantee>", "fair share>", "usage>", "demand>", "status", "volume")
+func poolTreeText(all *apipb.ListPoolsResponse, now time.Time, screen int) string {
+	g := newGrid("pool", "weight>?3", "guarantee>?2", "fair share>", "usage>", "demand>?1", "status", "volume?4")
 	for _, p := range ranked(all.GetPools()) {
 		name := ""
 		for i, last := range p.last {
@@ -239,7 +239,7 @@ func poolTreeText(all *apipb.ListPoolsResponse, now time.Time) string {
 		g.row(name, number(p.GetEffectiveWeight(), 3), share(p.StrongGuaranteeShare), share(p.FairShare), share(p.UsageShare),
 			share(p.DemandShare), stateCell(poolStatus(p.Pool, now)), volumeText(p.Pool))
 	}
-	drawn := fmt.Sprintf("%s (revision %d)\n%s", all.GetTree(), all.GetRevision(), g)
+	drawn := fmt.Sprintf("%s (revision %d)\n%s", all.GetTree(), all.GetRevision(), g.within(screen))
 	for _, alert := range all.GetAlerts() {
 		drawn += "warning: " + alert + "\n"
 	}

@@ -16,10 +16,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/api/client"
-	"weir/cmd/weir/internal/figures"
 	"weir/cmd/weir/internal/top"
 	"weir/messages/apipb"
-	"weir/messages/explainpb"
 	"weir/messages/statepb"
 )
 
@@ -66,10 +64,8 @@ func newTopCommand(f *clientFlags) *cobra.Command {
 		ctx, cancel := f.limit(cmd.Context())
 		defer cancel()
 		err = show(ctx, top.NewCluster(c, top.Texts{
-			Event: happened,
-			Explain: func(all []*explainpb.Explanation, now time.Time) string {
-				return explanationsText(all, figures.IDs{}, now)
-			},
+			Event:   happened,
+			Explain: explanationsText,
 		}))
 		if errors.Is(err, context.DeadlineExceeded) {
 			// --timeout has ended it.

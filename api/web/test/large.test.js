@@ -46,9 +46,25 @@ const views = {
   pools: ['.pool .bars', '.pool'],
   operations: ['.operation a', '.operation'],
   nodes: ['canvas[tabindex]', 'main'],
+  operation: ['.sentence', '.tasks'],
 };
 
-test('every view of 1,000 nodes is live, and an update costs little', async () => {
+// cells counts what is drawn on the map of nodes: squares with gaps between them, in rows.
+const cells = () => page.locator('canvas[tabindex]').evaluate((canvas) => {
+  const { width, height } = canvas;
+  const { data } = canvas.getContext('2d').getImageData(0, 0, width, height);
+  const drawn = (x, y) => data[4 * (y * width + x) + 3] > 0;
+  const runs = (length, at) => {
+    const found = [];
+    for (let i = 0; i < length; i++) if (at(i) && !(i && at(i - 1))) found.push(i);
+    return found;
+  };
+  // Just within the first cell, which is there if any is.
+  const inside = 3;
+  return runs(height, (y) => drawn(inside, y)).reduce((sum, y) => sum + runs(width, (x) => drawn(x, y + inside)).length, 0);
+});
+
+test('every view of 1,000 nodes is live: each has a cell; what an answer costs is printed', async () => {
   await until('all nodes are busy', async () => Number(JSON.parse(await cluster.call('status', '-o', 'json')).jobs_running ?? 0) >= 1900, 120_000);
   const cdp = await page.context().newCDPSession(page);
   await cdp.send('Performance.enable');
@@ -56,25 +72,36 @@ test('every view of 1,000 nodes is live, and an update costs little', async () =
   let asked = 0;
   page.on('response', (r) => r.request().method() === 'POST' && asked++);
   for (const [view, [shows, live]] of Object.entries(views)) {
-    await page.goto(`${new URL(page.url()).origin}/#/${view}`);
+    if (view === 'operation') {
+      await page.goto(`${new URL(page.url()).origin}/#/operations`);
+      await page.getByRole('link', { name: 'work ads 1', exact: true }).click();
+    } else await page.goto(`${new URL(page.url()).origin}/#/${view}`);
     await page.locator(shows).first().waitFor();
     const texts = async () => (await page.locator(live).allInnerTexts()).join('\n');
     const [calls, spent, said] = [asked, await script(), await texts()];
-    await until(`what ${view} shows changes`, async () => (await texts()) !== said, 60_000);
+    await until(`what ${view} shows changes`, async () => (await texts()) !== said, 90_000);
     await until('more answers come', () => asked >= calls + 6, 60_000);
     console.log(`${view}: ${((await script() - spent) / (asked - calls)).toFixed(1)} ms of scripting an answer`);
+    if (view !== 'nodes') continue;
+    await page.getByText('1,000 nodes').first().waitFor();
+    await until('a cell for each node', async () => (await cells()) === 1000);
+    if (pictures) await page.screenshot({ path: join(pictures, 'nodes-1000-dark.png') });
   }
-  await page.getByText('1,000 nodes').first().waitFor();
-  if (pictures) await page.screenshot({ path: join(pictures, 'nodes-1000-dark.png') });
   assert.deepEqual(wrong, []);
 });
 
-test('from a cell to its node, and to why its jobs are there', async () => {
+test('from a cell to its node, to a job there, and to its operation and what that waits for', async () => {
+  await page.goto(`${new URL(page.url()).origin}/#/nodes`);
   await page.locator('canvas[tabindex]').focus();
   await page.keyboard.press('ArrowRight');
   await page.keyboard.press('Enter');
   await page.waitForURL(/#\/nodes\/simulated-/);
   await page.locator('section .figure').first().waitFor();
-  await page.locator('a[href*="#/job/"]').first().waitFor();
+  const node = decodeURIComponent(new URL(page.url()).hash.split('/')[2]);
+  await page.locator('a[href*="#/job/"]').first().click();
+  await page.getByRole('link', { name: node, exact: true }).waitFor();
+  await page.locator('main a[href*="#/operation/"]').first().click();
+  // All nodes are full, so each operation waits for room, and says so.
+  await page.locator('.sentence').filter({ hasText: /wait|free|full|room/i }).waitFor();
   assert.deepEqual(wrong, []);
 });

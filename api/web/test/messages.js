@@ -11,7 +11,7 @@ const web = join(import.meta.dirname, '..');
 async function load() {
   const folder = await mkdtemp(join(tmpdir(), 'weir-page-messages-'));
   const outfile = join(folder, 'messages.mjs');
-  const contents = "export * from './src/gen/apipb/api_pb'; export { create, fromBinary, toBinary } from '@bufbuild/protobuf'; export { timestampNow } from '@bufbuild/protobuf/wkt';";
+  const contents = "export * from './src/gen/apipb/api_pb'; export { create, fromBinary, toBinary } from '@bufbuild/protobuf'; export { timestampFromMs, timestampNow } from '@bufbuild/protobuf/wkt';";
   await build({ stdin: { contents, resolveDir: web, loader: 'ts' }, bundle: true, format: 'esm', platform: 'node', outfile, logLevel: 'error' });
   const messages = await import(pathToFileURL(outfile));
   await rm(folder, { recursive: true });
@@ -37,6 +37,15 @@ export function pools(count) {
     });
   }
   return bytes(m.ListPoolsResponseSchema, { tree: 'default', revision: 1n, pools: all });
+}
+
+// history makes the last hour of a pool, a point a minute, with a gap of ten minutes.
+export function history() {
+  const begin = Math.floor(Date.now() / 60_000) - 59;
+  const points = Array.from({ length: 60 }, (_, i) => ({
+    time: m.timestampFromMs(60_000 * (begin + i)), usageShare: 0.1 + 0.05 * Math.sin(i / 5), fairShare: 0.12, usageShareMin: 0.05, usageShareMax: 0.15,
+  }));
+  return bytes(m.PoolHistoryResponseSchema, { stepSeconds: 60n, points: points.filter((_, i) => i < 20 || i >= 30) });
 }
 
 export function nodes(count) {

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { chromium } from 'playwright-core';
 import { contend, start, until } from './cluster.js';
-import { instances, knowsShares, markup, nodes, operations, pools, services } from './messages.js';
+import { history, instances, knowsShares, markup, nodes, operations, pools, services } from './messages.js';
 import { serve } from './server.js';
 
 const executablePath = process.env.CHROMIUM ?? ['/usr/bin/chromium', '/usr/bin/chromium-headless-shell', '/usr/bin/google-chrome'].find(existsSync);
@@ -169,6 +169,7 @@ test('the curves of a pool over a span of one\'s choice, with what happened to i
   const legend = page.locator('section .u-legend');
   await until('the latest share is in the legend', async () => /usage.*\d%.*fair share.*\d%/s.test(await legend.textContent()));
   // It had the cluster alone, and had to leave most of it to the others.
+  assert.match(await page.getByRole('table', { name: 'Resources of vision' }).innerText(), /CPU[^]*Memory[^]*Slots/);
   await page.getByText(/[1-9]\d* jobs had to make room/).waitFor();
   await page.getByText(/the last at .*changed by .*max_operation_count = 49/).waitFor();
   await page.getByRole('button', { name: '24h' }).click();
@@ -176,6 +177,62 @@ test('the curves of a pool over a span of one\'s choice, with what happened to i
   assert.match(page.url(), /span=24h/);
   await page.getByText(/[1-9]\d* jobs had to make room/).waitFor();
   await close(page);
+});
+
+test('the last hour of a pool is in its row, unless the row has no room', async () => {
+  const page = await open();
+  const row = page.locator('.pool').filter({ has: page.getByRole('link', { name: 'vision', exact: true }) });
+  await row.getByRole('img', { name: /usage in the last hour: .*[1-9].*%/ }).waitFor();
+  assert.ok((await row.locator('svg path').first().getAttribute('d')).length > 10);
+  // The opened pool takes the room.
+  await row.getByRole('link').click();
+  await page.locator('section canvas').waitFor();
+  assert.equal(await page.locator('.pool svg').count(), 0);
+  await close(page);
+});
+
+test('columns of one\'s choice, which the browser remembers', async () => {
+  const page = await open();
+  const headers = () => page.getByRole('columnheader').allInnerTexts().then((all) => all.map((h) => h.trim()));
+  await page.locator('.pool .bars').first().waitFor();
+  const usual = ['Pool', 'Last hour', 'Usage', 'Fair', 'Demand', 'Guarantee', 'Operations'];
+  const named = async () => (await headers()).filter((h) => !/%/.test(h));
+  assert.deepEqual(await named(), usual);
+  await page.getByText('Columns', { exact: true }).click();
+  const box = (name) => page.getByRole('checkbox', { name, exact: true });
+  await box('Weight').check();
+  await box('Demand').uncheck();
+  const chosen = ['Pool', 'Last hour', 'Usage', 'Fair', 'Guarantee', 'Weight', 'Operations'];
+  assert.deepEqual(await named(), chosen);
+  // Each cell is below its header.
+  const cells = page.locator('.pool').filter({ has: page.getByRole('link', { name: 'prod', exact: true }) }).getByRole('cell');
+  assert.equal(await cells.count(), chosen.length + 1);
+  assert.equal(await cells.nth(6).innerText(), '3');
+  await page.keyboard.press('Escape');
+  assert.ok(!await box('Weight').isVisible());
+  await page.reload();
+  await page.locator('.pool .bars').first().waitFor();
+  assert.deepEqual(await named(), chosen);
+
+  await page.goto(server.base + '#/operations');
+  await page.locator('.operation a').first().waitFor();
+  await page.getByText('Columns', { exact: true }).click();
+  for (const name of ['Failed', 'Fair']) await box(name).check();
+  await box('User').uncheck();
+  await until('the headers follow', async () => (await headers()).join() === 'Operation,State,Jobs,Completed,Failed,Fair,Pool,Started,Took');
+  const broken = page.locator('.operation').filter({ has: page.getByRole('link', { name: 'broken', exact: true }) }).getByRole('cell');
+  assert.equal(await broken.count(), 9);
+  await until('its failed jobs are counted', async () => /^[1-9]\d*$/.test(await broken.nth(4).innerText()));
+  await close(page);
+
+  // A browser that keeps nothing shows the usual ones, and changes them all the same.
+  const script = "Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('no', 'SecurityError'); } });";
+  const other = await open('#/pools', { script });
+  await other.locator('.pool .bars').first().waitFor();
+  await other.getByText('Columns', { exact: true }).click();
+  await other.getByRole('checkbox', { name: 'Demand', exact: true }).uncheck();
+  await until('the column is gone', async () => (await other.getByRole('columnheader', { name: 'Demand', exact: true }).count()) === 0);
+  await close(other);
 });
 
 test('what-if shows shares before and after a change, checks what is typed, and gives a file that can be applied', async () => {
@@ -291,11 +348,14 @@ test('without a valid token nothing is shown, and the page says what to do', asy
 test('1,000 pools, 10,000 nodes and long lists', async () => {
   const method = (name) => `/weir.api.v1.${name}`;
   server.state.fake.set(method('PoolService/List'), pools(1000));
+  server.state.fake.set(method('PoolService/History'), history());
   server.state.fake.set(method('NodeService/List'), nodes(10_000));
   server.state.fake.set(method('OperationService/List'), operations(1000));
   server.state.fake.set(method('OperationService/Services'), services(200));
   server.state.fake.set(method('OperationService/Instances'), instances(10_000));
-  const page = await open();
+  const before = server.state.calls.length;
+  // It may show pools on its way, and goes on to each view without being loaded again.
+  const page = await open('#/cluster');
   const cdp = await page.context().newCDPSession(page);
   await cdp.send('Performance.enable');
   const script = async () => (await cdp.send('Performance.getMetrics')).metrics.find((m) => m.name === 'ScriptDuration').value * 1000;
@@ -311,6 +371,17 @@ test('1,000 pools, 10,000 nodes and long lists', async () => {
     console.log(`${view}: ${((await script() - spent) / 2).toFixed(1)} ms of scripting an update`);
     const rows = await page.locator('.rows .row').count();
     assert.ok(rows < 100, `${rows} rows are in the document`);
+    if (view !== 'pools') continue;
+    // The rows in view have their last hour, and no other is asked for, again neither.
+    const curves = page.locator('.pool svg');
+    await until('each row in view has its curve', async () => (await curves.locator('path:first-of-type:not([d=""])').count()) === (await curves.count()));
+    const hours = () => server.state.calls.slice(before).filter((c) => c === method('PoolService/History')).length;
+    assert.ok(hours() > 0 && hours() <= await curves.count(), `${hours()} hours are asked for, of ${await curves.count()} rows`);
+    // Rows that are scrolled past are not asked for: only those where it stops.
+    for (let y = 0; y <= 20_000; y += 500) await page.locator('.rows').evaluate((e, top) => e.scrollTo(0, top), y);
+    const had = hours();
+    await until('the rows there have their curves', async () => (await curves.locator('path:first-of-type:not([d=""])').count()) === (await curves.count()) && hours() > had);
+    assert.ok(hours() < 120, `${hours()} hours are asked for`);
   }
   await page.getByText('10,000 nodes').first().waitFor();
   server.state.fake.clear();
@@ -353,6 +424,7 @@ test('the cluster: what each replica says of itself, and what to do about proble
     return rows.length === 3 && rows.every((r) => /up.*\d ms.*\d+d$/.test(r.trim()));
   });
   assert.equal(await page.locator('.badge.leads').count(), 1);
+  assert.deepEqual(await page.locator('.tiles dt').allInnerTexts(), ['Leader', 'Nodes', 'Operations', 'Jobs', 'CPU', 'Memory', 'Slots']);
   // Whoever is no operator asks for nothing that operators alone may see.
   await page.getByText('are shown to operators').waitFor();
   assert.equal(await page.getByRole('button', { name: 'Read the audit log' }).count(), 0);

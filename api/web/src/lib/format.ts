@@ -54,10 +54,14 @@ export function timeOfDay(milliseconds: number): string {
   return new Date(milliseconds).toLocaleTimeString('en-GB');
 }
 
+export function capital(text: string): string {
+  return text && text[0]!.toUpperCase() + text.slice(1);
+}
+
 // sentence makes a text of an explanation one: with a capital and a full stop, and local times.
 export function sentence(text: string, now: number): string {
   const said = localTimes(text, now);
-  return said && said[0]!.toUpperCase() + said.slice(1) + (/[.!?]$/.test(said) ? '' : '.');
+  return said && capital(said) + (/[.!?]$/.test(said) ? '' : '.');
 }
 
 // localTimes rewrites the times in a text of an explanation, which are RFC 3339 in UTC.

@@ -32,7 +32,12 @@ func IDsIn(m proto.Message) []string {
 	if err != nil {
 		return nil
 	}
-	found := idPattern.FindAllString(string(data), -1)
+	return TextIDs(string(data))
+}
+
+// TextIDs returns the ids in a text, in order.
+func TextIDs(text string) []string {
+	found := idPattern.FindAllString(text, -1)
 	slices.Sort(found)
 	return slices.Compact(found)
 }

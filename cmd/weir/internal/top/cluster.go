@@ -167,6 +167,8 @@ type Job struct {
 	// MaxMemory and Reserve are in bytes.
 	MaxMemory, Reserve int64
 	Resources          string
+	// Called is what its operation is called, User and Pool are that one's, on the page of a node.
+	Called, User, Pool string
 }
 
 // Node is a row of the list of nodes.
@@ -190,6 +192,8 @@ type Event struct {
 	Time                 time.Time
 	Kind, Text           string
 	Operation, Job, Node string
+	// Called is what the operation is called; empty if it has no title and no alias.
+	Called string
 }
 
 // Verb is what a Change does.

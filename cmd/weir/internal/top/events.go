@@ -11,16 +11,11 @@ import (
 // eventsSince is how far back the events on a page begin.
 const eventsSince = 10 * time.Minute
 
-// newEvents shows what has happened of late, and what happens: to an operation, on a node, or anywhere.
-func newEvents(m *Model, operation, node string) page {
-	table := newTable(func(e Event) string { return fmt.Sprintf("%d.%d", e.Index, e.Position) }, func(e Event) []string { return []string{e.Text, e.Kind} }, eventColumns()...)
-	p := &eventPage{listPage: listPage[Event]{base: base{page: m.nextPage(), title: "Events"}, table: table}}
-	switch {
-	case operation != "":
-		p.title = "Events of operation " + operation
-	case node != "":
-		p.title = "Events of node " + node
-	}
+// newEvents shows what has happened lately, and what happens: to an operation, on a node, or anywhere. of is what
+// people call the operation or the node.
+func newEvents(m *Model, operation, node, of string) page {
+	table := newTable(func(e Event) string { return fmt.Sprintf("%d.%d", e.Index, e.Position) }, func(e Event) []string { return []string{e.Text, e.Kind, e.Operation, e.Job, e.Node} }, eventColumns()...)
+	p := &eventPage{listPage: listPage[Event]{base: base{page: m.nextPage(), title: "Events" + figures.When(of != "", " of "+of)}, table: table}}
 	if operation == "" {
 		p.since = m.now.Add(-eventsSince)
 	}
@@ -33,11 +28,12 @@ func newEvents(m *Model, operation, node string) page {
 	}
 	p.of = func(e Event) subject {
 		of := subject{operation: e.Operation, job: e.Job, node: e.Node}
+		of.called = Operation{ID: e.Operation, Title: e.Called}.called()
 		switch {
 		case e.Job != "":
 			of.title = "job " + e.Job
 		case e.Operation != "":
-			of.title = "operation " + e.Operation
+			of.title = "operation " + Operation{ID: e.Operation, Title: e.Called}.called()
 		case e.Node != "":
 			of.title = "node " + e.Node
 		}
@@ -49,7 +45,7 @@ func newEvents(m *Model, operation, node string) page {
 		case e.Job != "":
 			m.push(newOutput(m, p.of(e)))
 		case e.Operation != "":
-			m.push(newOperation(m, Operation{ID: e.Operation}))
+			m.push(newOperation(m, Operation{ID: e.Operation, Title: e.Called}))
 		case e.Node != "":
 			m.push(newNodeJobs(m, e.Node))
 		}

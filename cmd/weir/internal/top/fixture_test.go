@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"weir/cmd/weir/internal/figures"
+	"weir/messages/apipb"
 )
 
 // noon is when the tests look.
@@ -152,8 +155,13 @@ func contended(q Question) (Answer, error) {
 			{Name: "evaluate", Progress: Progress{Total: 4, Completed: 1, Pending: 2, Running: 1, Failed: 2}, Resources: "1 cpu, 2 GiB memory, 1 slot", Reserve: 2 << 30},
 		}, Alerts: []string{"jobs of task evaluate use 20% of their memory_limit: set it to 512 MiB"}}
 		a.Reasons = map[string]string{q.Operation: contendedReason}
-	case aboutJobs, aboutNodeJobs:
+	case aboutJobs:
 		a.Jobs = contendedJobs(q.Operation)
+	case aboutNodeJobs:
+		a.Jobs = contendedJobs(id(1))
+		for i := range a.Jobs {
+			a.Jobs[i].Called, a.Jobs[i].User, a.Jobs[i].Pool = "train resnet", "ann", "research"
+		}
 	case aboutNodes:
 		a.Nodes = contendedNodes()
 	case aboutEvents:
@@ -244,9 +252,17 @@ func contendedNodes() []Node {
 
 func contendedEvents() []Event {
 	ago := func(d time.Duration) time.Time { return noon.Add(-d) }
-	return []Event{
+	names := figures.IDs{Names: map[string]*apipb.OperationName{id(1): {Title: "train resnet", User: "ann", Pool: "research"}}}
+	out := []Event{
 		{Index: 100, Time: ago(182 * time.Second), Kind: "node_offline", Node: "n3", Text: "node n3 offline: lease expired"},
 		{Index: 110, Time: ago(100 * time.Second), Kind: "job_preempted", Operation: id(1), Job: id(102), Node: "n2", Text: "job " + id(102) + " preempted on n2 (operation " + id(1) + ", task train, pool research): graceful_preemption"},
-		{Index: 120, Time: ago(2 * time.Second), Kind: "job_failed", Operation: id(1), Job: id(104), Node: "n1", Text: "job " + id(104) + " failed with exit code 3 after 1m0s on n1"},
+		{Index: 120, Time: ago(2 * time.Second), Kind: "job_failed", Operation: id(1), Job: id(104), Node: "n1", Text: "job " + id(104) + " failed with exit code 3 after 1m0s on n1 (operation " + id(1) + ", task evaluate, pool research)"},
 	}
+	for i := range out {
+		out[i].Text = names.In(out[i].Text)
+		if out[i].Operation != "" {
+			out[i].Called = "train resnet"
+		}
+	}
+	return out
 }

@@ -3,25 +3,27 @@ package top
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"weir/cmd/weir/internal/figures"
 )
 
-func newJobTable() *table[Job] {
+func newJobTable(columns ...column[Job]) *table[Job] {
 	return newTable(func(j Job) string { return j.ID }, func(j Job) []string {
-		return []string{j.ID, j.Task, j.Node, j.State, j.Why, j.Operation}
-	}, jobColumns()...)
+		return []string{j.ID, j.Task, j.Node, j.State, j.Why, j.Operation, j.Called, j.User, j.Pool}
+	}, columns...)
 }
 
 func subjectOfJob(j Job) subject {
-	return subject{job: j.ID, operation: j.Operation, node: j.Node, live: j.Finish.IsZero(),
+	called := Operation{ID: j.Operation, Title: j.Called}.called()
+	return subject{job: j.ID, operation: j.Operation, called: called, node: j.Node, live: j.Finish.IsZero(),
 		title: fmt.Sprintf("job %d of task %s (%s)", j.Cookie, j.Task, j.ID)}
 }
 
 // tellJob says which job it is, and why it has ended or has to leave.
 func tellJob(m *Model, j Job) cell {
-	return cell{fmt.Sprintf("job %s, %s on %s", j.ID, j.State, j.Node) + figures.When(j.Resources != "", ", with "+j.Resources) +
+	return cell{fmt.Sprintf("job %s, %s on %s", j.ID, j.State, j.Node) + figures.When(j.Called != "", ", of operation "+j.Called) + figures.When(j.Resources != "", ", with "+j.Resources) +
 		figures.When(j.Why != "", ": "+j.why(m.now)), plain}
 }
 
@@ -47,12 +49,23 @@ func (j Job) why(now time.Time) string {
 	return j.Why
 }
 
+// jobText is a column of text.
+func jobText(title string, width, grow, rank int, of func(Job) string) column[Job] {
+	return column[Job]{title: title, width: width, grow: grow, rank: rank,
+		cell:    func(j Job, _ look, _ int) cell { return cell{figures.Printable(of(j)), plain} },
+		compare: func(a, b Job) int { return cmp.Compare(of(a), of(b)) }}
+}
+
+// nodeJobColumns are those of the jobs of one node: they say whose each is, and not where.
+func nodeJobColumns() []column[Job] {
+	columns := slices.DeleteFunc(jobColumns(), func(c column[Job]) bool { return c.title == "NODE" })
+	return slices.Insert(columns, 1,
+		jobText("OPERATION", 12, 2, 0, func(j Job) string { return cmp.Or(j.Called, figures.IDs{}.ID(j.Operation)) }),
+		jobText("USER", 8, 0, 4, func(j Job) string { return j.User }),
+		jobText("POOL", 8, 1, 5, func(j Job) string { return j.Pool }))
+}
+
 func jobColumns() []column[Job] {
-	text := func(title string, width, grow, rank int, of func(Job) string) column[Job] {
-		return column[Job]{title: title, width: width, grow: grow, rank: rank,
-			cell:    func(j Job, _ look, _ int) cell { return cell{figures.Printable(of(j)), plain} },
-			compare: func(a, b Job) int { return cmp.Compare(of(a), of(b)) }}
-	}
 	// took is how long a job has run; 0: not yet.
 	took := func(j Job, now time.Time) time.Duration {
 		switch {
@@ -63,16 +76,18 @@ func jobColumns() []column[Job] {
 		}
 		return now.Sub(j.Start)
 	}
+	node := jobText("NODE", 8, 1, 1, func(j Job) string { return j.Node })
+	node.most = nodeNameMost
 	return []column[Job]{
-		text("JOB", 36, 0, 7, func(j Job) string { return j.ID }),
-		text("TASK", 8, 1, 0, func(j Job) string { return j.Task }),
+		jobText("JOB", 36, 0, 7, func(j Job) string { return j.ID }),
+		jobText("TASK", 8, 1, 0, func(j Job) string { return j.Task }),
 		{title: "#", right: true, width: 6, cell: func(j Job, _ look, _ int) cell { return cell{fmt.Sprint(j.Cookie), plain} },
 			compare: func(a, b Job) int { return cmp.Compare(a.Cookie, b.Cookie) }},
 		{title: "TRY", right: true, width: 3, rank: 5, cell: func(j Job, _ look, _ int) cell { return cell{fmt.Sprint(j.Attempt), plain} },
 			compare: func(a, b Job) int { return cmp.Compare(a.Attempt, b.Attempt) }},
 		{title: "STATE", width: 9, cell: func(j Job, _ look, _ int) cell { return cell{j.State, j.colour()} },
 			compare: func(a, b Job) int { return cmp.Compare(a.State, b.State) }},
-		text("NODE", 8, 1, 1, func(j Job) string { return j.Node }),
+		node,
 		{title: "STARTED", width: 8, rank: 4, cell: func(j Job, at look, _ int) cell {
 			if j.Start.IsZero() {
 				return cell{figures.None, plain}

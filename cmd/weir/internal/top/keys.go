@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -150,9 +151,9 @@ func (m *Model) explain(of subject) {
 func (m *Model) eventsOf(of subject) {
 	switch {
 	case of.node != "" && of.job == "":
-		m.push(newEvents(m, "", of.node))
+		m.push(newEvents(m, "", of.node, "node "+of.node))
 	case of.operation != "":
-		m.push(newEvents(m, of.operation, ""))
+		m.push(newEvents(m, of.operation, "", "operation "+cmp.Or(of.called, of.operation)))
 	}
 }
 

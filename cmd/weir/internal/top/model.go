@@ -93,7 +93,7 @@ type reason struct {
 func New(cfg Config, now time.Time) *Model {
 	cfg.Interval = max(cfg.Interval, MinInterval)
 	m := &Model{cfg: cfg, now: now, heard: now, width: 80, height: 24, reasons: map[string]reason{}, rights: map[string]bool{}}
-	m.tabs = []page{newPools(m), newOperations(m, "", ""), newNodes(m), newEvents(m, "", "")}
+	m.tabs = []page{newPools(m), newOperations(m, "", ""), newNodes(m), newEvents(m, "", "", "")}
 	return m
 }
 

@@ -29,7 +29,7 @@ func newNodes(m *Model) page {
 
 // newNodeJobs shows the jobs of a node.
 func newNodeJobs(m *Model, node string) page {
-	p := &listPage[Job]{base: base{page: m.nextPage(), title: "Jobs on node " + node}, table: newJobTable()}
+	p := &listPage[Job]{base: base{page: m.nextPage(), title: "Jobs on node " + node}, table: newJobTable(nodeJobColumns()...)}
 	p.first = func() Question { return Question{About: aboutNodeJobs, Node: node} }
 	p.pick = func(a Answer) []Job { return a.Jobs }
 	p.of = subjectOfJob
@@ -43,6 +43,9 @@ func newNodeJobs(m *Model, node string) page {
 	p.deeper = func(m *Model, j Job) { m.push(newOutput(m, subjectOfJob(j))) }
 	return p
 }
+
+// nodeNameMost is the width up to which names of nodes are shown whole: those of a fleet differ at their ends.
+const nodeNameMost = 20
 
 // condition is the state of a node in a word.
 func (n Node) condition() cell {
@@ -83,8 +86,10 @@ func nodeColumns() []column[Node] {
 	}
 	cpu := func(n Node) float64 { return part(n.CPU, n.CPUTotal) }
 	memory := func(n Node) float64 { return part(n.Memory, n.MemoryTotal) }
+	name := text("NODE", 10, 1, 0, func(n Node) string { return n.ID })
+	name.most = nodeNameMost
 	return []column[Node]{
-		text("NODE", 10, 1, 0, func(n Node) string { return n.ID }),
+		name,
 		{title: "STATE", width: 8, cell: func(n Node, _ look, _ int) cell { return n.condition() },
 			compare: func(a, b Node) int { return cmp.Compare(a.condition().text, b.condition().text) }},
 		{title: "JOBS", right: true, width: 5, cell: func(n Node, _ look, _ int) cell {

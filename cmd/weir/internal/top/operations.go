@@ -38,7 +38,7 @@ func operationWords(o Operation) []string {
 }
 
 func subjectOfOperation(o Operation) subject {
-	return subject{operation: o.ID, title: "operation " + o.called(), live: o.Finish.IsZero() && o.Hidden == ""}
+	return subject{operation: o.ID, called: o.called(), title: "operation " + o.called(), live: o.Finish.IsZero() && o.Hidden == ""}
 }
 
 // called is how people know an operation.
@@ -131,7 +131,7 @@ func (o Operation) done() float64 {
 // newOperation shows one operation: why it is as it is, its tasks and its jobs.
 func newOperation(m *Model, o Operation) page {
 	detail := &Detail{Operation: o}
-	p := &listPage[Job]{base: base{page: m.nextPage(), title: "Jobs of operation " + o.called()}, table: newJobTable(), empty: "no job has started yet"}
+	p := &listPage[Job]{base: base{page: m.nextPage(), title: "Jobs of operation " + o.called()}, table: newJobTable(jobColumns()...), empty: "no job has started yet"}
 	p.first = func() Question { return Question{About: aboutJobs, Operation: o.ID} }
 	p.pick = func(a Answer) []Job { return a.Jobs }
 	p.also = func() Question { return Question{About: aboutOperation, Operation: o.ID} }
@@ -141,6 +141,7 @@ func newOperation(m *Model, o Operation) page {
 			return
 		}
 		*detail = a.Operation
+		p.title = "Jobs of operation " + detail.called()
 		if text := a.Reasons[o.ID]; text != "" {
 			m.reasons[o.ID] = reason{text, m.now}
 		} else {
@@ -162,6 +163,7 @@ type operationPage struct {
 
 func (p *operationPage) subject() subject {
 	if of := p.listPage.subject(); of != (subject{}) {
+		of.called = p.operation().called()
 		return of
 	}
 	return subjectOfOperation(p.operation())

@@ -45,8 +45,8 @@ type rows interface {
 type subject struct {
 	// One of pool, node, job and operation is explained or changed: the first that is set.
 	tree, pool, node, job string
-	// operation is the operation, also of a job.
-	operation, title string
+	// operation is the operation, also of a job, and called what people know it by, if that is known.
+	operation, called, title string
 	// live: it has not ended. drained: the node gets no more jobs.
 	live, drained bool
 }

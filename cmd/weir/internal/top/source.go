@@ -27,13 +27,15 @@ type Texts struct {
 	// Event says on one line what happened.
 	Event func(e *eventpb.Event, where *time.Location) string
 	// Explain is the whole of some explanations.
-	Explain func(all []*explainpb.Explanation, now time.Time) string
+	Explain func(all []*explainpb.Explanation, ids figures.IDs, now time.Time) string
 }
 
 // source is a Cluster by the public API.
 type source struct {
 	*client.Client
 	texts Texts
+
+	names names
 
 	// who is the caller, once that is known.
 	mu  sync.Mutex
@@ -69,7 +71,8 @@ func (s *source) Fetch(ctx context.Context, q Question) (a Answer, err error) {
 	case aboutWhy:
 		var all []*explainpb.Explanation
 		all, err = s.Explain(ctx, &apipb.ExplainRequest{Operation: q.Operation, Job: q.Job, Pool: q.Pool, Tree: q.Tree})
-		a.Text = []byte(s.texts.Explain(all, time.Now()))
+		ids := s.called(ctx, figures.IDsIn(&apipb.ExplainResponse{Explanations: all})...)
+		a.Text = []byte(s.texts.Explain(all, ids, time.Now()))
 	case aboutRights:
 		var may *apipb.MayIResponse
 		may, err = s.MayI(ctx, &apipb.MayIRequest{Right: "manage", Operation: q.Operation})
@@ -267,6 +270,9 @@ func (s *source) reasons(ctx context.Context, ids []string) (map[string]string, 
 			out[id] = cmp.Or(out[id], x.GetText())
 		}
 	}
+	for id, text := range out {
+		out[id] = s.called(ctx, figures.TextIDs(text)...).In(text)
+	}
 	return out, nil
 }
 
@@ -316,6 +322,15 @@ func (s *source) nodes(ctx context.Context, a *Answer) error {
 func (s *source) nodeJobs(ctx context.Context, node string, a *Answer) error {
 	n, err := s.GetNode(ctx, node)
 	a.Jobs = jobRows(n.GetJobs())
+	var operations []string
+	for _, j := range a.Jobs {
+		operations = append(operations, j.Operation)
+	}
+	ids := s.called(ctx, operations...)
+	for i := range a.Jobs {
+		j := &a.Jobs[i]
+		j.Called, j.User, j.Pool = titleOf(ids, j.Operation), ids.User(j.Operation), ids.Pool(j.Operation)
+	}
 	if n.GetHidden() > 0 {
 		a.Note = fmt.Sprintf("and %d jobs of other users, which are not shown", n.GetHidden())
 	}
@@ -331,6 +346,7 @@ func (s *source) events(ctx context.Context, q Question, a *Answer) error {
 		request.Since = timestamppb.New(q.Since)
 	}
 	a.Index, a.Position = q.Index, q.Position
+	var operations []string
 	for e, err := range s.ReadEvents(ctx, request) {
 		if err != nil {
 			return err
@@ -339,11 +355,17 @@ func (s *source) events(ctx context.Context, q Question, a *Answer) error {
 			Index: e.GetIndex(), Position: e.GetPosition(), Time: e.GetTime().AsTime(), Kind: e.GetKind(), Text: s.texts.Event(e, time.Local),
 			Operation: e.GetOperation(), Job: e.GetJob(), Node: e.GetNode(),
 		})
+		operations = append(operations, e.GetOperation(), e.GetPreemptedFor().GetOperation())
 		a.Index, a.Position = e.GetIndex(), e.GetPosition()+1
 		if len(a.Events) == eventsAtOnce {
 			a.More = true
 			break
 		}
+	}
+	ids := s.called(ctx, operations...)
+	for i := range a.Events {
+		e := &a.Events[i]
+		e.Text, e.Called = ids.In(e.Text), titleOf(ids, e.Operation)
 	}
 	return nil
 }

@@ -14,6 +14,8 @@ type column[T any] struct {
 	// width is what it takes. If grow is set it gets what is left of the screen, by this weight; then
 	// width is the least that it takes.
 	width, grow int
+	// most, if set, is the width up to which it shows its longest cell as a whole.
+	most int
 	// rank says which columns a narrow screen leaves out: those of the greatest rank first; 0: none.
 	rank int
 	// cell returns the cell of an item; n is the width of the column.
@@ -38,6 +40,8 @@ type table[T any] struct {
 	id    func(T) string
 	words func(T) []string
 	items []T
+	// needs is the width of the longest cell of columns that have a most.
+	needs []int
 	// shown are the indices of the items that match the filter, in their order on the screen.
 	shown []int32
 	// sort is the column that sorts, -1: as the items are; down reverses it.
@@ -56,7 +60,23 @@ func newTable[T any](id func(T) string, words func(T) []string, columns ...colum
 // set replaces the items. The cursor stays with its item, or where it was if that has gone.
 func (t *table[T]) set(items []T) {
 	t.items = items
+	t.needs = make([]int, len(t.columns))
+	for i, c := range t.columns {
+		for j := range items {
+			if c.most > 0 && t.needs[i] < c.most {
+				t.needs[i] = min(max(t.needs[i], width(c.cell(items[j], look{}, c.most).text)), c.most)
+			}
+		}
+	}
 	t.arrange()
+}
+
+// least is the width that a column takes at least.
+func (t *table[T]) least(i int) int {
+	if i < len(t.needs) {
+		return max(t.columns[i].width, t.needs[i])
+	}
+	return t.columns[i].width
 }
 
 // arrange filters and sorts.
@@ -171,7 +191,7 @@ func (t *table[T]) layout(w int) (columns []int, widths []int) {
 		needed := gutter
 		worst := -1
 		for at, i := range columns {
-			needed += t.columns[i].width + 1
+			needed += t.least(i) + 1
 			if rank := t.columns[i].rank; rank > 0 && (worst < 0 || rank >= t.columns[columns[worst]].rank) {
 				worst = at
 			}
@@ -188,7 +208,7 @@ func (t *table[T]) grow(columns []int, left int) []int {
 	widths := make([]int, len(columns))
 	weights := 0
 	for at, i := range columns {
-		widths[at] = t.columns[i].width
+		widths[at] = t.least(i)
 		weights += t.columns[i].grow
 	}
 	for at, i := range columns {
@@ -215,8 +235,8 @@ func (t *table[T]) draw(at look, w, n int, stale bool) []string {
 	}
 	lines := []string{bold.on(strings.TrimRight(b.String(), " "))}
 	at.flat = t.sort >= 0
-	// The cursor is on the screen.
-	t.top = max(min(t.top, t.cursor, len(t.shown)-1), t.cursor-n+1, 0)
+	// The cursor is on the screen, and below the last row nothing is left empty that could be filled.
+	t.top = max(min(t.top, t.cursor, len(t.shown)-n), t.cursor-n+1, 0)
 	for row := t.top; row < min(t.top+n, len(t.shown)); row++ {
 		lines = append(lines, t.row(t.items[t.shown[row]], at, columns, widths, row == t.cursor, stale))
 	}
