@@ -77,25 +77,33 @@ type holdings struct {
 
 // endedLength says that a job has ended, whose length an element has yet to note.
 type endedLength struct {
-	of      *explain.Lengths
+	of      *operation
+	in      *element
 	started time.Time
 }
 
 // ran notes that a job of an operation has ended by itself. How long it ran is recorded for the
 // operation and for all pools above it at the next moment: the last one may be long ago.
 func (hs *holdings) ran(op *operation, started time.Time) {
-	for e := &op.element; e != nil; e = e.above {
-		hs.lengths = append(hs.lengths, endedLength{&e.lengths, started})
-	}
+	hs.lengths = append(hs.lengths, endedLength{op, op.above, started})
 }
 
 // noteLengths records how long the jobs ran that have ended since the last moment.
 func (hs *holdings) noteLengths(now time.Time) {
 	for _, l := range hs.lengths {
-		l.of.Add(now.Sub(l.started))
+		ran := max(now.Sub(l.started), 0)
+		l.of.lengths.Add(ran)
+		for e := l.in; e != nil; e = e.above {
+			e.lengths.Add(ran)
+		}
+		if err := l.of.took.Add(ran.Seconds()); err != nil {
+			// Invariant: a time is finite.
+			panic(fmt.Sprintf("note how long a job of operation %s ran: %v", l.of.ID, err))
+		}
 	}
 	clear(hs.lengths)
 	hs.lengths = hs.lengths[:0]
+	hs.tree.noteOperations(now)
 }
 
 // AddAllocation adds an allocation that was committed before the engine was made. Its job must not

@@ -10,6 +10,7 @@ import (
 	"weir/scheduling"
 	"weir/scheduling/allocation"
 	"weir/scheduling/fairshare"
+	"weir/scheduling/memory"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
@@ -39,6 +40,9 @@ type Operation struct {
 	Abrupt []scheduling.TaskName
 	// Spread are the tasks whose jobs go to different nodes where there is room.
 	Spread []scheduling.TaskName
+	// Kind is what operations have in common whose jobs are likely to run as long as each other's. If it
+	// is empty, nothing is known. Only estimates use it.
+	Kind string
 }
 
 // With returns the operation with these options, and the weight that they set.
@@ -97,6 +101,10 @@ type operation struct {
 	packing allocation.Packing
 	// bestAt is when the best allocation share was last computed.
 	bestAt time.Time
+	// took is the digest of how long its jobs ran, in seconds.
+	took memory.Digest
+	// came says that the history has the operation.
+	came bool
 }
 
 // task is the committed side of an allocation.Task, whose pending jobs are the effective ones.
@@ -225,6 +233,7 @@ func (e *Engine) SetDemand(id scheduling.OperationID, name scheduling.TaskName, 
 		t.passed = time.Time{}
 	}
 	t.pending, t.perJob, t.layout = pending, perJob, 0
+	e.tree.history.comes(op)
 	e.claims.endClaims(op, t, max(pending-t.inFlight, 0))
 	e.claims.resize(op, t)
 	if g := op.gang(name); g != nil {
@@ -262,6 +271,7 @@ func (tr *tree) operation(id scheduling.OperationID) (*operation, error) {
 // forget drops a removed operation that holds nothing.
 func (tr *tree) forget(op *operation) {
 	if op.removed && op.held == 0 {
+		tr.history.leaves(op)
 		op.detach()
 		tr.cluster.dropFilter(op.filter)
 		delete(tr.operations, op.ID)

@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"time"
+
+	"weir/scheduling/explain"
+)
+
+// maxKinds is how many kinds of operations are remembered.
+const maxKinds = 10_000
+
+// pointsKept is how many points of the digest of how long an operation's jobs ran are remembered.
+const pointsKept = 32
+
+// history is what is remembered of operations for estimates about later ones: of each pool (in its
+// element), and of each kind.
+type history struct {
+	// came and left are the operations that have come with jobs, and that have left their pools, since
+	// the last moment.
+	came []*operation
+	left []departure
+	// kinds are how long jobs ran of the last operations of each kind. order has the kinds, that which was
+	// noted first comes first.
+	kinds map[string][]explain.Lengths
+	order []string
+}
+
+// departure is an operation that has left a pool.
+type departure struct {
+	op   *operation
+	from *element
+}
+
+// comes notes that an operation has jobs to start.
+func (h *history) comes(op *operation) {
+	if !op.came && op.jobs() > 0 {
+		op.came = true
+		h.came = append(h.came, op)
+	}
+}
+
+// leaves notes that an operation has ended. It is still in its pool.
+func (h *history) leaves(op *operation) {
+	h.left = append(h.left, departure{op, op.above})
+}
+
+// noteOperations remembers the operations that have come and left since the last moment.
+func (tr *tree) noteOperations(now time.Time) {
+	h := &tr.history
+	for _, op := range h.came {
+		if op.pool != nil {
+			op.pool.past.NoteArrival(op.arrival(now))
+		}
+	}
+	for _, d := range h.left {
+		run := explain.LengthsOf(d.op.took.Points(pointsKept), d.op.took.Count())
+		for e := d.from; e != nil; e = e.above {
+			e.past.NoteRun(run)
+		}
+		h.noteKind(d.op.Kind, run)
+	}
+	clear(h.came)
+	clear(h.left)
+	h.came, h.left = h.came[:0], h.left[:0]
+}
+
+// arrival describes an operation that has come.
+func (op *operation) arrival(now time.Time) explain.Arrival {
+	a := explain.Arrival{At: now, Weight: op.share.Weight}
+	if !op.Started.IsZero() && op.Started.Before(now) {
+		a.At = op.Started
+	}
+	for i := range op.tasks {
+		t := &op.tasks[i]
+		a.Jobs += t.pending
+		a.Needs = a.Needs.Add(t.perJob.Times(t.pending))
+	}
+	if a.Jobs > 0 {
+		a.Needs = a.Needs.Scale(1 / float64(a.Jobs))
+	}
+	return a
+}
+
+// noteKind remembers how long the jobs of an operation of a kind ran.
+func (h *history) noteKind(kind string, l explain.Lengths) {
+	if kind == "" || !l.Known() {
+		return
+	}
+	if h.kinds == nil {
+		h.kinds = map[string][]explain.Lengths{}
+	}
+	before, known := h.kinds[kind]
+	if !known {
+		if len(h.order) == maxKinds {
+			delete(h.kinds, h.order[0])
+			h.order = h.order[1:]
+		}
+		h.order = append(h.order, kind)
+	}
+	h.kinds[kind] = explain.WithRun(before, l)
+}
