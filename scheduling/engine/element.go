@@ -187,7 +187,7 @@ func (d *debt) told(fair float64) (told allocation.Debt) {
 
 // known describes a debt to inquiries.
 func (d *debt) known(counts bool) explain.Debt {
-	known := explain.Debt{Counts: counts, Job: d.job, Round: rounded, Horizon: debtHorizon.Seconds()}
+	known := explain.Debt{Counts: counts, Job: d.job, Period: debtPeriod.Seconds(), Horizon: debtHorizon.Seconds()}
 	if d.job > 0 {
 		known.Lack = d.lack / d.job
 	}

@@ -64,9 +64,9 @@ type Debt struct {
 	// Lack is for how long it has lacked a job, in seconds: less than 0 if it had too much. Job is what
 	// its job needs, as a share.
 	Lack, Job float64
-	// Round returns the part of a job that counts as used, given the lack, and Horizon bounds the lack.
-	Round   func(lack float64) float64
-	Horizon float64
+	// Period is the change of the lack, in seconds, that takes the part of a job that counts as used from
+	// 1 to 0. Horizon bounds the lack.
+	Period, Horizon float64
 }
 
 // enough reports whether enough jobs have ended to say how long jobs run.

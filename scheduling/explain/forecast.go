@@ -220,6 +220,9 @@ type contested struct {
 	// seconds. job is what its job needs.
 	debt             Debt
 	lack, job, since float64
+	// satisfied is its satisfaction at the time judged, unless it is stale.
+	satisfied, judged float64
+	stale             bool
 	// passed is the round in which the element was last passed over. served is the turn in which the
 	// element was last served.
 	passed, served int
@@ -266,7 +269,7 @@ func newForecast(c *Contest, w wish, target int) *forecast {
 	f.total = total
 	common := func(fair resource.Vector, usage, limits, like resource.Amounts, weight float64, debt Debt) contested {
 		job := debt.Job * total
-		return contested{debt: debt, job: job, lack: debt.Lack * job, fair: fair[w.k] * total, usage: float64(usage.Of(w.k)), most: mostOf(w.k, limits, like), weight: max(weight, resource.Epsilon), scale: 1}
+		return contested{debt: debt, job: job, lack: debt.Lack * job, fair: fair[w.k] * total, usage: float64(usage.Of(w.k)), most: mostOf(w.k, limits, like), weight: max(weight, resource.Epsilon), scale: 1, stale: true}
 	}
 	for i := range c.Pools {
 		a := &c.Pools[i]
@@ -299,7 +302,7 @@ func newForecast(c *Contest, w wish, target int) *forecast {
 	}
 	f.beginLeast = f.least
 	f.group = max(1, running/groupsAtOnce)
-	f.maxEnds = max(maxEnds/10, min(maxEnds, maxChoices/trials/(len(f.beginOps)+len(f.beginPools))))
+	f.maxEnds = max(maxEnds/10, min(maxEnds, maxChoices/trials/(len(f.beginOps)+len(f.beginPools)+maxArrivals/2)))
 	f.calibrate()
 	return f
 }

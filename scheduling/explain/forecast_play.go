@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"container/heap"
 	"math"
 
@@ -136,26 +137,35 @@ func (f *forecast) next() int {
 // before orders the elements of a pool, as F.13 does. The one that has the smallest part of its fair
 // share comes first, counting the part of a job that it is not owed. Among equals, the one that uses
 // less comes first, then the one that has lacked more, and the one that was served least recently.
-func (c *contested) before(other *contested, now float64) bool {
+func (c *contested) before(other *contested, now float64) bool { return c.compare(other, now) < 0 }
+
+func (c *contested) compare(other *contested, now float64) int {
 	if a, b := c.satisfaction(now), other.satisfaction(now); a != b {
-		return a < b
+		return cmp.Compare(a, b)
 	}
 	if a, b := c.part(), other.part(); a != b {
-		return a < b
+		return cmp.Compare(a, b)
 	}
-	if a, b := c.lag(now), other.lag(now); a != b {
-		return a > b
+	if a, b := other.lag(now), c.lag(now); a != b {
+		return cmp.Compare(a, b)
 	}
-	return c.served < other.served
+	return cmp.Compare(c.served, other.served)
 }
 
 func (c *contested) satisfaction(now float64) float64 {
+	if c.judged != now || c.stale {
+		c.judged, c.stale, c.satisfied = now, false, c.judge(now)
+	}
+	return c.satisfied
+}
+
+func (c *contested) judge(now float64) float64 {
 	if c.fair <= 0 {
 		return resource.MaxSatisfaction + c.usage
 	}
 	used := c.usage
 	if c.debt.Counts && c.job > 0 {
-		used += c.job * c.debt.Round(c.lacks(now)/c.job)
+		used += c.job * min(max(.5-c.lacks(now)/(c.job*c.debt.Period), 0), 1)
 	}
 	return used / c.fair
 }
@@ -181,15 +191,15 @@ func (c *contested) lacks(now float64) float64 {
 }
 
 // settle brings the debt of an element up to now, before its usage or its fair share changes.
-func (c *contested) settle(now float64) { c.lack, c.since = c.lacks(now), now }
+func (c *contested) settle(now float64) { c.lack, c.since, c.stale = c.lacks(now), now, true }
 
 // first orders the operations of a pool.
 func (op *fieldOp) first(other *fieldOp, fifo bool, now float64) bool {
 	if fifo {
 		return op.rank < other.rank
 	}
-	if op.before(&other.contested, now) || other.before(&op.contested, now) {
-		return op.before(&other.contested, now)
+	if order := op.compare(&other.contested, now); order != 0 {
+		return order < 0
 	}
 	return op.place < other.place
 }

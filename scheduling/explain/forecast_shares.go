@@ -11,6 +11,8 @@ import (
 const (
 	// sharesAtOnce bounds how many elements have their fair shares computed in all trials.
 	sharesAtOnce = 1_000_000
+	// maxArrivals is how many operations come in a trial at most.
+	maxArrivals = 120
 	// halvings is how precisely the level of fair shares is found.
 	halvings = 24
 	// leastScale and mostScale bound by how much simulated fair shares are corrected.
@@ -147,7 +149,7 @@ func (f *forecast) inTurn(p *fieldPool) {
 
 // expect adds the next operation that comes to a pool to the ends of a trial.
 func (f *forecast) expect(pool int, now float64) {
-	if rate := f.pools[pool].rate; rate > 0 {
+	if rate := f.pools[pool].rate; rate > 0 && len(f.ops) < len(f.beginOps)+maxArrivals {
 		if at := now + f.chance.ExpFloat64()/rate; at <= f.horizon {
 			f.push(ending{at: at, op: -1 - pool})
 		}
@@ -160,7 +162,7 @@ func (f *forecast) arrive(pool int, now float64) {
 	past := &f.contest.Pools[pool].Past
 	like := &past.Arrivals[f.chance.IntN(len(past.Arrivals))]
 	op := fieldOp{
-		contested: contested{weight: like.Weight, scale: 1, most: math.Inf(1)},
+		contested: contested{weight: like.Weight, scale: 1, stale: true, most: math.Inf(1)},
 		pool:      pool, place: math.MaxInt, rank: math.MaxInt64, jobs: like.Jobs, needs: float64(like.Needs.Of(f.wish.k)), drawn: true,
 	}
 	op.debt, op.job, op.since = f.pools[pool].debt, op.needs, now
