@@ -65,6 +65,7 @@ func (a *treeActor) reasoned(done bool, err error) {
 		a.attend()
 		return
 	}
+	a.tree.engine.Conclude(a.inquiries.current.Inquiry)
 	answer := a.inquiries.current.answer
 	if err != nil {
 		a.cfg.Logger.Error("explain request failed", "tree", a.cfg.Tree, "error", err)

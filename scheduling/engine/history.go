@@ -23,7 +23,15 @@ type history struct {
 	// noted first comes first.
 	kinds map[string][]explain.Lengths
 	order []string
+	// record compares estimates with what came. asked are the operations with estimates to which no
+	// start has come yet.
+	record explain.Record
+	asked  []*operation
 }
+
+// At most maxAsked operations have estimates that are compared with their starts, toldKept of them
+// each.
+const maxAsked, toldKept = 256, 4
 
 // departure is an operation that has left a pool.
 type departure struct {
@@ -41,7 +49,57 @@ func (h *history) comes(op *operation) {
 
 // leaves notes that an operation has ended. It is still in its pool.
 func (h *history) leaves(op *operation) {
+	h.forgets(op)
 	h.left = append(h.left, departure{op, op.above})
+}
+
+// tells notes an estimate.
+func (h *history) tells(op *operation, told explain.Told) {
+	switch {
+	case op.removed || len(op.told) == toldKept || len(op.told) == 0 && len(h.asked) == maxAsked:
+		return
+	case len(op.told) == 0:
+		h.asked = append(h.asked, op)
+	}
+	op.told = append(op.told, told)
+}
+
+// starts compares the estimates of an operation with a start.
+func (h *history) starts(op *operation, now time.Time) {
+	op.begun = true
+	if len(op.told) == 0 {
+		return
+	}
+	for _, told := range op.told {
+		h.record.Note(told, now)
+	}
+	h.forgets(op)
+}
+
+// forgets drops the estimates of an operation.
+func (h *history) forgets(op *operation) {
+	if len(op.told) > 0 {
+		op.told, h.asked = nil, without(h.asked, op)
+	}
+}
+
+// widths returns how ranges have to be changed.
+func (h *history) widths(now time.Time) explain.Widths {
+	var open []explain.Told
+	for _, op := range h.asked {
+		if op.active() {
+			open = append(open, op.told...)
+		}
+	}
+	return h.record.Widths(now, open)
+}
+
+// Conclude notes what an inquiry has told, once it is complete: later estimates are corrected by what
+// comes of it.
+func (e *Engine) Conclude(q *Inquiry) {
+	if told := q.known.Told; q.op != nil && told != nil && e.tree.operations[q.op.ID] == q.op {
+		e.tree.history.tells(q.op, *told)
+	}
 }
 
 // noteOperations remembers the operations that have come and left since the last moment.

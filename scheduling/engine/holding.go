@@ -129,6 +129,7 @@ func (e *Engine) AddAllocation(a Allocation) error {
 	h.node.hold(h)
 	h.node.judge()
 	op.held++
+	op.begun = true
 	op.order.Serve(a.Resources)
 	e.claims.trim(h.node)
 	return nil
@@ -229,6 +230,7 @@ func (hs *holdings) start(n *node, op *operation, task allocation.TaskID, needs 
 	op.held++
 	op.task(task).inFlight++
 	op.lastStart = hs.moment.now
+	hs.tree.history.starts(op, hs.moment.now)
 	plan.Starts = append(plan.Starts, Start{Ticket: h.ticket, Node: n.id, Operation: op.ID, Task: task.Name, Group: task.Group, Resources: needs})
 	return h
 }

@@ -9,6 +9,7 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/allocation"
+	"weir/scheduling/explain"
 	"weir/scheduling/fairshare"
 	"weir/scheduling/memory"
 	"weir/scheduling/pooltree"
@@ -105,6 +106,9 @@ type operation struct {
 	took memory.Digest
 	// came says that the history has the operation.
 	came bool
+	// begun says that it has started jobs. told has the estimates since the last start.
+	begun bool
+	told  []explain.Told
 }
 
 // task is the committed side of an allocation.Task, whose pending jobs are the effective ones.
@@ -199,6 +203,7 @@ func (e *Engine) RemoveOperation(id scheduling.OperationID) error {
 		return fmt.Errorf("remove operation %s: %w", id, err)
 	}
 	op.removed = true
+	e.tree.history.forgets(op)
 	op.order.SetEnabled(false)
 	e.claims.dropGangs(op)
 	e.claims.endAllClaims(op)
