@@ -1,9 +1,12 @@
 package engine
 
 import (
+	"fmt"
 	"time"
 
+	"weir/scheduling"
 	"weir/scheduling/explain"
+	"weir/scheduling/resource"
 )
 
 // maxKinds is how many kinds of operations are remembered.
@@ -51,6 +54,56 @@ func (h *history) comes(op *operation) {
 func (h *history) leaves(op *operation) {
 	h.forgets(op)
 	h.left = append(h.left, departure{op, op.above})
+}
+
+// Past is what is known of an operation that has come before the engine was made.
+type Past struct {
+	ID   scheduling.OperationID
+	Pool scheduling.PoolName
+	Kind string
+	// Started is when it came, with so many jobs, each of which needs this on average.
+	Started time.Time
+	Jobs    int64
+	Needs   resource.Amounts
+	Weight  float64
+	// Lengths represent how long its jobs ran that have ended, in seconds, and Ended is how many have.
+	Lengths []float64
+	Ended   int64
+}
+
+// Remember adds what was known before, for estimates. Operations in progress have been added before.
+// Those that ended first come first.
+func (e *Engine) Remember(p Past) {
+	run, op, in := explain.LengthsOf(p.Lengths, p.Ended), e.tree.operations[p.ID], e.tree.pools[p.Pool]
+	if op != nil {
+		op.came, op.begun = true, op.begun || p.Ended > 0
+		op.lengths = run.Clone()
+		for _, seconds := range p.Lengths {
+			op.ranFor(seconds)
+		}
+	} else {
+		e.tree.history.noteKind(p.Kind, run)
+	}
+	if in == nil {
+		return
+	}
+	in.past.NoteArrival(explain.Arrival{At: p.Started, Jobs: p.Jobs, Needs: p.Needs, Weight: p.Weight})
+	for above := &in.element; above != nil; above = above.above {
+		if op == nil {
+			above.past.NoteRun(run)
+		}
+		for _, seconds := range p.Lengths {
+			above.lengths.Add(time.Duration(seconds * float64(time.Second)))
+		}
+	}
+}
+
+// ranFor notes how many seconds a job ran.
+func (op *operation) ranFor(seconds float64) {
+	if err := op.took.Add(seconds); err != nil {
+		// Invariant: a time is finite.
+		panic(fmt.Sprintf("note how long a job of operation %s ran: %v", op.ID, err))
+	}
 }
 
 // tells notes an estimate.

@@ -75,7 +75,7 @@ type holdings struct {
 	lengths []endedLength
 }
 
-// endedLength says that a job has ended, whose length an element has yet to note.
+// endedLength says that a job of an operation has ended, which was in a pool.
 type endedLength struct {
 	of      *operation
 	in      *element
@@ -96,10 +96,7 @@ func (hs *holdings) noteLengths(now time.Time) {
 		for e := l.in; e != nil; e = e.above {
 			e.lengths.Add(ran)
 		}
-		if err := l.of.took.Add(ran.Seconds()); err != nil {
-			// Invariant: a time is finite.
-			panic(fmt.Sprintf("note how long a job of operation %s ran: %v", l.of.ID, err))
-		}
+		l.of.ranFor(ran.Seconds())
 	}
 	clear(hs.lengths)
 	hs.lengths = hs.lengths[:0]
