@@ -1,6 +1,14 @@
 package scheduler
 
-import "weir/messages/actorpb"
+import (
+	"time"
+
+	"weir/messages/actorpb"
+)
+
+// askEvery is how often the actor asks when a waiting operation starts a job, one after the other: what
+// comes of the answers corrects the ranges of later ones.
+const askEvery = 30 * time.Second
 
 // View requests the view of the last fair share update, the current view of one element, or an
 // explanation. Reply is called once, on the actor's goroutine, with a message that is shared and
@@ -42,6 +50,20 @@ func (a *treeActor) inquire() {
 			return
 		}
 		a.inquiries.finish(nothing(a.cfg))
+	}
+}
+
+// probe asks about the next waiting operation, if that is due and nobody else asks.
+func (a *treeActor) probe(now time.Time) {
+	switch {
+	case a.probed.IsZero():
+		a.probed = now
+	case now.Sub(a.probed) >= askEvery && a.inquiries.idle():
+		a.probed = now
+		if id, ok := a.tree.engine.Probe(); ok {
+			a.inquiries.add(View{Of: &actorpb.SchedulerViewRequest{Tree: string(a.cfg.Tree), Explain: true, Operation: string(id)}, Reply: func(*actorpb.SchedulerView) {}})
+			a.inquire()
+		}
 	}
 }
 

@@ -30,6 +30,8 @@ type history struct {
 	// start has come yet.
 	record explain.Record
 	asked  []*operation
+	// probed is the operation that Probe returned last.
+	probed scheduling.OperationID
 }
 
 // At most maxAsked operations have estimates that are compared with their starts, toldKept of them
@@ -153,6 +155,28 @@ func (e *Engine) Conclude(q *Inquiry) {
 	if told := q.known.Told; q.op != nil && told != nil && e.tree.operations[q.op.ID] == q.op {
 		e.tree.history.tells(q.op, *told)
 	}
+}
+
+// Probe returns the operation whose start should be estimated next so that the estimate can be compared
+// with what comes: operations that wait take turns, by id. The result is false if none waits.
+func (e *Engine) Probe() (next scheduling.OperationID, ok bool) {
+	h, first := &e.tree.history, scheduling.OperationID("")
+	for id, op := range e.tree.operations {
+		if !op.active() || op.jobs() == 0 || len(op.gangs) > 0 || len(op.told) == toldKept {
+			continue
+		}
+		if first == "" || id < first {
+			first = id
+		}
+		if id > h.probed && (next == "" || id < next) {
+			next = id
+		}
+	}
+	if next == "" {
+		next = first
+	}
+	h.probed = next
+	return next, next != ""
 }
 
 // noteOperations remembers the operations that have come and left since the last moment.

@@ -101,7 +101,7 @@ func (s *scores) sides(overdue []float32) Sides {
 func widthOf(known, overdue []float32, low int) float64 {
 	all := slices.Concat(known, overdue)
 	for i := range priorScores {
-		all = append(all, float32(i)/(priorScores*(1+within)/2-1))
+		all = append(all, float32(i)/(priorScores-1))
 	}
 	for range low {
 		all = append(all, -1)
