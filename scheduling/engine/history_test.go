@@ -155,3 +155,21 @@ func (c *clockwork) busy(lasts time.Duration) (all []foretelling, silent int) {
 	}
 	return all, silent
 }
+
+// TestProbe: operations that wait are asked about in turn, and not more often than what was told is kept.
+func TestProbe(t *testing.T) {
+	c := newClockwork(t, 1, 1, 4, options{}, map[scheduling.PoolName]pool{"p": {}})
+	if id, ok := c.Probe(); ok {
+		t.Errorf("%s is to be asked about, and there is none", id)
+	}
+	c.comes("runs", "p", 4, uniform(100*time.Second, 110*time.Second))
+	c.during(2 * time.Second)
+	c.comes("a", "p", 1, uniform(time.Second, 2*time.Second))
+	c.comes("b", "p", 1, uniform(time.Second, 2*time.Second))
+	c.tick(beatEvery)
+	for _, want := range []scheduling.OperationID{"a", "b", "a"} {
+		if id, ok := c.Probe(); !ok || id != want {
+			t.Errorf("%q is to be asked about, want %q", id, want)
+		}
+	}
+}
