@@ -210,7 +210,7 @@ func (r *records) Seed(tree scheduling.TreeName) (seed scheduler.Seed, ok bool) 
 
 // appendPast adds what the state knows of an operation, if it is in a tree.
 func appendPast(all []engine.Past, s *state.State, tree scheduling.TreeName, op *statepb.Operation) []engine.Past {
-	ran := s.StatisticOf(scheduling.OperationID(op.GetId()), statistics.TimeTotal, lifecycle.JobCompleted)
+	ran := state.StatisticOf(s, scheduling.OperationID(op.GetId()), statistics.TimeTotal, lifecycle.JobCompleted)
 	if past, ok := scheduler.PastOf(tree, op, ran); ok {
 		all = append(all, past)
 	}

@@ -214,7 +214,7 @@ func (s *State) Statistics(id scheduling.OperationID) (all []TaskStatistics) {
 }
 
 // StatisticOf returns one statistic of the ended jobs of an operation, over all its tasks.
-func (s *State) StatisticOf(id scheduling.OperationID, name string, of lifecycle.JobState) (all statistics.Aggregate) {
+func StatisticOf(s *State, id scheduling.OperationID, name string, of lifecycle.JobState) (all statistics.Aggregate) {
 	o, _ := operationIn(s.operations, id)
 	for i := range o.tasks {
 		all.Merge(o.tasks[i].statistics.Of(name, of.String()))

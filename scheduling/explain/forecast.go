@@ -161,8 +161,9 @@ func (f *forecast) never() string {
 }
 
 // forecast simulates the future: jobs end, and what they release goes to the operations whose turn
-// it is, in the order of scheduling (F.13) and within limits. Fair shares stay as they are, all
-// nodes count as one, and only the lacking resource counts.
+// it is, in the order of scheduling (F.13) and within limits. Operations come as they did before, and
+// fair shares follow demand. All nodes count as one, only the lacking resource counts, and nobody is
+// preempted.
 type forecast struct {
 	contest *Contest
 	wish    wish
@@ -246,7 +247,7 @@ type fieldOp struct {
 	pool, place int
 	rank, jobs  int64
 	needs       float64
-	// beyond is its demand beyond these jobs.
+	// beyond is what it demands for more jobs than these.
 	beyond float64
 	// lasts is how long its jobs run. pace is the factor by which `lasts` is multiplied. The factor
 	// is 1 unless `lasts` comes from jobs of other operations. drawn says that both are set.
