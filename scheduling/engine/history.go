@@ -6,6 +6,7 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/explain"
+	"weir/scheduling/memory"
 	"weir/scheduling/resource"
 )
 
@@ -81,7 +82,7 @@ func (e *Engine) Remember(p Past) {
 		op.came, op.begun = true, op.begun || p.Ended > 0
 		op.lengths = run.Clone()
 		for _, seconds := range p.Lengths {
-			op.ranFor(seconds)
+			op.took.add(seconds)
 		}
 	} else {
 		e.tree.history.noteKind(p.Kind, run)
@@ -100,12 +101,35 @@ func (e *Engine) Remember(p Past) {
 	}
 }
 
-// ranFor notes how many seconds a job ran.
-func (op *operation) ranFor(seconds float64) {
-	if err := op.took.Add(seconds); err != nil {
-		// Invariant: a time is finite.
-		panic(fmt.Sprintf("note how long a job of operation %s ran: %v", op.ID, err))
+// mostTook is how many run times of an operation a took keeps.
+const mostTook = 200
+
+// took is a digest of how long the jobs of an operation ran, in seconds. Of many jobs, it keeps those at
+// even intervals, so that those that ended last count no more than others.
+type took struct {
+	digest memory.Digest
+	// Every stride-th job is in the digest; 0 is 1. ended counts all of them.
+	stride, ended int64
+}
+
+// add notes for how many seconds a job ran.
+func (k *took) add(seconds float64) {
+	k.ended++
+	if k.stride = max(k.stride, 1); k.ended%k.stride != 0 {
+		return
 	}
+	if err := k.digest.Add(seconds); err != nil {
+		// Invariant: a time is finite.
+		panic(fmt.Sprintf("note how long a job ran: %v", err))
+	}
+	if k.digest.Count() == mostTook {
+		k.digest, k.stride = *k.digest.Summary(mostTook / 2), 2*k.stride
+	}
+}
+
+// lengths returns what represents the run times.
+func (k *took) lengths() explain.Lengths {
+	return explain.LengthsOf(k.digest.Points(pointsKept), k.ended)
 }
 
 // tells notes an estimate.
@@ -188,7 +212,7 @@ func (tr *tree) noteOperations(now time.Time) {
 		}
 	}
 	for _, d := range h.left {
-		run := explain.LengthsOf(d.op.took.Points(pointsKept), d.op.took.Count())
+		run := d.op.took.lengths()
 		for e := d.from; e != nil; e = e.above {
 			e.past.NoteRun(run)
 		}

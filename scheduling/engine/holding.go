@@ -96,7 +96,7 @@ func (hs *holdings) noteLengths(now time.Time) {
 		for e := l.in; e != nil; e = e.above {
 			e.lengths.Add(ran)
 		}
-		l.of.ranFor(ran.Seconds())
+		l.of.took.add(ran.Seconds())
 	}
 	clear(hs.lengths)
 	hs.lengths = hs.lengths[:0]

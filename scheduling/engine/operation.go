@@ -11,7 +11,6 @@ import (
 	"weir/scheduling/allocation"
 	"weir/scheduling/explain"
 	"weir/scheduling/fairshare"
-	"weir/scheduling/memory"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
@@ -102,8 +101,7 @@ type operation struct {
 	packing allocation.Packing
 	// bestAt is when the best allocation share was last computed.
 	bestAt time.Time
-	// took is the digest of how long its jobs ran, in seconds.
-	took memory.Digest
+	took   took
 	// came says that the history has the operation.
 	came bool
 	// begun says that it has started jobs. told has the estimates since the last start.
