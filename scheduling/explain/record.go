@@ -10,8 +10,10 @@ const (
 	// keptScores is how many estimates that turned out right or wrong are remembered of each kind.
 	// PriorScores is the weight, in estimates, of the assumption that simulated ranges are right.
 	keptScores, priorScores = 200, 20
-	// within is the part of the starts that a range promises. What lies outside is half before, half after.
-	within = .9
+	// within is the part of the starts that ranges aim at. What lies outside is half before, half after. It
+	// is a bit more than the 90% that are promised, because what is learned is behind: a start is known only
+	// when it comes.
+	within = .92
 	// leastWidth and mostWidth bound the factor by which one side of a range is changed.
 	leastWidth, mostWidth = .25, 10
 )
