@@ -199,8 +199,8 @@ type forecast struct {
 	round, turn int
 	// overran says that a trial has reached maxEnds.
 	overran bool
-	// total is how much there is of the lacking resource. moved says that demand has changed since fair
-	// shares were found. shareAt is the first round in which they may be found again.
+	// total is how much there is of the lacking resource. now is the time in the trial. moved says that demand has changed since fair
+	// shares were found. shareAt is the first round in which they may be found again. children is scratch.
 	total    float64
 	now      float64
 	moved    bool
