@@ -151,7 +151,7 @@ func (c *Contest) unforeseeable(w wish) string {
 
 // never says why the turn of a wish does not come.
 func (f *forecast) never() string {
-	if f.ops[f.target].fair <= resource.Epsilon && !f.pools[f.ops[f.target].pool].fifo {
+	if op := &f.beginOps[f.target]; op.fair <= resource.Epsilon && !f.beginPools[op.pool].fifo {
 		return "it has no fair share: it gets only what others leave unused, and they still have jobs to start"
 	}
 	if f.overran {
@@ -199,8 +199,8 @@ type forecast struct {
 	round, turn int
 	// overran says that a trial has reached maxEnds.
 	overran bool
-	// total is how much there is of the lacking resource. now is the time in the trial. moved says that demand has changed since fair
-	// shares were found. shareAt is the first round in which they may be found again. children is scratch.
+	// total is how much there is of the lacking resource. now is the time in the trial. moved says that
+	// demand has changed since fair shares were found. shareAt is the first round in which they may be found again. children is scratch.
 	total    float64
 	now      float64
 	moved    bool
@@ -325,16 +325,19 @@ func (f *forecast) reset() {
 	f.pools, f.ops = append(f.pools[:0], f.beginPools...), append(f.ops[:0], f.beginOps...)
 	f.ends, f.free, f.met, f.round, f.turn = f.ends[:0], 0, 0, 0, 0
 	f.least, f.moved, f.shareAt, f.now = f.beginLeast, false, 0, 0
-	defer func() {
-		for i := range f.pools {
-			f.pools[i].rate = f.contest.Pools[i].Past.rate(f.wish.now, f.chance)
-			f.expect(i, 0)
-		}
-	}()
 	if f.near {
 		f.look()
-		return
+	} else {
+		f.lookFar()
 	}
+	for i := range f.pools {
+		f.pools[i].rate = f.contest.Pools[i].Past.rate(f.wish.now, f.chance)
+		f.expect(i, 0)
+	}
+}
+
+// lookFar adds the ends of all jobs that run to a trial.
+func (f *forecast) lookFar() {
 	f.horizon = maxWait.Seconds()
 	for i := range f.contest.Contenders {
 		n := &f.contest.Contenders[i]
@@ -382,65 +385,4 @@ func (f *forecast) look() {
 	}
 	// They are in order, and so they are a heap.
 	f.ends = append(f.ends, all[:min(len(all), endsSoon)]...)
-}
-
-// ages returns how long the jobs of a contender have run.
-func (n *Contender) ages(now time.Time) ages {
-	a := ages{running: n.Running, newest: max(now.Sub(n.Newest), 0).Seconds()}
-	for _, started := range n.First {
-		a.first = append(a.first, max(now.Sub(started), 0).Seconds())
-	}
-	return a
-}
-
-// pace draws a factor: how much longer or shorter jobs run than known ones of other operations. It
-// avoids a pace at which the running jobs would already have ended.
-func (f *forecast) pace(known *Lengths, ran *ages) (pace float64) {
-	longest, oldest := float64(slices.Max(known.last)), 0.0
-	if ran.running > 0 {
-		oldest = ran.of(0)
-	}
-	for range 10 {
-		if pace = math.Exp(unlikeness * f.chance.NormFloat64()); pace*longest > oldest {
-			break
-		}
-	}
-	return pace
-}
-
-// lasts draws how long a job of an operation runs in all, given how long it has run.
-func (f *forecast) lasts(i int, age float64) float64 {
-	op := &f.ops[i]
-	if !op.drawn {
-		n := &f.contest.Contenders[i]
-		if n.Lengths.enough() {
-			op.lasts, op.pace = survivalOf(n.Lengths, &f.ages[i], f.chance), 1
-		} else {
-			op.lasts, op.pace = f.unlike(n.Pool, &n.Lengths, &f.ages[i], n.Alike)
-		}
-		op.drawn = true
-	}
-	return op.pace * op.lasts.draw(age/op.pace, f.late, f.chance)
-}
-
-// unlike draws how long the jobs of an operation run of which too few have ended: as long as those of
-// one of its kind, or else of another one of its pool, or of the nearest pool above of which some are
-// known.
-func (f *forecast) unlike(pool int, own *Lengths, ran *ages, alike []Lengths) (survival, float64) {
-	runs := alike
-	for at := pool; at >= 0 && len(runs) == 0; at = f.contest.Pools[at].Above {
-		if past := &f.contest.Pools[at].Past; len(past.Runs) >= leastRuns {
-			runs = past.Runs
-		}
-	}
-	if len(runs) > 0 {
-		known, pace := exampleOf(runs, own, ran, f.chance)
-		return survivalOf(*known, &ages{}, f.chance), pace
-	}
-	known, _, _ := f.contest.lengthsOf(&Contender{Pool: pool})
-	if known == nil {
-		known = &f.contest.Pools[0].Lengths
-	}
-	pace := f.pace(known, ran)
-	return survivalOf(*known, &ages{}, f.chance), pace
 }
