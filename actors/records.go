@@ -17,8 +17,10 @@ import (
 	"weir/raftstore"
 	"weir/raftstore/state"
 	"weir/scheduling"
+	"weir/scheduling/engine"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/pooltree"
+	"weir/scheduling/statistics"
 )
 
 // records reads the replicated state for actors. Some results are shared with the state and must
@@ -191,14 +193,28 @@ func (r *records) Seed(tree scheduling.TreeName) (seed scheduler.Seed, ok bool) 
 				seed.Allocations = append(seed.Allocations, proto.CloneOf(a))
 			}
 		}
+		ended, _ := state.EndedBefore(s, 0, scheduler.PastOperations)
+		for _, op := range slices.Backward(ended) {
+			seed.Past = appendPast(seed.Past, s, tree, op)
+		}
 		for op := range s.InProgress() {
 			if op.In(string(tree)) != nil {
 				seed.Operations = append(seed.Operations, head(op))
+				seed.Past = appendPast(seed.Past, s, tree, op)
 				seed.Demand = append(seed.Demand, s.Demand(scheduling.OperationID(op.GetId()))...)
 			}
 		}
 	})
 	return seed, ok
+}
+
+// appendPast adds what the state knows of an operation, if it is in a tree.
+func appendPast(all []engine.Past, s *state.State, tree scheduling.TreeName, op *statepb.Operation) []engine.Past {
+	ran := state.StatisticOf(s, scheduling.OperationID(op.GetId()), statistics.TimeTotal, lifecycle.JobCompleted)
+	if past, ok := scheduler.PastOf(tree, op, ran); ok {
+		all = append(all, past)
+	}
+	return all
 }
 
 // Admission implements the State of pools.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"weir/messages/statepb"
+	"weir/raftstore/state"
 )
 
 // TestHeadsTellWhoseOperationsAre: controllers learn how much memory a user's jobs need from the jobs of that
@@ -31,5 +32,16 @@ func TestHeadsTellOfGangsAndNotOfThePast(t *testing.T) {
 	}
 	if len(h.GetFinishedJobs()) > 0 || len(h.GetTasks()[0].GetAttempts()) > 0 {
 		t.Errorf("it is told of the past: %v", h)
+	}
+}
+
+// TestThePastIsThatOfTheTree: a new leader learns from operations of its tree alone.
+func TestThePastIsThatOfTheTree(t *testing.T) {
+	op := &statepb.Operation{Id: "op", User: "ann", Trees: []*statepb.OperationTree{{Tree: "one", Pool: "p"}}, Spec: &statepb.OperationSpec{
+		Type: "vanilla", Tasks: []*statepb.TaskSpec{{Name: "t", JobCount: 5, Argv: []string{"sort"}}},
+	}}
+	past := appendPast(appendPast(nil, state.New(), "one", op), state.New(), "other", op)
+	if len(past) != 1 || past[0].ID != "op" || past[0].Pool != "p" || past[0].Jobs != 5 || past[0].Kind == "" || past[0].Ended != 0 {
+		t.Errorf("learned from %+v", past)
 	}
 }

@@ -109,6 +109,8 @@ type treeActor struct {
 	shown *actorpb.SchedulerView
 	// inquiries are the explain requests.
 	inquiries inquiries
+	// probed is when the actor last asked about an operation itself.
+	probed time.Time
 	// inFlight is the number of proposals without an answer.
 	inFlight int
 	// matching means that a match is queued in the mailbox.
@@ -312,4 +314,5 @@ func (a *treeActor) update(now time.Time) {
 	if a.cfg.History.Due(a.cfg.Tree, now) {
 		a.cfg.History.Record(a.cfg.Tree, now, a.tree.engine.Pools())
 	}
+	a.probe(now)
 }

@@ -33,6 +33,7 @@ func (t *Tree) Explain(id scheduling.OperationID, now time.Time) (explain.Explan
 			t.engine.Attend(q)
 		}
 	}
+	t.engine.Conclude(q)
 	return q.Explanation(), nil
 }
 

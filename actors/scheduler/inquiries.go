@@ -42,6 +42,9 @@ func (i *inquiries) add(m View) {
 	i.waiting = append(i.waiting, &inquiry{of: m.Of, askers: []View{m}})
 }
 
+// idle reports whether no request waits or is in progress.
+func (i *inquiries) idle() bool { return i.current == nil && len(i.waiting) == 0 }
+
 // next selects the first request for which a caller still waits as the current one, and returns it.
 // It returns nil if a request is in progress or no request waits.
 func (i *inquiries) next() *inquiry {

@@ -39,6 +39,9 @@ type Seed struct {
 	Rates  []*statepb.PreemptionRate
 	// Kept is the record of the tree, with the last checkpoint of the previous leader.
 	Kept *statepb.PoolTree
+	// Past is what is known of operations for estimates: first of those that have ended, in the order of
+	// their ends, then of Operations.
+	Past []engine.Past
 }
 
 // Tree is the part of the actor that decides: an engine, the starts in flight, and the nodes to
@@ -100,6 +103,9 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 		if err := t.setOperation(op, state, op.GetSuspended()); err != nil {
 			return nil, err
 		}
+	}
+	for _, p := range seed.Past {
+		e.Remember(p)
 	}
 	if err := t.seedDemand(seed); err != nil {
 		return nil, err
@@ -199,7 +205,7 @@ func (t *Tree) setOperation(op *statepb.Operation, state lifecycle.State, suspen
 		Enabled: state == lifecycle.Running && in.GetAdmitted(), Suspended: suspended, Gang: op.GetSpec().Gang(t.settings),
 		// Jobs that cannot be interrupted are killed when they have to leave.
 		Abrupt: tasksThat(op.GetSpec(), func(task *statepb.TaskSpec) bool { return !op.GetSpec().Interruptible(task) }),
-		Spread: tasksThat(op.GetSpec(), (*statepb.TaskSpec).GetSpread),
+		Spread: tasksThat(op.GetSpec(), (*statepb.TaskSpec).GetSpread), Kind: kindOf(op),
 	}.With(options)
 	if _, known := t.known[id]; !known {
 		return t.addOperation(record, op.GetSpec())

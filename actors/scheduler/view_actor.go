@@ -1,6 +1,14 @@
 package scheduler
 
-import "weir/messages/actorpb"
+import (
+	"time"
+
+	"weir/messages/actorpb"
+)
+
+// askEvery is how often the actor asks when a waiting operation starts a job, one after the other: what
+// comes of the answers corrects the ranges of later ones.
+const askEvery = 30 * time.Second
 
 // View requests the view of the last fair share update, the current view of one element, or an
 // explanation. Reply is called once, on the actor's goroutine, with a message that is shared and
@@ -45,6 +53,20 @@ func (a *treeActor) inquire() {
 	}
 }
 
+// probe asks about the next waiting operation, if that is due and nobody else asks.
+func (a *treeActor) probe(now time.Time) {
+	switch {
+	case a.probed.IsZero():
+		a.probed = now
+	case now.Sub(a.probed) >= askEvery && a.inquiries.idle():
+		a.probed = now
+		if id, ok := a.tree.engine.Probe(); ok {
+			a.inquiries.add(View{Of: &actorpb.SchedulerViewRequest{Tree: string(a.cfg.Tree), Explain: true, Operation: string(id)}, Reply: func(*actorpb.SchedulerView) {}})
+			a.inquire()
+		}
+	}
+}
+
 // attend runs one step of the current request in the engine. Queued messages are handled before
 // the next step.
 func (a *treeActor) attend() {
@@ -65,6 +87,7 @@ func (a *treeActor) reasoned(done bool, err error) {
 		a.attend()
 		return
 	}
+	a.tree.engine.Conclude(a.inquiries.current.Inquiry)
 	answer := a.inquiries.current.answer
 	if err != nil {
 		a.cfg.Logger.Error("explain request failed", "tree", a.cfg.Tree, "error", err)

@@ -16,6 +16,7 @@ import (
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/raftstore/command"
+	"weir/scheduling/lifecycle"
 	"weir/scheduling/statistics"
 )
 
@@ -136,6 +137,13 @@ func TestStatisticsAreTheSameInBothForms(t *testing.T) {
 	}
 	if got, want := compact.Statistics("op"), byName.Statistics("op"); !reflect.DeepEqual(got, want) {
 		t.Errorf("added up:\n%+v\nby name:\n%+v", got, want)
+	}
+	var sum statistics.Aggregate
+	for _, task := range compact.Statistics("op") {
+		sum.Merge(task.Of(statistics.TimeTotal, lifecycle.JobCompleted.String()))
+	}
+	if got := StatisticOf(compact, "op", statistics.TimeTotal, lifecycle.JobCompleted); got.Count == 0 || !reflect.DeepEqual(got, sum) {
+		t.Errorf("over all tasks %+v, want %+v", got, sum)
 	}
 	mustRestore(t, compact.Freeze())
 }

@@ -10,6 +10,7 @@ import (
 	"weir/messages/statepb"
 	"weir/scheduling"
 	"weir/scheduling/cookies"
+	"weir/scheduling/lifecycle"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 	"weir/scheduling/statistics"
@@ -208,6 +209,15 @@ func (s *State) Statistics(id scheduling.OperationID) (all []TaskStatistics) {
 	o, _ := operationIn(s.operations, id)
 	for i, t := range o.record.GetTasks() {
 		all = append(all, TaskStatistics{Task: scheduling.TaskName(t.GetName()), Set: o.tasks[i].statistics.Set.Clone()})
+	}
+	return all
+}
+
+// StatisticOf returns one statistic of the ended jobs of an operation, over all its tasks.
+func StatisticOf(s *State, id scheduling.OperationID, name string, of lifecycle.JobState) (all statistics.Aggregate) {
+	o, _ := operationIn(s.operations, id)
+	for i := range o.tasks {
+		all.Merge(o.tasks[i].statistics.Of(name, of.String()))
 	}
 	return all
 }

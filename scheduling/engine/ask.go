@@ -15,7 +15,7 @@ import (
 
 // ask notes for an inquiry what the engine knows of an operation.
 func (iq *inquiries) ask(op *operation, now time.Time) explain.Asked {
-	a := explain.Asked{ID: op.ID, Started: op.Started, Below: !op.clock.From().IsZero(), Pending: op.jobs(), Backoff: iq.moment.settings.Backoff}
+	a := explain.Asked{ID: op.ID, Started: op.Started, Below: !op.clock.From().IsZero(), Begun: op.begun, Pending: op.jobs(), Backoff: iq.moment.settings.Backoff}
 	for _, c := range op.claims {
 		if c.gang == nil {
 			a.Held = append(a.Held, c.explained().Fact())

@@ -34,6 +34,8 @@ type element struct {
 	debt    debt
 	// lengths records how long jobs of the element ran.
 	lengths explain.Lengths
+	// past is what is known of the operations of a pool that came before.
+	past explain.Past
 }
 
 func newElement(share *fairshare.Element, order *allocation.Element) element {
@@ -181,6 +183,15 @@ func (d *debt) told(fair float64) (told allocation.Debt) {
 		told.Lag = d.owed / fair
 	}
 	return told
+}
+
+// known describes a debt to inquiries.
+func (d *debt) known(counts bool) explain.Debt {
+	known := explain.Debt{Counts: counts, Job: d.job, Period: debtPeriod.Seconds(), Horizon: debtHorizon.Seconds()}
+	if d.job > 0 {
+		known.Lack = d.lack / d.job
+	}
+	return known
 }
 
 // rounded returns the part of a job that counts as used by an element that has lacked a whole job

@@ -24,6 +24,7 @@ func (e *Engine) answer(q *Inquiry, err error) (explain.Explanation, error) {
 			e.Attend(q)
 		}
 	}
+	e.Conclude(q)
 	return q.Explanation(), nil
 }
 

@@ -75,27 +75,32 @@ type holdings struct {
 	lengths []endedLength
 }
 
-// endedLength says that a job has ended, whose length an element has yet to note.
+// endedLength says that a job of an operation has ended, which was in a pool.
 type endedLength struct {
-	of      *explain.Lengths
+	of      *operation
+	in      *element
 	started time.Time
 }
 
 // ran notes that a job of an operation has ended by itself. How long it ran is recorded for the
 // operation and for all pools above it at the next moment: the last one may be long ago.
 func (hs *holdings) ran(op *operation, started time.Time) {
-	for e := &op.element; e != nil; e = e.above {
-		hs.lengths = append(hs.lengths, endedLength{&e.lengths, started})
-	}
+	hs.lengths = append(hs.lengths, endedLength{op, op.above, started})
 }
 
 // noteLengths records how long the jobs ran that have ended since the last moment.
 func (hs *holdings) noteLengths(now time.Time) {
 	for _, l := range hs.lengths {
-		l.of.Add(now.Sub(l.started))
+		ran := max(now.Sub(l.started), 0)
+		l.of.lengths.Add(ran)
+		for e := l.in; e != nil; e = e.above {
+			e.lengths.Add(ran)
+		}
+		l.of.took.add(ran.Seconds())
 	}
 	clear(hs.lengths)
 	hs.lengths = hs.lengths[:0]
+	hs.tree.noteOperations(now)
 }
 
 // AddAllocation adds an allocation that was committed before the engine was made. Its job must not
@@ -121,6 +126,7 @@ func (e *Engine) AddAllocation(a Allocation) error {
 	h.node.hold(h)
 	h.node.judge()
 	op.held++
+	op.begun = true
 	op.order.Serve(a.Resources)
 	e.claims.trim(h.node)
 	return nil
@@ -221,6 +227,7 @@ func (hs *holdings) start(n *node, op *operation, task allocation.TaskID, needs 
 	op.held++
 	op.task(task).inFlight++
 	op.lastStart = hs.moment.now
+	hs.tree.history.starts(op, hs.moment.now)
 	plan.Starts = append(plan.Starts, Start{Ticket: h.ticket, Node: n.id, Operation: op.ID, Task: task.Name, Group: task.Group, Resources: needs})
 	return h
 }

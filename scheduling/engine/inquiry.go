@@ -22,8 +22,9 @@ import (
 //			e.Attend(q)
 //		}
 //	}
+//	e.Conclude(q)
 //
-// Inquire and Attend are for the goroutine of the engine. Any goroutine may call Reason, but
+// Inquire, Attend and Conclude are for the goroutine of the engine. Any goroutine may call Reason, but
 // while it runs no other Inquiry of this engine may be attended to, or reason.
 type Inquiry struct {
 	known  explain.Case
@@ -69,6 +70,7 @@ func (e *Engine) Inquire(id scheduling.OperationID, now time.Time) (*Inquiry, er
 	if len(a.Tasks) > 0 {
 		a.Hopes, q.by, a.Outrun = e.inquiries.hopes(op)
 	}
+	q.known.Widths = e.tree.history.widths(now)
 	q.known.Fares = e.inquiries.fares(op, q.by)
 	q.known.Answer.Share, q.known.Tail = explain.Share(op.level())
 	q.known.Tail = append(q.known.Tail, op.explained()...)

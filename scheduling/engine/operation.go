@@ -9,6 +9,7 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/allocation"
+	"weir/scheduling/explain"
 	"weir/scheduling/fairshare"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/preemption"
@@ -39,6 +40,9 @@ type Operation struct {
 	Abrupt []scheduling.TaskName
 	// Spread are the tasks whose jobs go to different nodes where there is room.
 	Spread []scheduling.TaskName
+	// Kind is what operations have in common whose jobs are likely to run as long as each other's. If it
+	// is empty, nothing is known. Only estimates use it.
+	Kind string
 }
 
 // With returns the operation with these options, and the weight that they set.
@@ -97,6 +101,12 @@ type operation struct {
 	packing allocation.Packing
 	// bestAt is when the best allocation share was last computed.
 	bestAt time.Time
+	took   took
+	// came says that the history has the operation.
+	came bool
+	// begun says that it has started jobs. told has the estimates since the last start.
+	begun bool
+	told  []explain.Told
 }
 
 // task is the committed side of an allocation.Task, whose pending jobs are the effective ones.
@@ -191,6 +201,7 @@ func (e *Engine) RemoveOperation(id scheduling.OperationID) error {
 		return fmt.Errorf("remove operation %s: %w", id, err)
 	}
 	op.removed = true
+	e.tree.history.forgets(op)
 	op.order.SetEnabled(false)
 	e.claims.dropGangs(op)
 	e.claims.endAllClaims(op)
@@ -225,6 +236,7 @@ func (e *Engine) SetDemand(id scheduling.OperationID, name scheduling.TaskName, 
 		t.passed = time.Time{}
 	}
 	t.pending, t.perJob, t.layout = pending, perJob, 0
+	e.tree.history.comes(op)
 	e.claims.endClaims(op, t, max(pending-t.inFlight, 0))
 	e.claims.resize(op, t)
 	if g := op.gang(name); g != nil {
@@ -262,6 +274,7 @@ func (tr *tree) operation(id scheduling.OperationID) (*operation, error) {
 // forget drops a removed operation that holds nothing.
 func (tr *tree) forget(op *operation) {
 	if op.removed && op.held == 0 {
+		tr.history.leaves(op)
 		op.detach()
 		tr.cluster.dropFilter(op.filter)
 		delete(tr.operations, op.ID)

@@ -96,18 +96,20 @@ type rivals struct {
 	// survey's Order.
 	at    map[*pool]int
 	place map[scheduling.OperationID]int
+	kinds map[string][]explain.Lengths
 }
 
 // compete takes one step in noting the operations that compete.
 func (iq *inquiries) compete(s *survey) {
 	c := &s.rivals
 	if !c.begun {
-		c.begun, c.left = true, iq.tree.root.below(nil)
+		c.begun, c.left, c.kinds = true, iq.tree.root.below(nil), iq.tree.history.kinds
 		s.noted.Contest.Total = iq.cluster.total
 		c.at, c.place = map[*pool]int{}, make(map[scheduling.OperationID]int, len(s.noted.Order))
 		for i, op := range s.noted.Order {
 			c.place[op] = i
 		}
+		c.expect(&s.noted.Contest, iq.tree.root)
 		return
 	}
 	for looked, ages := 0, 0; looked < contendersPerStep && ages < agesPerStep && len(c.left) > 0; looked++ {
@@ -150,10 +152,21 @@ func (c *rivals) add(to *explain.Contest, op *operation) int {
 	if m := op.groups.Last(); m != nil {
 		n.Newest = m.Started
 	}
-	n.Lengths = op.lengths.Clone()
+	n.Lengths, n.Weight, n.Alike = op.lengths.Clone(), op.share.Weight, c.kinds[op.Kind]
+	n.Debt = op.debt.known(op.pool.effective.PoolSatisfaction)
 	n.Pool = c.arena(to, op.pool)
 	to.Contenders = append(to.Contenders, n)
 	return len(n.First)
+}
+
+// expect notes a pool if operations have come to it, and the pools below: more may come.
+func (c *rivals) expect(to *explain.Contest, p *pool) {
+	if len(p.past.Arrivals) > 0 {
+		c.arena(to, p)
+	}
+	for _, below := range p.pools {
+		c.expect(to, below)
+	}
 }
 
 // starts returns when the oldest running jobs started.
@@ -176,6 +189,7 @@ func (c *rivals) arena(to *explain.Contest, p *pool) int {
 		a := explain.Arena{
 			Above: c.arena(to, p.parent), FIFO: p.fifo, Fair: p.share.FairShare, Usage: p.order.Usage(),
 			Limits: p.limits.Min(p.ceiling), Lengths: p.lengths.Clone(),
+			Weight: p.share.Weight, Guarantee: p.share.GuaranteeShare(), Past: p.past, Debt: p.debt.known(p.effective.PoolSatisfaction),
 		}
 		at = len(to.Pools)
 		c.at[p] = at

@@ -30,6 +30,7 @@ type tree struct {
 	// filler knows the order of scheduling.
 	filler   allocation.Filler
 	digested digested
+	history  history
 }
 
 func newTree(m *moment, cl *cluster, pools pooltree.Tree) (*tree, error) {

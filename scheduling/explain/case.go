@@ -28,6 +28,10 @@ type Case struct {
 	// last.
 	Fares, Tail []Fact
 	Answer      Explanation
+	// Widths say how ranges have to be changed. Told is what was told of ending jobs before that. It is
+	// nil if nothing was.
+	Widths Widths
+	Told   *Told
 }
 
 // Reason draws the conclusions from what is known. It reports whether the answer is complete. If it
@@ -98,6 +102,8 @@ type Asked struct {
 	Held []Fact
 	// State is the verdict if nodes do not matter. It is empty if they do.
 	State Fact
+	// Begun says that it has started jobs.
+	Begun bool
 	// Pending is the number of jobs to start.
 	Pending int64
 	Tasks   []Task

@@ -23,6 +23,12 @@ type Arena struct {
 	Usage   resource.Amounts
 	Limits  resource.Amounts
 	Lengths Lengths
+	// Weight is relative to siblings. Guarantee is the share that the pool gets before others get any by
+	// weight.
+	Weight    float64
+	Guarantee resource.Vector
+	Debt      Debt
+	Past      Past
 }
 
 // Contender is an operation that runs jobs, or has some to start.
@@ -42,8 +48,25 @@ type Contender struct {
 	Fair          resource.Vector
 	Usage, Limits resource.Amounts
 	Lengths       Lengths
+	// Alike are how long jobs ran of the last operations of the same kind.
+	Alike  []Lengths
+	Weight float64
+	Debt   Debt
 	// Gang says that the operation is a gang, which has its turn outside the order.
 	Gang bool
+}
+
+// Debt is what an element has lacked of its fair share, over time: it decides whose fair share is
+// rounded up to whole jobs next.
+type Debt struct {
+	// Counts says that the element has its turn by its debt.
+	Counts bool
+	// Lack is for how long it has lacked a job, in seconds: less than 0 if it had too much. Job is what
+	// its job needs, as a share.
+	Lack, Job float64
+	// Period is the change of the lack, in seconds, that takes the part of a job that counts as used from
+	// 1 to 0. Horizon bounds the lack.
+	Period, Horizon float64
 }
 
 // enough reports whether enough jobs have ended to say how long jobs run.
@@ -54,6 +77,9 @@ func (l *Lengths) enough() bool { return l.ended >= 3 }
 func (c *Contest) lengthsOf(n *Contender) (l *Lengths, own, known bool) {
 	if n.Lengths.enough() {
 		return &n.Lengths, true, true
+	}
+	if len(n.Alike) > 0 {
+		return &n.Alike[len(n.Alike)-1], false, true
 	}
 	for at := n.Pool; at >= 0; at = c.Pools[at].Above {
 		if l := &c.Pools[at].Lengths; l.enough() {

@@ -37,6 +37,8 @@ const (
 	// margin is the fraction by which the reported range is wider than the simulated one, on each
 	// side: the simulation does not know everything.
 	margin = .5
+	// leastRuns is how many operations of a pool must have ended to take them as examples of others.
+	leastRuns = 3
 )
 
 // wish is what an operation waits for: that this many jobs start, each with these needs.
@@ -149,7 +151,7 @@ func (c *Contest) unforeseeable(w wish) string {
 
 // never says why the turn of a wish does not come.
 func (f *forecast) never() string {
-	if f.ops[f.target].fair <= resource.Epsilon && !f.pools[f.ops[f.target].pool].fifo {
+	if op := &f.beginOps[f.target]; op.fair <= resource.Epsilon && !f.beginPools[op.pool].fifo {
 		return "it has no fair share: it gets only what others leave unused, and they still have jobs to start"
 	}
 	if f.overran {
@@ -159,8 +161,9 @@ func (f *forecast) never() string {
 }
 
 // forecast simulates the future: jobs end, and what they release goes to the operations whose turn
-// it is, in the order of scheduling (F.13) and within limits. Fair shares stay as they are, all
-// nodes count as one, and only the lacking resource counts.
+// it is, in the order of scheduling (F.13) and within limits. Operations come as they did before, and
+// fair shares follow demand. All nodes count as one, only the lacking resource counts, and nobody is
+// preempted.
 type forecast struct {
 	contest *Contest
 	wish    wish
@@ -196,12 +199,31 @@ type forecast struct {
 	round, turn int
 	// overran says that a trial has reached maxEnds.
 	overran bool
+	// total is how much there is of the lacking resource. now is the time in the trial. moved says that
+	// demand has changed since fair shares were found. shareAt is the first round in which they may be found again. children is scratch.
+	total    float64
+	now      float64
+	moved    bool
+	shareAt  int
+	children []*contested
+	// beginLeast is the field least at the beginning of a trial.
+	beginLeast float64
 }
 
 // contested is what a pool and an operation have in common in a trial: amounts of the lacking
 // resource. The field most is the maximum that limits allow.
 type contested struct {
 	fair, usage, most float64
+	// guarantee and weight decide the fair share (F.7), with the demand. Simulated fair shares are
+	// multiplied by scale.
+	guarantee, weight, demand, scale float64
+	// lack is what it has lacked of its fair share over time, up to the time `since`: amounts times
+	// seconds. job is what its job needs.
+	debt             Debt
+	lack, job, since float64
+	// satisfied is its satisfaction at the time judged, unless it is stale.
+	satisfied, judged float64
+	stale             bool
 	// passed is the round in which the element was last passed over. served is the turn in which the
 	// element was last served.
 	passed, served int
@@ -215,6 +237,8 @@ type fieldPool struct {
 	pools, ops []int
 	// waiting is how many operations below have jobs to start.
 	waiting int
+	// rate is how many operations come, per second.
+	rate float64
 }
 
 // fieldOp is a contender in a trial.
@@ -223,6 +247,8 @@ type fieldOp struct {
 	pool, place int
 	rank, jobs  int64
 	needs       float64
+	// beyond is what it demands for more jobs than these.
+	beyond float64
 	// lasts is how long its jobs run. pace is the factor by which `lasts` is multiplied. The factor
 	// is 1 unless `lasts` comes from jobs of other operations. drawn says that both are set.
 	lasts survival
@@ -241,12 +267,15 @@ type ending struct {
 func newForecast(c *Contest, w wish, target int) *forecast {
 	f := &forecast{contest: c, wish: w, target: target, chance: rand.New(rand.NewPCG(1, 2)), least: math.Inf(1)}
 	total := float64(c.Total.Of(w.k))
-	common := func(fair resource.Vector, usage, limits, like resource.Amounts) contested {
-		return contested{fair: fair[w.k] * total, usage: float64(usage.Of(w.k)), most: mostOf(w.k, limits, like)}
+	f.total = total
+	common := func(fair resource.Vector, usage, limits, like resource.Amounts, weight float64, debt Debt) contested {
+		job := debt.Job * total
+		return contested{debt: debt, job: job, lack: debt.Lack * job, fair: fair[w.k] * total, usage: float64(usage.Of(w.k)), most: mostOf(w.k, limits, like), weight: max(weight, resource.Epsilon), scale: 1, stale: true}
 	}
 	for i := range c.Pools {
 		a := &c.Pools[i]
-		f.beginPools = append(f.beginPools, fieldPool{contested: common(a.Fair, a.Usage, a.Limits, a.Usage), above: a.Above, fifo: a.FIFO})
+		f.beginPools = append(f.beginPools, fieldPool{contested: common(a.Fair, a.Usage, a.Limits, a.Usage, a.Weight, a.Debt), above: a.Above, fifo: a.FIFO})
+		f.beginPools[i].guarantee = a.Guarantee[w.k] * total
 		if a.Above >= 0 {
 			f.beginPools[a.Above].pools = append(f.beginPools[a.Above].pools, i)
 		}
@@ -254,11 +283,12 @@ func newForecast(c *Contest, w wish, target int) *forecast {
 	running := int64(0)
 	for i := range c.Contenders {
 		n := &c.Contenders[i]
-		op := fieldOp{contested: common(n.Fair, n.Usage, n.Limits, n.Needs), pool: n.Pool, place: n.Place, rank: n.Rank, jobs: n.Jobs, needs: float64(n.Needs.Of(w.k))}
+		op := fieldOp{contested: common(n.Fair, n.Usage, n.Limits, n.Needs, n.Weight, n.Debt), pool: n.Pool, place: n.Place, rank: n.Rank, jobs: n.Jobs, needs: float64(n.Needs.Of(w.k))}
 		running += n.Running
 		switch {
 		case i == target:
 			op.jobs, op.needs = w.jobs, float64(w.needs.Of(w.k))
+			op.beyond = float64(max(n.Jobs-w.jobs, 0)) * op.needs
 		case op.needs <= 0 || !w.fits(n.Needs):
 			op.jobs = 0
 		}
@@ -271,8 +301,10 @@ func newForecast(c *Contest, w wish, target int) *forecast {
 		}
 		f.beginOps, f.ages = append(f.beginOps, op), append(f.ages, n.ages(w.now))
 	}
+	f.beginLeast = f.least
 	f.group = max(1, running/groupsAtOnce)
-	f.maxEnds = max(maxEnds/10, min(maxEnds, maxChoices/trials/(len(f.beginOps)+len(f.beginPools))))
+	f.maxEnds = max(maxEnds/10, min(maxEnds, maxChoices/trials/(len(f.beginOps)+len(f.beginPools)+maxArrivals/2)))
+	f.calibrate()
 	return f
 }
 
@@ -292,10 +324,20 @@ func mostOf(k resource.Kind, limits, like resource.Amounts) float64 {
 func (f *forecast) reset() {
 	f.pools, f.ops = append(f.pools[:0], f.beginPools...), append(f.ops[:0], f.beginOps...)
 	f.ends, f.free, f.met, f.round, f.turn = f.ends[:0], 0, 0, 0, 0
+	f.least, f.moved, f.shareAt, f.now = f.beginLeast, false, 0, 0
 	if f.near {
 		f.look()
-		return
+	} else {
+		f.lookFar()
 	}
+	for i := range f.pools {
+		f.pools[i].rate = f.contest.Pools[i].Past.rate(f.wish.now, f.chance)
+		f.expect(i, 0)
+	}
+}
+
+// lookFar adds the ends of all jobs that run to a trial.
+func (f *forecast) lookFar() {
 	f.horizon = maxWait.Seconds()
 	for i := range f.contest.Contenders {
 		n := &f.contest.Contenders[i]
@@ -343,46 +385,4 @@ func (f *forecast) look() {
 	}
 	// They are in order, and so they are a heap.
 	f.ends = append(f.ends, all[:min(len(all), endsSoon)]...)
-}
-
-// ages returns how long the jobs of a contender have run.
-func (n *Contender) ages(now time.Time) ages {
-	a := ages{running: n.Running, newest: max(now.Sub(n.Newest), 0).Seconds()}
-	for _, started := range n.First {
-		a.first = append(a.first, max(now.Sub(started), 0).Seconds())
-	}
-	return a
-}
-
-// pace draws a factor: how much longer or shorter jobs run than known ones of other operations. It
-// avoids a pace at which the running jobs would already have ended.
-func (f *forecast) pace(known *Lengths, ran *ages) (pace float64) {
-	longest, oldest := float64(slices.Max(known.last)), 0.0
-	if ran.running > 0 {
-		oldest = ran.of(0)
-	}
-	for range 10 {
-		if pace = math.Exp(unlikeness * f.chance.NormFloat64()); pace*longest > oldest {
-			break
-		}
-	}
-	return pace
-}
-
-// lasts draws how long a job of an operation runs in all, given how long it has run.
-func (f *forecast) lasts(i int, age float64) float64 {
-	op := &f.ops[i]
-	if !op.drawn {
-		n := &f.contest.Contenders[i]
-		known, own, _ := f.contest.lengthsOf(n)
-		if known == nil {
-			known = &f.contest.Pools[0].Lengths
-		}
-		ran, pace := &f.ages[i], 1.0
-		if !own {
-			pace, ran = f.pace(known, ran), &ages{}
-		}
-		op.lasts, op.pace, op.drawn = survivalOf(*known, ran, f.chance), pace, true
-	}
-	return op.pace * op.lasts.draw(age/op.pace, f.late, f.chance)
 }

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"container/heap"
 	"math"
 
@@ -14,7 +15,12 @@ func (f *forecast) play() float64 {
 		if e.at > f.horizon {
 			break
 		}
-		f.release(e)
+		f.now = e.at
+		if e.op < 0 {
+			f.arrive(-1-e.op, e.at)
+		} else {
+			f.release(e)
+		}
 		if f.serve(e) {
 			return e.at
 		}
@@ -30,12 +36,15 @@ func (f *forecast) play() float64 {
 func (f *forecast) release(e ending) {
 	f.use(e.op, -float64(e.jobs)*e.holds)
 	f.free += float64(e.jobs) * e.holds
+	f.moved = f.moved || f.ops[e.op].jobs == 0
 }
 
 // use adds an amount to the usage of an operation and of all pools above it.
 func (f *forecast) use(op int, amount float64) {
+	f.ops[op].settle(f.now)
 	f.ops[op].usage += amount
 	for p := f.ops[op].pool; p >= 0; p = f.pools[p].above {
+		f.pools[p].settle(f.now)
 		f.pools[p].usage += amount
 	}
 }
@@ -43,6 +52,7 @@ func (f *forecast) use(op int, amount float64) {
 // serve starts jobs in what is free after an end. It reports whether the wish is fulfilled.
 func (f *forecast) serve(e ending) bool {
 	f.round++
+	f.reshare()
 	out := f.wish.reach < 1 && f.chance.Float64() >= f.wish.reach
 	for f.free >= f.least {
 		i := f.next()
@@ -101,17 +111,17 @@ func (f *forecast) next() int {
 		p := &f.pools[at]
 		pool, op := -1, -1
 		for _, c := range p.pools {
-			if child := &f.pools[c]; child.waiting > 0 && child.passed != f.round && (pool < 0 || child.before(&f.pools[pool].contested)) {
+			if child := &f.pools[c]; child.waiting > 0 && child.passed != f.round && (pool < 0 || child.before(&f.pools[pool].contested, f.now)) {
 				pool = c
 			}
 		}
 		for _, c := range p.ops {
-			if child := &f.ops[c]; child.jobs > 0 && child.passed != f.round && (op < 0 || child.first(&f.ops[op], p.fifo)) {
+			if child := &f.ops[c]; child.jobs > 0 && child.passed != f.round && (op < 0 || child.first(&f.ops[op], p.fifo, f.now)) {
 				op = c
 			}
 		}
 		switch {
-		case op >= 0 && (pool < 0 || f.ops[op].before(&f.pools[pool].contested)):
+		case op >= 0 && (pool < 0 || f.ops[op].before(&f.pools[pool].contested, f.now)):
 			return op
 		case pool >= 0:
 			at = pool
@@ -124,29 +134,72 @@ func (f *forecast) next() int {
 	}
 }
 
-// before orders the elements of a pool. The one that has the smallest part of its fair share comes
-// first. Among equals, the one that was served least recently comes first.
-func (c *contested) before(other *contested) bool {
-	if a, b := c.satisfaction(), other.satisfaction(); a != b {
-		return a < b
+// before orders the elements of a pool, as F.13 does. The one that has the smallest part of its fair
+// share comes first, counting the part of a job that it is not owed. Among equals, the one that uses
+// less comes first, then the one that has lacked more, and the one that was served least recently.
+func (c *contested) before(other *contested, now float64) bool { return c.compare(other, now) < 0 }
+
+func (c *contested) compare(other *contested, now float64) int {
+	if a, b := c.satisfaction(now), other.satisfaction(now); a != b {
+		return cmp.Compare(a, b)
 	}
-	return c.served < other.served
+	if a, b := c.part(), other.part(); a != b {
+		return cmp.Compare(a, b)
+	}
+	if a, b := other.lag(now), c.lag(now); a != b {
+		return cmp.Compare(a, b)
+	}
+	return cmp.Compare(c.served, other.served)
 }
 
-func (c *contested) satisfaction() float64 {
+func (c *contested) satisfaction(now float64) float64 {
+	if c.judged != now || c.stale {
+		c.judged, c.stale, c.satisfied = now, false, c.judge(now)
+	}
+	return c.satisfied
+}
+
+func (c *contested) judge(now float64) float64 {
 	if c.fair <= 0 {
 		return resource.MaxSatisfaction + c.usage
+	}
+	used := c.usage
+	if c.debt.Counts && c.job > 0 {
+		used += c.job * min(max(.5-c.lacks(now)/(c.job*c.debt.Period), 0), 1)
+	}
+	return used / c.fair
+}
+
+func (c *contested) part() float64 {
+	if c.fair <= 0 {
+		return c.usage
 	}
 	return c.usage / c.fair
 }
 
+func (c *contested) lag(now float64) float64 {
+	if c.fair <= 0 || !c.debt.Counts {
+		return 0
+	}
+	return c.lacks(now) / c.fair
+}
+
+// lacks returns what an element has lacked by now.
+func (c *contested) lacks(now float64) float64 {
+	most := c.job * c.debt.Horizon
+	return min(max(c.lack+(c.fair-c.usage)*(now-c.since), -most), most)
+}
+
+// settle brings the debt of an element up to now, before its usage or its fair share changes.
+func (c *contested) settle(now float64) { c.lack, c.since, c.stale = c.lacks(now), now, true }
+
 // first orders the operations of a pool.
-func (op *fieldOp) first(other *fieldOp, fifo bool) bool {
+func (op *fieldOp) first(other *fieldOp, fifo bool, now float64) bool {
 	if fifo {
 		return op.rank < other.rank
 	}
-	if op.before(&other.contested) || other.before(&op.contested) {
-		return op.before(&other.contested)
+	if order := op.compare(&other.contested, now); order != 0 {
+		return order < 0
 	}
 	return op.place < other.place
 }
@@ -162,6 +215,10 @@ func (f *forecast) extrapolate(now float64) float64 {
 	before, left := 0.0, 0.0
 	for _, i := range f.pools[target.pool].ops {
 		op := &f.ops[i]
+		if i >= len(f.beginOps) {
+			// It came later.
+			continue
+		}
 		if op.jobs == 0 && f.beginOps[i].jobs == 0 || op.rank >= target.rank || op.most-op.usage < op.needs {
 			continue
 		}

@@ -36,6 +36,9 @@ func (q *Case) explainStart(a *Asked, v verdict) {
 		}
 		soonest = soonest.orSooner(either)
 	}
+	if soonest.by != ByEnds {
+		q.Told = nil
+	}
 	x := &q.Answer
 	switch {
 	case !soonest.at.IsZero():
@@ -120,6 +123,11 @@ func (q *Case) foresee(a *Asked, nodes NodeCounts, jobs int64, needs resource.Am
 		return estimate{}, why
 	}
 	e := estimate{at: q.Now.Add(seen.in), earliest: q.Now.Add(seen.earliest), latest: q.Now.Add(seen.latest), by: ByEnds}
+	if jobs == 1 {
+		var told Told
+		e, told = q.Widths.corrected(e, q.Now, a.Begun)
+		q.Told = &told
+	}
 	e.text = fmt.Sprintf("a job may start at about %s (between %s and %s) as other jobs end, provided that they run as long as earlier ones and nothing else changes", clock(e.at), clock(e.earliest), clock(e.latest))
 	return e, ""
 }

@@ -99,7 +99,7 @@ func (w *world) start(s Submission) error {
 	spec := &statepb.OperationSpec{
 		Type: lifecycle.Vanilla, Pool: string(*s.Pool), MaxFailedJobCount: 1, IsGang: *s.Gang, Options: structOf(option.Write(s.settings())),
 		Tasks: []*statepb.TaskSpec{{
-			Name: task, JobCount: s.jobs(chance), RestartCompletedJobs: *s.Job.Restart, Argv: []string{"simulated"},
+			Name: task, JobCount: s.jobs(chance), RestartCompletedJobs: *s.Job.Restart, Argv: []string{"simulated", s.Kind},
 			CpuLimitHundredths: int64(op.perJob.CPU), MemoryLimit: limit, GpuLimit: op.perJob.GPU, NetworkLimit: op.perJob.Network,
 		}},
 	}

@@ -63,5 +63,6 @@ func (r *reader) submission(row int, text []byte) Submission {
 		l.Jobs, l.Job.Length = &jobs, &length
 	}
 	r.shape(&l.Shape, "")
-	return Submission{cmp.Or(l.At, new(span)).Duration, *cmp.Or(l.ID, new(fmt.Sprintf("trace-%d", row))), l.Lengths, l.Shape}
+	id := *cmp.Or(l.ID, new(fmt.Sprintf("trace-%d", row)))
+	return Submission{At: cmp.Or(l.At, new(span)).Duration, ID: id, Kind: id, Lengths: l.Lengths, Shape: l.Shape}
 }

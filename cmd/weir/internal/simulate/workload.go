@@ -67,6 +67,8 @@ type Job struct {
 type Submission struct {
 	At time.Duration
 	ID string
+	// Kind is the name of its workload; its id if it has none.
+	Kind string
 	// Lengths are the lengths of its jobs by cookie; nil if they are drawn.
 	Lengths []span
 	Shape
@@ -214,7 +216,7 @@ func (s *source) take() (Submission, bool) {
 		}
 		if len(s.Arrivals.Daily) == 0 || slices.ContainsFunc(s.Arrivals.Daily, func(w window) bool { return w.has(at) }) {
 			s.made++
-			return Submission{At: at, ID: fmt.Sprintf("%s-%d", s.Name, s.made), Shape: s.Shape}, true
+			return Submission{At: at, ID: fmt.Sprintf("%s-%d", s.Name, s.made), Kind: s.Name, Shape: s.Shape}, true
 		}
 	}
 }
