@@ -201,8 +201,10 @@ func TestGangsNeverDeadlock(t *testing.T) {
 			for _, s := range d.beat(nodes...).Starts {
 				delete(waiting, s.Operation)
 			}
-			for _, id := range slices.Sorted(maps.Keys(waiting)) {
-				d.wantSense(id)
+			if d.now.Unix()%8 == 0 { // To explain takes far longer than to schedule.
+				for _, id := range slices.Sorted(maps.Keys(waiting)) {
+					d.wantSense(id)
+				}
 			}
 			for _, job := range slices.Sorted(maps.Keys(d.running)) {
 				if ends[job].IsZero() {
