@@ -85,8 +85,14 @@ func (s *session) exec(ctx context.Context, job string, command []string, flags 
 		}
 		defer leave()
 	}
+	// Neither a terminal that is closed nor a reader that has gone kills this process before it has ended the command.
+	ctx, stop := signal.NotifyContext(ctx, unix.SIGHUP)
+	defer stop()
+	signal.Ignore(unix.SIGPIPE)
 	end, err := s.Exec(ctx, e)
 	switch {
+	case errors.Is(err, unix.EPIPE):
+		return &exitError{128 + int(unix.SIGPIPE), nil}
 	case err != nil:
 		return err
 	case end.GetSignal() != "":

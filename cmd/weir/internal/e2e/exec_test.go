@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"weir/cmd/weir/internal/top/screentest"
@@ -61,6 +63,40 @@ func TestJobExec(t *testing.T) {
 			}
 		})
 	}
+	t.Run("nobody reads", func(t *testing.T) {
+		cmd := c.jobExec(t, "operator-admin", job, "--", "sh", "-c", "yes 4567")
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err == nil {
+			_, err = out.Read(make([]byte, 1))
+		}
+		if err = errors.Join(err, out.Close()); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // the exit code says how
+		if code := cmd.ProcessState.ExitCode(); code != 128+13 {
+			t.Errorf("exit code %d, want that of a broken pipe", code)
+		}
+		until(t, "the command is gone", func() string { return strings.Join(processesWith("4567"), " ") })
+	})
+	t.Run("the terminal is closed", func(t *testing.T) {
+		cmd := c.jobExec(t, "operator-admin", job, "--", "sh", "-c", "sleep 5678")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		// Both it and weir have the number.
+		until(t, "the command runs", func() string { return missing(len(processesWith("5678")) > 1) })
+		if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // the exit code says how
+		if code := cmd.ProcessState.ExitCode(); code != 130 {
+			t.Errorf("exit code %d, want that of an interruption", code)
+		}
+		until(t, "the command is gone", func() string { return strings.Join(processesWith("5678"), " ") })
+	})
 	t.Run("strangers", func(t *testing.T) { c.strangersInJobs(t) })
 }
 
