@@ -86,11 +86,14 @@ func (r *Runner) Exec(c Command) error {
 		return fail(err)
 	}
 	job := r.Job(c.Job)
-	if job == nil || job.Result() != nil {
+	if job == nil {
 		return fail(errNotRunning)
 	}
 	s, err := r.sessions.enter(c.SessionKey, job)
-	if s == nil || err != nil {
+	switch {
+	case errors.Is(err, errNotRunning):
+		return fail(err)
+	case s == nil || err != nil:
 		return err
 	}
 	if err := s.open(c); err != nil {
@@ -118,6 +121,9 @@ func (all *sessions) enter(key SessionKey, job *Job) (*session, error) {
 	switch {
 	case all.all[key] != nil:
 		return nil, nil
+	case job.Result() != nil:
+		// The sessions of the job have been ended, or will be: see Job.run.
+		return nil, errNotRunning
 	case ofJob >= mostOfJob:
 		return nil, fmt.Errorf("%w: %d beside job %s, the limit", ErrTooManySessions, ofJob, key.Job)
 	case len(all.all) >= mostSessions:
@@ -163,7 +169,7 @@ func (all *sessions) of(job *Job) []*session {
 // executed takes the end of a command from the job's proxy.
 func (all *sessions) executed(job *Job, m proxyproto.Executed) {
 	for _, s := range all.of(job) {
-		if s.key.Session == m.Session {
+		if s.name == m.Session {
 			s.finish(SessionEnd{Error: m.Error, ExitCode: m.ExitCode, Signal: m.Signal})
 		}
 	}

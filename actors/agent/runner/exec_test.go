@@ -286,6 +286,15 @@ func TestSessionsAreOfTheirUser(t *testing.T) {
 	if err := f.Exec(runner.Command{SessionKey: v.key, Argv: []string{"no-such-program"}}); err != nil {
 		t.Errorf("a start that is repeated: %v", err)
 	}
+	// Bob may choose the name of ann's.
+	if err := f.Exec(runner.Command{SessionKey: other, Argv: []string{"echo", "bob's"}}); err != nil {
+		t.Fatal(err)
+	}
+	bob := &visitor{Runner: f.Runner, key: other}
+	if end := bob.ends(t); end != (runner.SessionEnd{}) || bob.stdout.String() != "bob's\n" {
+		t.Errorf("bob's ended with %+v, and has written %q", end, bob.stdout.String())
+	}
+	bob.leaves(t)
 	v.enters(t, "still here\n", false)
 	v.sees(t, "still here")
 	if _, err := f.ExecInput(v.key, runner.SessionInput{Offset: v.typed + 1}); err == nil {
