@@ -93,6 +93,8 @@ func (s *session) exec(ctx context.Context, job string, command []string, flags 
 	switch {
 	case errors.Is(err, unix.EPIPE):
 		return &exitError{128 + int(unix.SIGPIPE), nil}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &exitError{exitTimedOut, fmt.Errorf("not ended within --timeout: the command in job %s is killed", job)}
 	case err != nil:
 		return err
 	case end.GetSignal() != "":

@@ -176,6 +176,30 @@ func TestCommandsOfPeople(t *testing.T) {
 	})
 }
 
+// TestCommandsWithoutRoom: a command for which its job has no room for processes says so, and writes nothing.
+func TestCommandsWithoutRoom(t *testing.T) {
+	needsRoot(t)
+	f := newFixture(t, backends["with cgroups"], everyWay(t))
+	f.awaitOutput(t, f.start(t, runner.JobSpec{
+		Isolation: proxyproto.IsolationDefault, PidsLimit: 4, Shell: "for i in 1 2 3 4 5 6; do sleep 1000 & done; echo ready; wait",
+	}), 1)
+	refused := 0
+	for i := range 7 {
+		v := f.visit(t, fmt.Sprint(i), runner.Command{Argv: []string{"/bin/sh", "-c", "echo in; exec sleep 1000"}})
+		end := v.looks(t)
+		if end == nil && v.stdout.String() == "in\n" {
+			continue
+		}
+		if refused++; end == nil || !strings.Contains(end.Error, "pids_limit") || v.stdout.Len()+v.stderr.Len() > 0 {
+			t.Errorf("command %d ended with %+v, and has written %q and %.1000q", i, end, v.stdout.String(), v.stderr.String())
+		}
+		v.leaves(t)
+	}
+	if refused == 0 {
+		t.Error("every command had room")
+	}
+}
+
 // leaves ends a session, of which nothing is known afterwards.
 func (v *visitor) leaves(t testing.TB) {
 	t.Helper()

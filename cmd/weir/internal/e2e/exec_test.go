@@ -49,6 +49,7 @@ func TestJobExec(t *testing.T) {
 		"no such program":              {[]string{job, "no-such-program"}, "", 1, "", `start "no-such-program": no such file`},
 		"flags without --":             {[]string{job, "ls", "-l"}, "", 2, "", "write -- before a command that has flags"},
 		"no command":                   {[]string{job}, "", 2, "", "COMMAND is missing"},
+		"time is up":                   {[]string{"--timeout", "2s", "-i", job, "--", "sleep", "6789"}, "unread", 7, "", "not ended within --timeout"},
 		"no terminal":                  {[]string{"-t", job, "sh"}, "", 2, "", "--terminal needs a terminal"},
 		"an operation":                 {[]string{operation, "ls"}, "", 6, "", "is an operation"},
 		"a large input and its answer": {[]string{"-i", job, "cat"}, strings.Repeat("0123456789", 200_000), 0, strings.Repeat("0123456789", 200_000), ""},
