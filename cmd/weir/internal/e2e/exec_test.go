@@ -65,7 +65,7 @@ func TestJobExec(t *testing.T) {
 		})
 	}
 	t.Run("nobody reads", func(t *testing.T) {
-		cmd := c.jobExec(t, "operator-admin", job, "--", "sh", "-c", "yes 4567")
+		cmd := c.jobExec(t, "operator-admin", job, "--", "sh", "-c", "yes nobody-reads")
 		out, err := cmd.StdoutPipe()
 		if err == nil {
 			err = cmd.Start()
@@ -80,15 +80,15 @@ func TestJobExec(t *testing.T) {
 		if code := cmd.ProcessState.ExitCode(); code != 128+13 {
 			t.Errorf("exit code %d, want that of a broken pipe", code)
 		}
-		until(t, "the command is gone", func() string { return strings.Join(processesWith("4567"), " ") })
+		until(t, "the command is gone", func() string { return strings.Join(processesWith("nobody-reads"), " ") })
 	})
 	t.Run("the terminal is closed", func(t *testing.T) {
-		cmd := c.jobExec(t, "operator-admin", job, "--", "sh", "-c", "sleep 5678")
+		cmd := c.jobExec(t, "operator-admin", job, "--", "sh", "-c", "exec env MARK=closed-terminal sleep 600")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// Both it and weir have the number.
-		until(t, "the command runs", func() string { return missing(len(processesWith("5678")) > 1) })
+		// Both it and weir have the mark, which no port or folder has in its name.
+		until(t, "the command runs", func() string { return missing(len(processesWith("closed-terminal")) > 1) })
 		if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +96,7 @@ func TestJobExec(t *testing.T) {
 		if code := cmd.ProcessState.ExitCode(); code != 130 {
 			t.Errorf("exit code %d, want that of an interruption", code)
 		}
-		until(t, "the command is gone", func() string { return strings.Join(processesWith("5678"), " ") })
+		until(t, "the command is gone", func() string { return strings.Join(processesWith("closed-terminal"), " ") })
 	})
 	t.Run("strangers", func(t *testing.T) { c.strangersInJobs(t) })
 }
@@ -161,17 +161,17 @@ func (c *cluster) strangersInJobs(t *testing.T) {
 			t.Errorf("%s: %v, %s, want %q", name, err, printed, test.want)
 		}
 	}
-	cmd := c.jobExec(t, "user-bob", plain, "--", "sh", "-c", "echo here; exec sleep 3456")
+	cmd := c.jobExec(t, "user-bob", plain, "--", "sh", "-c", "echo here; exec env MARK=bobs-command sleep 600")
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// Both it and weir have the number.
-	until(t, "bob's command runs", func() string { return missing(len(processesWith("3456")) > 1) })
+	// Both it and weir have the mark.
+	until(t, "bob's command runs", func() string { return missing(len(processesWith("bobs-command")) > 1) })
 	c.cli(t, "pool", "acl", "shared-jobs", "--revoke", "user:bob=manage")
 	if err := cmd.Wait(); err == nil || !strings.Contains(said.String(), "this needs the right manage") {
 		t.Errorf("without the right bob's command ends with %v: %s", err, said.String())
 	}
-	until(t, "bob's command is gone", func() string { return strings.Join(processesWith("3456"), " ") })
+	until(t, "bob's command is gone", func() string { return strings.Join(processesWith("bobs-command"), " ") })
 }
