@@ -44,7 +44,7 @@ func TestLastWordsAreNotLate(t *testing.T) {
 // TestSessionsOfWhatIsGone: a job that has ended gets no session, and one whose proxy is not there leaves no file open.
 func TestSessionsOfWhatIsGone(t *testing.T) {
 	var all sessions
-	if s, err := all.enter(SessionKey{Job: "job"}, &Job{result: &Result{}}); s != nil || !errors.Is(err, errNotRunning) {
+	if s, err := all.enter(SessionKey{Job: "job"}, &Job{result: &Result{}}); s != nil || !errors.Is(err, ErrNotRunning) {
 		t.Errorf("of a job that has ended: %v, %v", s, err)
 	}
 	s := newSession(SessionKey{Job: "job"}, &Job{})
