@@ -92,18 +92,16 @@ func (s jobs) ExecIO(ctx context.Context, req *connect.Request[apipb.ExecIOReque
 			asked.Output.Limit, asked.Output.WaitMillis = promptBytes, max(0, min(time.Until(end), rightsChecked)).Milliseconds()
 		}
 		part, err := s.execute(ctx, what, m.GetJobId(), asked)
+		out.InputOffset = max(out.InputOffset, part.GetInputOffset())
+		if err == nil && part.GetMore() {
+			// It begins where the caller does: the node forgets what is before, and this answer may be lost.
+			asked.Input, asked.Output.Limit, asked.Output.WaitMillis = nil, outputBytes, 0
+			part, err = s.execute(ctx, what, m.GetJobId(), asked)
+		}
 		if err != nil {
 			return nil, err
 		}
-		out.InputOffset = max(out.InputOffset, part.GetInputOffset())
-		if addPart(out, part); part.GetMore() {
-			asked.Output.Offset, asked.Output.Limit, asked.Output.WaitMillis = part.GetNextOffset(), outputBytes, 0
-			asked.Input = nil
-			if part, err = s.execute(ctx, what, m.GetJobId(), asked); err != nil {
-				return nil, err
-			}
-			addPart(out, part)
-		}
+		addPart(out, part)
 		if asked.Output == nil || len(out.Pieces) > 0 || out.End != nil || !time.Now().Before(end) {
 			return connect.NewResponse(out), nil
 		}

@@ -38,12 +38,12 @@ func TestCommandsInJobs(t *testing.T) {
 		"input":               {call: "ExecIO", body: `"input": "aGk=", "input_offset": 3, "end_of_input": true`, wantAsked: `input 3 "hi" true false`, wantText: `"input_offset":"5"`},
 		"a new size":          {call: "ExecIO", body: `"size": {"columns": 90, "rows": 30}`, wantAsked: `input 0 "" false false 90x30`},
 		"the end":             {call: "ExecIO", body: `"hang_up": true, "output_offset": 0`, wantAsked: `input 0 "" false true`},
-		"output":              {call: "ExecIO", body: `"output_offset": 7`, wantAsked: `input 0 "" false false; output 7 4096; output 9 131072`, wantText: `"end":{"error":"","exit_code":3`},
+		"output":              {call: "ExecIO", body: `"output_offset": 7`, wantAsked: `input 0 "" false false; output 7 4096; output 7 131072`, wantText: `"data":"aGk="},{"stderr":true,"data":"IQo="}],"next_offset":"11","end":{"error":"","exit_code":3`},
 		"much input":          {call: "ExecIO", body: `"input": "` + strings.Repeat("AAAA", 11<<10) + `"`, wantCode: apipb.CodeInvalidArgument, wantText: "32768"},
 		"a negative offset":   {call: "ExecIO", body: `"output_offset": -1`, wantCode: apipb.CodeInvalidArgument, wantText: "negative"},
 		"a long wait":         {call: "ExecIO", body: `"wait_millis": 6000`, wantCode: apipb.CodeInvalidArgument, wantText: "0 to 5000"},
 		"no session":          {call: "ExecIO", body: `"output_offset": 0`, refused: actorpb.CodeNotFound, wantAsked: `input 0 "" false false; output 0 4096`, wantCode: apipb.CodeNoSuchSession, wantText: "the node's reason"},
-		"the rest of one":     {call: "ExecIO", body: `"output_offset": 7`, ended: true, wantAsked: `input 0 "" false false; output 7 4096; output 9 131072`, wantText: `"stderr":true`},
+		"the rest of one":     {call: "ExecIO", body: `"output_offset": 7`, ended: true, wantAsked: `input 0 "" false false; output 7 4096; output 7 131072`, wantText: `"stderr":true`},
 		"a session's name":    {call: "Exec", body: `"session": "short", "command": ["ls"]`, wantCode: apipb.CodeInvalidArgument, wantText: "16 to 64"},
 		"a bad one of a node": {call: "ExecIO", body: `"input_offset": 9`, refused: actorpb.CodeBadRequest, wantAsked: `input 9 "" false false`, wantCode: apipb.CodeInvalidArgument, wantText: "the node's reason"},
 	} {
@@ -105,7 +105,8 @@ func partOf(m *actorpb.Exec) *actorpb.ExecPart {
 	case out.GetLimit() == promptBytes:
 		part.Pieces, part.NextOffset, part.More = []*actorpb.ExecPiece{{Data: []byte("hi")}}, out.GetOffset()+2, true
 	case out != nil:
-		part.Pieces, part.NextOffset, part.End = []*actorpb.ExecPiece{{Stderr: true, Data: []byte("!\n")}}, out.GetOffset()+2, &actorpb.ExecEnd{ExitCode: 3}
+		part.Pieces = []*actorpb.ExecPiece{{Data: []byte("hi")}, {Stderr: true, Data: []byte("!\n")}}
+		part.NextOffset, part.End = out.GetOffset()+4, &actorpb.ExecEnd{ExitCode: 3}
 	}
 	return part
 }

@@ -25,17 +25,26 @@ const (
 func (a *agentActor) exec(ctx actor.Context, m *actorpb.Exec) {
 	a.answer(ctx, &a.execs, maxExecs, "requests about commands of people", func() proto.Message {
 		part, err := a.execute(m)
-		switch {
-		case err == nil:
-			return part
-		case errors.Is(err, runner.ErrNoSession):
-			return &actorpb.Refused{Code: actorpb.CodeNotFound, Reason: err.Error()}
-		case errors.Is(err, runner.ErrTooManySessions):
-			return &actorpb.Refused{Code: actorpb.CodeTooMany, Reason: err.Error()}
-		default:
-			return &actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: err.Error()}
+		if err != nil {
+			return execRefused(err)
 		}
+		return part
 	})
+}
+
+// execRefused returns the answer for an error.
+func execRefused(err error) *actorpb.Refused {
+	code := actorpb.CodeBadRequest
+	switch {
+	case errors.Is(err, runner.ErrNoSession):
+		code = actorpb.CodeNotFound
+	case errors.Is(err, runner.ErrTooManySessions):
+		code = actorpb.CodeTooMany
+	case errors.Is(err, runner.ErrNotRunning), errors.Is(err, runner.ErrUnreachable):
+		// Asked again, the replica knows whether the job has ended.
+		code = actorpb.CodeUnavailable
+	}
+	return &actorpb.Refused{Code: code, Reason: err.Error()}
 }
 
 // execute starts a command, or gives it input and reads its output.

@@ -1,12 +1,14 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
+	"weir/actors/agent/runner"
 	"weir/actors/remote"
 	"weir/cluster/identity"
 	"weir/messages/actorpb"
@@ -48,4 +50,19 @@ func TestAgentReadsOutput(t *testing.T) {
 		}
 		w.advance(time.Millisecond)
 	})
+}
+
+// TestRefusedCommands: a command that may be started a moment later is not called a mistake.
+func TestRefusedCommands(t *testing.T) {
+	for err, want := range map[error]string{
+		runner.ErrNoSession:       actorpb.CodeNotFound,
+		runner.ErrTooManySessions: actorpb.CodeTooMany,
+		runner.ErrNotRunning:      actorpb.CodeUnavailable,
+		runner.ErrUnreachable:     actorpb.CodeUnavailable,
+		errors.New("a gap"):       actorpb.CodeBadRequest,
+	} {
+		if got := execRefused(fmt.Errorf("job j: %w", err)); got.GetCode() != want || got.GetReason() != "job j: "+err.Error() {
+			t.Errorf("%v: %v, want %s", err, got, want)
+		}
+	}
 }

@@ -42,7 +42,8 @@ const (
 )
 
 // Exec runs a command as one of the processes of a running job until it ends. When ctx is done, the command is
-// killed. An error means that the command was not started, or that it is not known how it has ended.
+// killed; if it was started, the error is then that of ctx. An error means that the command was not started, or that
+// it is not known how it has ended.
 func (c execCalls) Exec(ctx context.Context, e Exec) (*apipb.ExecEnd, error) {
 	s := &execSession{c: c, e: e, id: rand.Text()}
 	start := &apipb.ExecJobRequest{JobId: e.JobID, Session: s.id, Command: e.Command, Terminal: e.Terminal, Term: e.Term, Size: e.Size}
@@ -51,17 +52,21 @@ func (c execCalls) Exec(ctx context.Context, e Exec) (*apipb.ExecEnd, error) {
 	}
 	// A command that has ended is forgotten sooner this way, and one that has not is killed.
 	defer s.hangUp(ctx)
-	ctx, cancel := context.WithCancelCause(ctx)
+	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
-		if err := s.feed(ctx); err != nil {
+		if err := s.feed(running); err != nil {
 			cancel(err)
 		}
 	}()
-	go s.resize(ctx)
-	end, err := s.follow(ctx)
-	if err != nil && context.Cause(ctx) != nil {
-		err = context.Cause(ctx)
+	go s.resize(running)
+	end, err := s.follow(running)
+	switch cause := context.Cause(running); {
+	case err == nil || cause == nil:
+	case ctx.Err() != nil:
+		err = fmt.Errorf("command in job %s: %w", e.JobID, ctx.Err())
+	default:
+		err = cause
 	}
 	if end.GetError() != "" {
 		err = fmt.Errorf("command in job %s: %s", e.JobID, end.GetError())

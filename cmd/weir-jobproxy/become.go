@@ -26,10 +26,12 @@ const (
 	// still root. The system calls that a strictly isolated job is refused include the one with which a
 	// process starts within a control group, so they are refused to the command only from there.
 	becomeArgument = "--become"
-	// programDescriptor is the file that holds the program to become, and faultDescriptor is the pipe
-	// that takes an error.
+	// programDescriptor is the file that holds the program to become, faultDescriptor is the pipe that
+	// takes an error, and errorDescriptor is the standard error of the program: until then the pipe is in
+	// its place, for what the Go runtime says if it cannot go on.
 	programDescriptor = 3
 	faultDescriptor   = 4
+	errorDescriptor   = 5
 	// mostFault is the length of an error in bytes, and faultTimeout is how long it may take to become
 	// the command.
 	mostFault    = 4 << 10
@@ -65,7 +67,8 @@ func become(spec *proxyproto.Spec, argv []string, standard []uintptr, fault *os.
 	}
 	pid, _, err = syscall.StartProcess("/proc/self/exe", []string{"weir-jobproxy", becomeArgument}, &syscall.ProcAttr{
 		// Nothing of the job's environment is meant for this program, but the mark of the job's processes.
-		Env: append(marks(environment), "GOMAXPROCS=1"), Dir: "/", Files: slices.Concat(standard[:3], []uintptr{file.Fd(), fault.Fd()}), Sys: attributes,
+		Env: append(marks(environment), "GOMAXPROCS=1", "GOTRACEBACK=none"), Dir: "/", Sys: attributes,
+		Files: []uintptr{standard[0], standard[1], fault.Fd(), file.Fd(), fault.Fd(), standard[2]},
 	})
 	return pid, err
 }
@@ -92,11 +95,21 @@ func faultIn(fault *os.File) error {
 		return err
 	}
 	text, err := io.ReadAll(io.LimitReader(fault, mostFault))
-	if err == nil && len(text) > 0 {
-		err = errors.New(string(text))
+	switch {
+	case err != nil || len(text) == 0:
+		return err
+	case strings.Contains(string(text), noThread):
+		return errNoProcess
+	default:
+		return errors.New(string(text))
 	}
-	return err
 }
+
+// noThread is what the Go runtime says when there is no room for a thread.
+const noThread = "failed to create new OS thread"
+
+// errNoProcess is the error of a command for which the job has no room.
+var errNoProcess = errors.New("the job has as many processes and threads as it may have (pids_limit)")
 
 // marks returns the mark of the job's processes in an environment.
 func marks(environment []string) []string {
@@ -111,6 +124,7 @@ func runBecome() {
 	runtime.LockOSThread()
 	unix.CloseOnExec(programDescriptor)
 	unix.CloseOnExec(faultDescriptor)
+	unix.CloseOnExec(errorDescriptor)
 	err := becomeProgram()
 	_, _ = unix.Write(faultDescriptor, []byte(clip(err.Error(), mostFault))) // Who reads it may have gone.
 	os.Exit(1)
@@ -134,6 +148,9 @@ func becomeProgram() error {
 	path, err := findProgram(spec, p.Argv)
 	if err == nil {
 		err = unix.Chdir(spec.Workspace)
+	}
+	if err == nil {
+		err = unix.Dup3(errorDescriptor, unix.Stderr, 0)
 	}
 	if err == nil {
 		err = unix.Exec(path, p.Argv, spec.Environment)

@@ -113,6 +113,9 @@ func (v *visits) run(open context.Context, root child, m proxyproto.Exec, files 
 	defer fault.Close()
 	started, ended, err := v.beside.start(func() (child, error) { return v.fork(root, m, files, end) })
 	closeAll(append(files, end))
+	if errors.Is(err, unix.EAGAIN) {
+		err = errNoProcess
+	}
 	if err != nil {
 		return 0, fmt.Errorf("start command: %w", err)
 	}

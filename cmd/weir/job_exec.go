@@ -25,9 +25,9 @@ func newJobExecCommand(f *clientFlags) *cobra.Command {
 		Short: "Run a command in a running job",
 		Long: `Run a command in a running job, as one of its processes: as its user, in its workspace,
 namespaces and control group, with its environment without the secure_vault, and with no
-more rights. What the command uses counts as the job's. It ends with the job, when weir
-ends, or when weir has not been heard for a minute; its exit code becomes that of weir,
-and a signal 128 more than its number.
+more rights. What the command uses counts as the job's. It is killed when the job ends,
+weir ends, the agent of the node restarts, or weir has not been heard for a minute. Its
+exit code becomes that of weir, and a signal 128 more than its number.
 
 At a terminal the command gets a terminal and the input, and is sh if none is given.
 Elsewhere -i passes the input on. Write -- before a command that has flags.
@@ -85,8 +85,16 @@ func (s *session) exec(ctx context.Context, job string, command []string, flags 
 		}
 		defer leave()
 	}
+	// Neither a terminal that is closed nor a reader that has gone kills this process before it has ended the command.
+	ctx, stop := signal.NotifyContext(ctx, unix.SIGHUP)
+	defer stop()
+	signal.Ignore(unix.SIGPIPE)
 	end, err := s.Exec(ctx, e)
 	switch {
+	case errors.Is(err, unix.EPIPE):
+		return &exitError{128 + int(unix.SIGPIPE), nil}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &exitError{exitTimedOut, fmt.Errorf("not ended within --timeout: the command in job %s is killed", job)}
 	case err != nil:
 		return err
 	case end.GetSignal() != "":

@@ -31,6 +31,9 @@ var (
 	ErrNoSession = errors.New("no such session")
 	// ErrTooManySessions is returned for a session beyond a limit.
 	ErrTooManySessions = errors.New("too many commands run beside jobs")
+	// ErrNotRunning is returned for a command in a job that this node does not run: not yet, no longer, or
+	// not so that a command could join it.
+	ErrNotRunning = errors.New("its node does not run the job at the moment")
 )
 
 // SessionKey says which session of a user is meant.
@@ -74,7 +77,7 @@ type sessions struct {
 // are what the command reads and writes. It is killed when neither has been called for sessionIdle, and when
 // the agent ends.
 func (r *Runner) Exec(c Command) error {
-	fail := func(err error) error { return fmt.Errorf("run a command in job %.60s: %w", c.Job, err) }
+	fail := func(err error) error { return fmt.Errorf("job %.60s: %w", c.Job, err) }
 	length := 0
 	for _, argument := range c.Argv {
 		length += len(argument)
@@ -86,11 +89,14 @@ func (r *Runner) Exec(c Command) error {
 		return fail(err)
 	}
 	job := r.Job(c.Job)
-	if job == nil || job.Result() != nil {
-		return fail(errNotRunning)
+	if job == nil {
+		return fail(ErrNotRunning)
 	}
 	s, err := r.sessions.enter(c.SessionKey, job)
-	if s == nil || err != nil {
+	switch {
+	case errors.Is(err, ErrNotRunning):
+		return fail(err)
+	case s == nil || err != nil:
 		return err
 	}
 	if err := s.open(c); err != nil {
@@ -99,9 +105,6 @@ func (r *Runner) Exec(c Command) error {
 	}
 	return nil
 }
-
-// errNotRunning is the error of a command in a job that has ended, or is another node's.
-var errNotRunning = errors.New("the job does not run on this node")
 
 func hasZero(s string) bool { return slices.Contains([]byte(s), 0) }
 
@@ -118,6 +121,9 @@ func (all *sessions) enter(key SessionKey, job *Job) (*session, error) {
 	switch {
 	case all.all[key] != nil:
 		return nil, nil
+	case job.Result() != nil:
+		// The sessions of the job have been ended, or will be: see Job.run.
+		return nil, ErrNotRunning
 	case ofJob >= mostOfJob:
 		return nil, fmt.Errorf("%w: %d beside job %s, the limit", ErrTooManySessions, ofJob, key.Job)
 	case len(all.all) >= mostSessions:
@@ -163,7 +169,7 @@ func (all *sessions) of(job *Job) []*session {
 // executed takes the end of a command from the job's proxy.
 func (all *sessions) executed(job *Job, m proxyproto.Executed) {
 	for _, s := range all.of(job) {
-		if s.key.Session == m.Session {
+		if s.name == m.Session {
 			s.finish(SessionEnd{Error: m.Error, ExitCode: m.ExitCode, Signal: m.Signal})
 		}
 	}
@@ -251,7 +257,7 @@ func tellWith(j *Job, message proxyproto.Message, files []*os.File) error {
 	case j.conn == nil:
 		return ErrUnreachable
 	case !j.execs:
-		return errors.New("its proxy is too old, or has not answered yet: try again in a moment")
+		return fmt.Errorf("%w: its proxy is too old, or has not answered yet: try again in a moment", ErrNotRunning)
 	}
 	if err := j.conn.SetWriteDeadline(time.Now().Add(tellTimeout)); err != nil {
 		return err

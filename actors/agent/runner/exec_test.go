@@ -176,6 +176,30 @@ func TestCommandsOfPeople(t *testing.T) {
 	})
 }
 
+// TestCommandsWithoutRoom: a command for which its job has no room for processes says so, and writes nothing.
+func TestCommandsWithoutRoom(t *testing.T) {
+	needsRoot(t)
+	f := newFixture(t, backends["with cgroups"], everyWay(t))
+	f.awaitOutput(t, f.start(t, runner.JobSpec{
+		Isolation: proxyproto.IsolationDefault, PidsLimit: 4, Shell: "for i in 1 2 3 4 5 6; do sleep 1000 & done; echo ready; wait",
+	}), 1)
+	refused := 0
+	for i := range 7 {
+		v := f.visit(t, fmt.Sprint(i), runner.Command{Argv: []string{"/bin/sh", "-c", "echo in; exec sleep 1000"}})
+		end := v.looks(t)
+		if end == nil && v.stdout.String() == "in\n" {
+			continue
+		}
+		if refused++; end == nil || !strings.Contains(end.Error, "pids_limit") || v.stdout.Len()+v.stderr.Len() > 0 {
+			t.Errorf("command %d ended with %+v, and has written %q and %.1000q", i, end, v.stdout.String(), v.stderr.String())
+		}
+		v.leaves(t)
+	}
+	if refused == 0 {
+		t.Error("every command had room")
+	}
+}
+
 // leaves ends a session, of which nothing is known afterwards.
 func (v *visitor) leaves(t testing.TB) {
 	t.Helper()
@@ -286,6 +310,15 @@ func TestSessionsAreOfTheirUser(t *testing.T) {
 	if err := f.Exec(runner.Command{SessionKey: v.key, Argv: []string{"no-such-program"}}); err != nil {
 		t.Errorf("a start that is repeated: %v", err)
 	}
+	// Bob may choose the name of ann's.
+	if err := f.Exec(runner.Command{SessionKey: other, Argv: []string{"echo", "bob's"}}); err != nil {
+		t.Fatal(err)
+	}
+	bob := &visitor{Runner: f.Runner, key: other}
+	if end := bob.ends(t); end != (runner.SessionEnd{}) || bob.stdout.String() != "bob's\n" {
+		t.Errorf("bob's ended with %+v, and has written %q", end, bob.stdout.String())
+	}
+	bob.leaves(t)
 	v.enters(t, "still here\n", false)
 	v.sees(t, "still here")
 	if _, err := f.ExecInput(v.key, runner.SessionInput{Offset: v.typed + 1}); err == nil {

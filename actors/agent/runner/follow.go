@@ -31,16 +31,17 @@ const (
 func (j *Job) run() {
 	defer close(j.followed)
 	result := j.follow()
-	j.runner.sessions.end(j, "the job has ended")
 	j.closeDiscovery()
-	if result == nil {
-		close(j.events)
-		return
-	}
 	j.mu.Lock()
 	j.result = result
 	j.expectNothing()
 	j.mu.Unlock()
+	// With the result none begins any more.
+	j.runner.sessions.end(j, "the job has ended")
+	if result == nil {
+		close(j.events)
+		return
+	}
 	j.events <- Exited{JobID: j.id, Result: result}
 	close(j.events)
 	close(j.ended)
@@ -55,10 +56,10 @@ func (j *Job) follow() *Result {
 		if result != nil {
 			return result
 		}
-		// The proxy kills their commands.
-		j.runner.sessions.end(j, "the connection to the job's proxy was lost")
 		// From now on it tells whether the proxy lives that somebody listens on its socket.
 		j.takeSockets().close()
+		// The proxy kills their commands, and none begins without a connection.
+		j.runner.sessions.end(j, "the connection to the job's proxy was lost")
 		timer := time.NewTimer(wait)
 		select {
 		case <-j.left:

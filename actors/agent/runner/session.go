@@ -2,8 +2,10 @@ package runner
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync"
 	"time"
@@ -26,7 +28,9 @@ const (
 // session is a command of a person beside a job's own, with what it reads and writes.
 type session struct {
 	key SessionKey
-	job *Job
+	// name is what the proxy knows it by: users may choose the same names for theirs.
+	name string
+	job  *Job
 	// idle ends the session when nobody asks of it. The sessions own it.
 	idle *time.Timer
 
@@ -57,7 +61,7 @@ type outputRun struct {
 }
 
 func newSession(key SessionKey, job *Job) *session {
-	return &session{key: key, job: job, changed: make(chan struct{})}
+	return &session{key: key, name: rand.Text(), job: job, changed: make(chan struct{})}
 }
 
 // open starts the command.
@@ -76,10 +80,13 @@ func (s *session) open(c Command) error {
 	if err == nil {
 		s.resize(c.Size)
 		err = tellWith(s.job, proxyproto.Message{Exec: &proxyproto.Exec{
-			Session: s.key.Session, Argv: c.Argv, Terminal: c.Terminal, Term: c.Term,
+			Session: s.name, Argv: c.Argv, Terminal: c.Terminal, Term: c.Term,
 		}}, files)
 	}
 	if err != nil {
+		if s.stdin != nil {
+			_ = s.stdin.Close() // nothing was written
+		}
 		return err
 	}
 	if c.Terminal {
@@ -205,6 +212,10 @@ func (s *session) read(from *os.File, stderr bool) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			// The agent may have stood still until now: what is there is not late.
+			n, err = readNow(from, buffer)
+		}
 		if !s.put(stderr, buffer[:n]) || err != nil {
 			break
 		}
@@ -215,6 +226,19 @@ func (s *session) read(from *os.File, stderr bool) {
 	defer s.mu.Unlock()
 	s.reading--
 	s.change()
+}
+
+// readNow reads what is there, without waiting.
+func readNow(from *os.File, buffer []byte) (n int, err error) {
+	raw, err := from.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	controlled := raw.Control(func(fd uintptr) { n, err = unix.Read(int(fd), buffer) })
+	if err = errors.Join(err, controlled); err == nil && n == 0 {
+		err = io.EOF
+	}
+	return max(n, 0), err
 }
 
 // limitSilence bounds how long the stream of a command that has ended is read.
@@ -392,7 +416,7 @@ func (s *session) hangUp() {
 	s.mu.Unlock()
 	if !ended {
 		// A proxy that is not there kills it by itself.
-		_ = s.job.tell(proxyproto.Message{HangUp: &proxyproto.HangUp{Session: s.key.Session}})
+		_ = s.job.tell(proxyproto.Message{HangUp: &proxyproto.HangUp{Session: s.name}})
 	}
 }
 

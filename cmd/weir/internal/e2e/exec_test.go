@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"weir/cmd/weir/internal/top/screentest"
@@ -47,6 +49,7 @@ func TestJobExec(t *testing.T) {
 		"no such program":              {[]string{job, "no-such-program"}, "", 1, "", `start "no-such-program": no such file`},
 		"flags without --":             {[]string{job, "ls", "-l"}, "", 2, "", "write -- before a command that has flags"},
 		"no command":                   {[]string{job}, "", 2, "", "COMMAND is missing"},
+		"time is up":                   {[]string{"--timeout", "2s", "-i", job, "--", "sleep", "6789"}, "unread", 7, "", "not ended within --timeout"},
 		"no terminal":                  {[]string{"-t", job, "sh"}, "", 2, "", "--terminal needs a terminal"},
 		"an operation":                 {[]string{operation, "ls"}, "", 6, "", "is an operation"},
 		"a large input and its answer": {[]string{"-i", job, "cat"}, strings.Repeat("0123456789", 200_000), 0, strings.Repeat("0123456789", 200_000), ""},
@@ -61,6 +64,40 @@ func TestJobExec(t *testing.T) {
 			}
 		})
 	}
+	t.Run("nobody reads", func(t *testing.T) {
+		cmd := c.jobExec(t, "operator-admin", job, "--", "sh", "-c", "yes nobody-reads")
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err == nil {
+			_, err = out.Read(make([]byte, 1))
+		}
+		if err = errors.Join(err, out.Close()); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // the exit code says how
+		if code := cmd.ProcessState.ExitCode(); code != 128+13 {
+			t.Errorf("exit code %d, want that of a broken pipe", code)
+		}
+		until(t, "the command is gone", func() string { return strings.Join(processesWith("nobody-reads"), " ") })
+	})
+	t.Run("the terminal is closed", func(t *testing.T) {
+		cmd := c.jobExec(t, "operator-admin", job, "--", "sh", "-c", "exec env MARK=closed-terminal sleep 600")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		// Both it and weir have the mark, which no port or folder has in its name.
+		until(t, "the command runs", func() string { return missing(len(processesWith("closed-terminal")) > 1) })
+		if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // the exit code says how
+		if code := cmd.ProcessState.ExitCode(); code != 130 {
+			t.Errorf("exit code %d, want that of an interruption", code)
+		}
+		until(t, "the command is gone", func() string { return strings.Join(processesWith("closed-terminal"), " ") })
+	})
 	t.Run("strangers", func(t *testing.T) { c.strangersInJobs(t) })
 }
 
@@ -124,17 +161,17 @@ func (c *cluster) strangersInJobs(t *testing.T) {
 			t.Errorf("%s: %v, %s, want %q", name, err, printed, test.want)
 		}
 	}
-	cmd := c.jobExec(t, "user-bob", plain, "--", "sh", "-c", "echo here; exec sleep 3456")
+	cmd := c.jobExec(t, "user-bob", plain, "--", "sh", "-c", "echo here; exec env MARK=bobs-command sleep 600")
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// Both it and weir have the number.
-	until(t, "bob's command runs", func() string { return missing(len(processesWith("3456")) > 1) })
+	// Both it and weir have the mark.
+	until(t, "bob's command runs", func() string { return missing(len(processesWith("bobs-command")) > 1) })
 	c.cli(t, "pool", "acl", "shared-jobs", "--revoke", "user:bob=manage")
 	if err := cmd.Wait(); err == nil || !strings.Contains(said.String(), "this needs the right manage") {
 		t.Errorf("without the right bob's command ends with %v: %s", err, said.String())
 	}
-	until(t, "bob's command is gone", func() string { return strings.Join(processesWith("3456"), " ") })
+	until(t, "bob's command is gone", func() string { return strings.Join(processesWith("bobs-command"), " ") })
 }
