@@ -65,7 +65,7 @@ func (s jobs) Exec(ctx context.Context, req *connect.Request[apipb.ExecJobReques
 // ExecIO gives input to a command that Exec has started, and reads its output. Who has lost the right to it loses the
 // command too.
 func (s jobs) ExecIO(ctx context.Context, req *connect.Request[apipb.ExecIORequest]) (*connect.Response[apipb.ExecIOResponse], error) {
-	const what = "command in job"
+	const what = "run a command in job"
 	m := req.Msg
 	wait := time.Duration(m.GetWaitMillis()) * time.Millisecond
 	switch {

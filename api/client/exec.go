@@ -82,7 +82,7 @@ type execSession struct {
 }
 
 func (s *execSession) task(wait time.Duration) *task {
-	t := s.c.task("run a command in job " + s.e.JobID)
+	t := s.c.task("run a command in job")
 	t.longer = wait + outputPatience
 	return t
 }

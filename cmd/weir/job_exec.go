@@ -27,7 +27,8 @@ func newJobExecCommand(f *clientFlags) *cobra.Command {
 namespaces and control group, with its environment without the secure_vault, and with no
 more rights. What the command uses counts as the job's. It is killed when the job ends,
 weir ends, the agent of the node restarts, or weir has not been heard for a minute. Its
-exit code becomes that of weir, and a signal 128 more than its number.
+exit code becomes that of weir, and a signal 128 more than its number; where weir itself
+fails it says so and ends with a code of its own.
 
 At a terminal the command gets a terminal and the input, and is sh if none is given.
 Elsewhere -i passes the input on. Write -- before a command that has flags.
@@ -98,6 +99,9 @@ func (s *session) exec(ctx context.Context, job string, command []string, flags 
 	case err != nil:
 		return err
 	case end.GetSignal() != "":
+		if j, err := s.GetJob(ctx, job); err == nil && (j.GetFinishTime() != nil || j.GetStopping() != "" || j.GetState() == "aborting") {
+			s.note("job %s ends, and the command with it", job)
+		}
 		return &exitError{128 + int(unix.SignalNum(end.GetSignal())), nil}
 	case end.GetExitCode() != 0:
 		return &exitError{int(end.GetExitCode()), nil}

@@ -170,6 +170,11 @@ func TestCommandsOfPeople(t *testing.T) {
 		if end := v.ends(t); !strings.Contains(end.Error, `"no-such-program"`) {
 			t.Errorf("a program that is not there ended with %+v", end)
 		}
+		// What it leaves behind writes without end.
+		v = f.visit(t, "endless", runner.Command{Argv: []string{"/bin/sh", "-c", "(while :; do echo late; done) & sleep 0.1; exit 4"}})
+		if end := v.ends(t); end != (runner.SessionEnd{ExitCode: 4}) {
+			t.Errorf("ended with %+v", end)
+		}
 		if job.Result() != nil {
 			t.Error("the job has ended with a command")
 		}

@@ -20,9 +20,11 @@ const (
 	outputWindow = 256 << 10
 	// inputWindow bounds the input that its command has not read yet.
 	inputWindow = 64 << 10
-	// lastWords is how long a stream may be silent after the end of the command before it is closed:
-	// processes that the command left behind may hold it open.
+	// lastWords is how long a stream may be silent after the end of the command before it is closed, and
+	// lastBytes how much is read of it: what a pipe holds. Processes that the command left behind may hold it
+	// open, and write to it.
 	lastWords = 200 * time.Millisecond
+	lastBytes = 64 << 10
 )
 
 // session is a command of a person beside a job's own, with what it reads and writes.
@@ -210,7 +212,7 @@ func (s *session) await(ctx context.Context) error {
 // read collects the output of one stream to its end.
 func (s *session) read(from *os.File, stderr bool) {
 	buffer := make([]byte, 32<<10)
-	for {
+	for left := lastBytes + len(buffer); left > 0; {
 		n, err := from.Read(buffer)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			// The agent may have stood still until now: what is there is not late.
@@ -219,7 +221,9 @@ func (s *session) read(from *os.File, stderr bool) {
 		if !s.put(stderr, buffer[:n]) || err != nil {
 			break
 		}
-		s.limitSilence(from)
+		if s.limitSilence(from) {
+			left -= n
+		}
 	}
 	_ = from.Close() // nothing was written through it
 	s.mu.Lock()
@@ -241,13 +245,14 @@ func readNow(from *os.File, buffer []byte) (n int, err error) {
 	return max(n, 0), err
 }
 
-// limitSilence bounds how long the stream of a command that has ended is read.
-func (s *session) limitSilence(from *os.File) {
+// limitSilence bounds how long the stream of a command is read if the command has ended, and says whether it has.
+func (s *session) limitSilence(from *os.File) (ended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.end != nil {
 		_ = from.SetReadDeadline(time.Now().Add(lastWords)) // it may be closed already
 	}
+	return s.end != nil
 }
 
 // put adds output once there is room, and returns false if nobody will read it.
