@@ -199,7 +199,7 @@ func devStart(t *testing.T, weir, folder, says string, arguments ...string) (out
 // testFleet has simulated nodes run jobs while the leader, which is also a controller, dies: all complete, none twice.
 func testFleet(t *testing.T, weir string) {
 	folder := t.TempDir()
-	_, down := devStart(t, weir, folder, "ready until", "dev", "up", "--agents", "0")
+	_, down := devStart(t, weir, folder, "ready until", "dev", "up", "--agents", "0", "--lease", "30s")
 	_, end := devStart(t, weir, folder, "40 simulated nodes run", "dev", "fleet", "40", "--job-time", "1s", "--user-slots", "4", "--memory", "4GiB")
 	runJobs(t, folder, 500, func() {
 		if output, err := devRun(t, weir, folder, "dev", "kill", "leader"); err != nil {

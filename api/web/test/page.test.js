@@ -269,6 +269,15 @@ test('what-if shows shares before and after a change, checks what is typed, and 
   assert.equal(download.suggestedFilename(), 'default.yaml');
   const plan = await cluster.call('pool', 'apply', '--dry-run', '-f', await download.path());
   assert.match(plan, /~ pool research\s+~ weight: 2 -> 12\s*$/);
+  // What it says to type simulates days with the same change, in pools below pools too.
+  await page.getByRole('textbox', { name: 'Weight of language' }).fill('3');
+  const days = page.locator('code.days').filter({ hasText: 'language' });
+  await days.waitFor();
+  const typed = "weir simulate --live --tree default --duration 3d --control 'pools.research.weight=12' --control 'pools.research.pools.language.weight=3'";
+  assert.equal(await days.textContent(), typed);
+  const [, ...words] = typed.replaceAll("'", '').replace('3d', '1h').split(' ');
+  const simulated = JSON.parse(await cluster.call(...words, '-o', 'json'));
+  assert.ok(simulated.control.pools.research, 'both runs have the pools of the cluster');
   // A link shows what its sender saw; a reset takes it back.
   await page.reload();
   await until('the change is there', async () => (await weight.inputValue()) === '12');

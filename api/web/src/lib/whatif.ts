@@ -57,6 +57,17 @@ export function value(path: string, text: string): JsonValue {
   return path.endsWith('/memory') ? text.replace(/\s/g, '') : Number(text);
 }
 
+// simulation is the command that simulates the cluster for days as it is, and beside it with the changes. `above` says
+// below which pool a pool is.
+export function simulation(tree: string, edits: Edits, above: (pool: string) => string | undefined): string {
+  const place = (pool: string): string => (above(pool) && above(pool) !== '<Root>' ? `${place(above(pool)!)}.` : '') + `pools.${pool}`;
+  const quoted = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;
+  const changes = Object.entries(edits).flatMap(([pool, options]) =>
+    Object.entries(options).map(([path, text]) => ` --control ${quoted(`${place(pool)}.${path.replaceAll('/', '.')}=${text}`)}`),
+  );
+  return `weir simulate --live --tree ${tree} --duration 3d${changes.join('')}`;
+}
+
 // read understands the changes in an address; what is no change is left out.
 export function read(text: string): Edits {
   try {
