@@ -254,7 +254,8 @@ func (m *Mux) serve(v *visitor) {
 			_ = ready.Close()
 		}
 		why, cause := m.gate.leave(v, err)
-		silent := !v.heard && (why == RefusedSilent || why == RefusedCrowded)
+		// Members come again, and are let in then.
+		silent := v.hurried && !v.heard && (why == RefusedSilent || why == RefusedCrowded)
 		if !silent || !m.pen.put(v.Conn, m.penRoom, time.Now()) {
 			_ = v.Conn.Close()
 		}
