@@ -277,9 +277,11 @@ func (h *Handler) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 		h.turnAway(w, r, began, denied)
 		return
 	}
-	leave, crowded := h.door.enter(r.Context(), call.Identity, r.URL.Path)
+	leave, crowded, after := h.door.enter(r.Context(), call.Identity, r.URL.Path)
 	if crowded != "" {
-		h.turnAway(w, r, began, h.server.overloaded(crowded))
+		why := h.server.overloaded(crowded)
+		suggest(why, max(after, h.server.cfg.Limits.RetryAfter))
+		h.turnAway(w, r, began, why)
 		return
 	}
 	defer leave()

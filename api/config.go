@@ -115,8 +115,8 @@ type Limits struct {
 	// Stall is how long a client may take to send its request, or to receive one
 	// write of the answer, before it is disconnected. Default 10 s.
 	Stall time.Duration
-	// RetryAfter is the delay before a retry that an overload error suggests. Default
-	// 200 ms.
+	// RetryAfter is the least delay before a retry that an overload error suggests; a user whose calls wait in
+	// front of the door is told to come when half of them have had their turns. Default 200 ms.
 	RetryAfter time.Duration
 }
 

@@ -70,14 +70,14 @@ func (d *door) entrance(who identity.Identity, procedure string) *entrance {
 }
 
 // enter waits for a place for a call, at most Limits.QueueTime. Call leave when the call has ended. Otherwise
-// `crowded` says how many calls of the subject are in flight, and the limit.
-func (d *door) enter(ctx context.Context, who identity.Identity, procedure string) (leave func(), crowded string) {
+// `crowded` says how many calls of the subject are in flight, and the limit, and `after` when to come again.
+func (d *door) enter(ctx context.Context, who identity.Identity, procedure string) (leave func(), crowded string, after time.Duration) {
 	e, of := d.entrance(who, procedure), subjectOf(who)
 	t := e.enter(ctx, of)
 	if t != nil {
-		return func() { e.leave(t) }, ""
+		return func() { e.leave(t) }, "", 0
 	}
-	return nil, d.crowded(e, of)
+	return nil, d.crowded(e, of), e.due(of, time.Now())
 }
 
 // crowded counts a refusal, and says how many places of an entrance the subject has.
@@ -185,6 +185,21 @@ func (e *entrance) pause(of *holding, pause time.Duration) {
 	})
 }
 
+// maxDue is the longest time after which a call is asked to come again: clients wait no longer.
+const maxDue = 10 * time.Second
+
+// due returns after what time half of the calls of a subject that wait now will have had their places, as fast as its
+// calls have ended so far: whoever comes again sooner only waits again. It is 0 if nothing is known.
+func (e *entrance) due(of subject, now time.Time) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	h := e.places.subjects[of]
+	if h == nil || h.ended == 0 {
+		return 0
+	}
+	return min(maxDue, now.Sub(h.began)*time.Duration(len(h.waiting)+1)/time.Duration(2*h.ended))
+}
+
 // charge gives a subject with more calls, one of which has a place, no other place for some time.
 func (e *entrance) charge(of subject, pause time.Duration) {
 	e.mu.Lock()
@@ -196,6 +211,13 @@ func (e *entrance) charge(of subject, pause time.Duration) {
 func (e *entrance) settle() {
 	for t := e.places.admit(); t != nil; t = e.places.admit() {
 		t.began = time.Now()
+		switch h := t.of; {
+		case h.began.IsZero():
+			h.began = t.began
+		case t.began.Sub(h.began) > maxDue:
+			// What was long ago counts less.
+			h.began, h.ended = h.began.Add(t.began.Sub(h.began)/2), h.ended/2
+		}
 		close(e.admitted[t])
 		delete(e.admitted, t)
 	}
@@ -259,6 +281,9 @@ type holding struct {
 	since uint64
 	// pauses says that the subject gets no place for now.
 	pauses bool
+	// ended is how many of its calls had a place and have ended, since the first got its place at began.
+	ended int
+	began time.Time
 }
 
 // ticket is a call that waits.
@@ -332,6 +357,7 @@ func (h *holding) before(other *holding) bool {
 // leave gives back the place of an admitted call.
 func (p *places) leave(t *ticket) {
 	t.of.held--
+	t.of.ended++
 	p.taken--
 	p.drop(t.of)
 }

@@ -81,8 +81,13 @@ func refused(result *commandpb.Result) error {
 func (s *server) overloaded(what string) *connect.Error {
 	s.refusals.add(time.Now())
 	err := fail(connect.CodeResourceExhausted, apipb.CodeOverloaded, "%s", what)
-	err.Meta().Set(apipb.HeaderRetry, strconv.FormatInt(s.cfg.Limits.RetryAfter.Milliseconds(), 10))
+	suggest(err, s.cfg.Limits.RetryAfter)
 	return err
+}
+
+// suggest says in an error when to come again.
+func suggest(err *connect.Error, after time.Duration) {
+	err.Meta().Set(apipb.HeaderRetry, strconv.FormatInt(after.Milliseconds(), 10))
 }
 
 // unavailable returns the error for a call that this replica could not complete. Its code

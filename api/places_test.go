@@ -307,3 +307,46 @@ func (o outputs) ReadFile(context.Context, *actorpb.ReadFile) (*actorpb.FilePart
 	time.Sleep(outputTakes)
 	return &actorpb.FilePart{Data: make([]byte, o.size)}, nil
 }
+
+// TestComeAgainLater (T5): who has too many calls is told to come again when half of those that wait have had their
+// places, as fast as they get them; what was long ago counts less.
+func TestComeAgainLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEntrance("calls", 2, 1000, time.Hour)
+		took := 100 * time.Millisecond
+		var all sync.WaitGroup
+		calls := func(count int) {
+			for range count {
+				all.Go(func() {
+					place := e.enter(t.Context(), aUser("mallory"))
+					time.Sleep(took)
+					e.leave(place)
+				})
+			}
+		}
+		if due := e.due(aUser("mallory"), time.Now()); due != 0 {
+			t.Errorf("before there is a call: %v", due)
+		}
+		calls(131)
+		time.Sleep(1050 * time.Millisecond)
+		// 10 have ended, one is inside, and 120 wait.
+		if due := e.due(aUser("mallory"), time.Now()); due < 6*time.Second || due > 6500*time.Millisecond {
+			t.Errorf("with 120 that wait, 10 a second: %v", due)
+		}
+		calls(500)
+		if due := e.due(aUser("mallory"), time.Now()); due != maxDue {
+			t.Errorf("with 620 that wait: %v", due)
+		}
+		time.Sleep(20 * time.Second)
+		took = time.Millisecond
+		time.Sleep(200 * time.Millisecond)
+		// Now they are a hundred times as fast.
+		if due := e.due(aUser("mallory"), time.Now()); due > 4*time.Second || due == 0 {
+			t.Errorf("with some 220 that wait, fast by now: %v", due)
+		}
+		all.Wait()
+		if due := e.due(aUser("mallory"), time.Now()); due != 0 {
+			t.Errorf("when all have ended: %v", due)
+		}
+	})
+}
