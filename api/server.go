@@ -154,12 +154,12 @@ func (l sharedLeader) JobLive(ctx context.Context, jobs []string) (*actorpb.JobL
 
 // ReadOutput implements Leader.
 func (l sharedLeader) ReadOutput(ctx context.Context, m *actorpb.ReadOutput) (*actorpb.OutputPart, error) {
-	return partBy(ctx, l.door, func() (*actorpb.OutputPart, error) { return l.to.ReadOutput(ctx, m) })
+	return partBy(ctx, l.door, func() (*actorpb.OutputPart, error) { return l.to.ReadOutput(ctx, m) }, func(p *actorpb.OutputPart) int { return len(p.GetData()) })
 }
 
 // ReadFile implements Leader.
 func (l sharedLeader) ReadFile(ctx context.Context, m *actorpb.ReadFile) (*actorpb.FilePart, error) {
-	return partBy(ctx, l.door, func() (*actorpb.FilePart, error) { return l.to.ReadFile(ctx, m) })
+	return partBy(ctx, l.door, func() (*actorpb.FilePart, error) { return l.to.ReadFile(ctx, m) }, func(p *actorpb.FilePart) int { return len(p.GetData()) })
 }
 
 // Exec implements Leader. Whoever waits for output holds no place; much output has one, as parts have.
@@ -169,32 +169,25 @@ func (l sharedLeader) Exec(ctx context.Context, m *actorpb.Exec) (*actorpb.ExecP
 	case m.GetOutput().GetWaitMillis() > 0:
 		return resting(ctx, ask)
 	case m.GetOutput().GetLimit() > promptBytes:
-		part, err := partBy(ctx, l.door, func() (pieces, error) {
-			part, err := ask()
-			return pieces{part}, err
-		})
-		return part.ExecPart, err
+		return partBy(ctx, l.door, ask, execBytes)
 	default:
 		return away(ctx, l.door, l.door.leader, ask)
 	}
 }
 
-// pieces is output of a command as partBy counts it.
-type pieces struct{ *actorpb.ExecPart }
-
-// GetData returns what the pieces have.
-func (p pieces) GetData() (data []byte) {
-	for _, piece := range p.GetPieces() {
-		data = append(data, piece.GetData()...)
+// execBytes returns how much output of a command an answer has.
+func execBytes(part *actorpb.ExecPart) (n int) {
+	for _, piece := range part.GetPieces() {
+		n += len(piece.GetData())
 	}
-	return data
+	return n
 }
 
 // partBy reads a part of output or of a file, and charges its reader for the bytes.
-func partBy[T interface{ GetData() []byte }](ctx context.Context, d *door, read func() (T, error)) (T, error) {
+func partBy[T any](ctx context.Context, d *door, read func() (T, error), bytes func(T) int) (T, error) {
 	return away(ctx, d, d.parts, func() (T, error) {
 		part, err := read()
-		d.parts.charge(subjectOf(askerOf(ctx).Identity), time.Duration(len(part.GetData()))*time.Second/time.Duration(partRate))
+		d.parts.charge(subjectOf(askerOf(ctx).Identity), time.Duration(bytes(part))*time.Second/time.Duration(partRate))
 		return part, err
 	})
 }

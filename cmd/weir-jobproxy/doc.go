@@ -15,7 +15,7 @@
 // namespace, in which it mounts the job's tmpfs. The proxy of a separate job is also the first process
 // of a namespace: the kernel ends the job with it (separate.go). The job has a view of the machine's
 // files of its own (rootfs.go), and rights are taken from it (seccomp.go). A strictly isolated command,
-// and each probe, is this program first (become.go).
+// each probe, and each command that a person runs in the job (exec.go), is this program first (become.go).
 //
 // The job's input, and the output and files that are kept, are handled by streams (streams.go).
 //

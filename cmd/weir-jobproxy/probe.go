@@ -36,7 +36,7 @@ type prober struct {
 // errProbing is the error of a probe while another one is running.
 var errProbing = errors.New("a probe of the job is already running")
 
-// errNoJob is the error of a probe of a job that has ended, or has not begun.
+// errNoJob is the error of a probe of a job, or of a person's command in it, that has ended, or has not begun.
 var errNoJob = errors.New("the job is not running")
 
 // run runs a command within the job, whose root process is `root`. It returns nil if it exits with
