@@ -313,13 +313,14 @@ func (o outputs) ReadFile(context.Context, *actorpb.ReadFile) (*actorpb.FilePart
 func TestComeAgainLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEntrance("calls", 2, 1000, time.Hour)
-		took := 100 * time.Millisecond
+		var took atomic.Int64
+		took.Store(int64(100 * time.Millisecond))
 		var all sync.WaitGroup
 		calls := func(count int) {
 			for range count {
 				all.Go(func() {
 					place := e.enter(t.Context(), aUser("mallory"))
-					time.Sleep(took)
+					time.Sleep(time.Duration(took.Load()))
 					e.leave(place)
 				})
 			}
@@ -334,11 +335,12 @@ func TestComeAgainLater(t *testing.T) {
 			t.Errorf("with 120 that wait, 10 a second: %v", due)
 		}
 		calls(500)
+		synctest.Wait()
 		if due := e.due(aUser("mallory"), time.Now()); due != maxDue {
 			t.Errorf("with 620 that wait: %v", due)
 		}
 		time.Sleep(20 * time.Second)
-		took = time.Millisecond
+		took.Store(int64(time.Millisecond))
 		time.Sleep(200 * time.Millisecond)
 		// Now they are a hundred times as fast.
 		if due := e.due(aUser("mallory"), time.Now()); due > 4*time.Second || due == 0 {
