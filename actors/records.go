@@ -95,6 +95,9 @@ func (r *records) Allocation(job string) (allocation *statepb.Allocation) {
 	return allocation
 }
 
+// Version implements the State of nodes.
+func (r *records) Version() uint32 { return r.store.Version() }
+
 // Refusal implements the State of nodes.
 func (r *records) Refusal(node *statepb.Node) (why string) {
 	r.store.View(func(s *state.State) { why = state.RightsIn(s).NodeRefusal(node) })

@@ -27,6 +27,9 @@ func (s *State) LastTime() time.Time { return s.lastTime }
 // one.
 func (s *State) Term() *statepb.Term { return s.term }
 
+// Version returns the version of the cluster (package versions).
+func (s *State) Version() uint32 { return s.version }
+
 // ClusterID returns the id of the cluster, empty before its first leader.
 func (s *State) ClusterID() string { return s.clusterID }
 
