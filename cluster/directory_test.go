@@ -61,7 +61,7 @@ func TestDirectoryFollowsTheMembers(t *testing.T) {
 
 	// Raft's configuration drops r1 and r2, adds r4, and keeps r3 elsewhere.
 	d.ObserveVoters(parse(t, "r3=old:1", "r4=d:1"))
-	want = []Replica{{ID: "r3", Address: "c:1", Live: true}, {ID: "r4", Address: "d:1"}}
+	want = []Replica{{ID: "r3", Address: "c:1", Can: 1, Live: true}, {ID: "r4", Address: "d:1"}}
 	if got := d.View().Replicas; !reflect.DeepEqual(got, want) {
 		t.Errorf("after a change of voters %+v, want %+v", got, want)
 	}

@@ -131,9 +131,13 @@ func TestUpgradeFinish(t *testing.T) {
 	says(0, []string{"weir cluster upgrade finish", "gone (0.1.0), offline"}, "plan")
 	says(5, []string{"agent gone (weir 0.1.0): offline", "--without-offline-agents", "upgrade_blocked"}, "finish", "--yes")
 	says(2, []string{"the version stays", "give --yes"}, "finish", "--without-offline-agents")
-	if status, err := operator.Status(t.Context()); err != nil || status.GetClusterVersion() != 1 || !strings.Contains(strings.Join(status.GetProblems(), "; "), "the upgrade to cluster version 2 is not finished") {
-		t.Errorf("before: %v, %v", status, err)
-	}
+	until(t, "the status says that the upgrade is not finished", func() string {
+		status, err := operator.Status(t.Context())
+		if problems := strings.Join(status.GetProblems(), "; "); err != nil || status.GetClusterVersion() != 1 || !strings.Contains(problems, "the upgrade to cluster version 2 is not finished") {
+			return problems
+		}
+		return ""
+	})
 	says(0, []string{"the cluster has version 2: there is no way back to programs older than weir 0.2.0"}, "finish", "--without-offline-agents", "--yes")
 	says(0, []string{"the cluster has version 2 already: nothing to do"}, "finish")
 	for _, name := range replicaNames {
@@ -144,9 +148,13 @@ func TestUpgradeFinish(t *testing.T) {
 			return ""
 		})
 	}
-	if printed, _ := weir(t, "audit", "--addresses", c.addresses["r1"], "--credentials", c.certs("operator-admin")); !strings.Contains(printed, "raised the version of the cluster to 2, without agents that are offline") {
-		t.Errorf("the audit log does not tell:\n%s", printed)
-	}
+	until(t, "the audit log tells", func() string {
+		printed, _ := weir(t, "audit", "--addresses", c.addresses["r1"], "--credentials", c.certs("operator-admin"))
+		if !strings.Contains(printed, "raised the version of the cluster to 2, without agents that are offline") {
+			return printed
+		}
+		return ""
+	})
 
 	// The version is in what replicas keep.
 	if err := c.process("r2").stop(); err != nil {
