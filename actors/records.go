@@ -117,7 +117,7 @@ func (r *records) Denied(operation string) (why string) {
 // Leaving implements the State of controllers.
 func (r *records) Leaving(operation string) (leaving []*statepb.Allocation) {
 	r.store.View(func(s *state.State) {
-		for _, a := range s.LeavingOfOperation(scheduling.OperationID(operation)) {
+		for _, a := range state.LeavingOfOperation(s, scheduling.OperationID(operation)) {
 			leaving = append(leaving, proto.CloneOf(a))
 		}
 	})

@@ -173,7 +173,7 @@ func (u *upgrade) addAgent(n *statepb.Node, can uint32, own string) {
 	}
 	for i, group := range u.agents {
 		if group.version == p.version && group.can == p.can && group.state == p.state {
-			u.agents[i].names = append(group.names, p.names...)
+			u.agents[i].names = append(u.agents[i].names, p.names...)
 			return
 		}
 	}

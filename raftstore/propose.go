@@ -30,7 +30,7 @@ func (s *Store) Propose(ctx context.Context, commands ...*commandpb.Command) ([]
 	if err != nil {
 		return nil, fmt.Errorf("propose: %w", err)
 	}
-	if err := s.permits(c); err != nil {
+	if err := s.machine.permits(c); err != nil {
 		return nil, fmt.Errorf("propose: %w", err)
 	}
 	if err := s.batcher.queue.push(c); err != nil {
@@ -48,8 +48,8 @@ func (s *Store) Propose(ctx context.Context, commands ...*commandpb.Command) ([]
 
 // permits returns an error for a call with something that is newer than the version of the cluster, which
 // other replicas may be unable to read.
-func (s *Store) permits(c *call) error {
-	version := s.machine.version.Load()
+func (m *machine) permits(c *call) error {
+	version := m.version.Load()
 	for _, cmd := range c.decoded {
 		if name := versions.Newer(cmd.Message, version); name != "" {
 			return fmt.Errorf("%w: %s is not written at cluster version %d: raise it first: weir cluster upgrade finish", ErrVersion, name, version)

@@ -42,7 +42,7 @@ func ofMemory(c *change) memoryChange        { return memoryChange{c} }
 // everything before it changes anything.
 var handlers = byMessage(
 	anyone(func(c *change) *change { return c }, (*change).beginTerm),
-	asked(operators[*commandpb.RaiseVersion]("raise the version of the cluster"), anyone(func(c *change) *change { return c }, (*change).raiseVersion)),
+	asked(operators[*commandpb.RaiseVersion]("raise the version of the cluster"), anyone(func(c *change) *change { return c }, raiseVersion)),
 	asked(mayStart, anyone(ofOperations, operationChange.startOperation)),
 	anyone(ofOperations, operationChange.advanceOperation),
 	anyone(ofOperations, operationChange.setPendingReason),

@@ -62,7 +62,7 @@ func (c *change) beginTerm(m *commandpb.BeginTerm) *refusal {
 
 // raiseVersion raises the version of the cluster. It panics if this program does not know the version, as for an
 // unknown command.
-func (c *change) raiseVersion(m *commandpb.RaiseVersion) *refusal {
+func raiseVersion(c *change, m *commandpb.RaiseVersion) *refusal {
 	if err := versions.Program.Check(m.GetVersion()); err != nil {
 		panic(fmt.Sprintf("apply raise version at index %d: %v", c.index, err))
 	}

@@ -255,7 +255,7 @@ func (s *State) AllocationCount(id scheduling.OperationID) int {
 
 // LeavingOfOperation returns the allocations of an operation that are ordered to stop, in
 // the order of their grants.
-func (s *State) LeavingOfOperation(id scheduling.OperationID) (leaving []*statepb.Allocation) {
+func LeavingOfOperation(s *State, id scheduling.OperationID) (leaving []*statepb.Allocation) {
 	o, _ := operationIn(s.operations, id)
 	for _, a := range o.allocations {
 		if o.record.StopOrderFor(a) != nil {
