@@ -85,6 +85,19 @@ func (b *board) credentials() map[string]*actorpb.HeldCredentials {
 	return all
 }
 
+// agents returns what the programs of registered agents can, by node.
+func (b *board) agents() (all []*actorpb.AgentProgram) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for node, p := range b.nodes {
+		if can := p.view.GetCan(); can > 0 {
+			all = append(all, &actorpb.AgentProgram{Node: node, Can: can})
+		}
+	}
+	slices.SortFunc(all, func(x, y *actorpb.AgentProgram) int { return cmp.Compare(x.GetNode(), y.GetNode()) })
+	return all
+}
+
 // job returns the last report of a node about a job, or nil.
 func (b *board) job(node, id string) *actorpb.HeldJob {
 	b.mu.RLock()

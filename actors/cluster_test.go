@@ -25,6 +25,7 @@ import (
 	"weir/cluster/wire"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
+	"weir/messages/versions"
 	"weir/raftstore"
 	"weir/raftstore/state"
 	"weir/scheduling"
@@ -164,7 +165,8 @@ func (r *testReplica) start(t *testing.T, peers cluster.Peers, change func(*Conf
 	r.cable = &cable{dialer: dialer}
 	r.gossip, err = gossip.Start(gossip.Config{
 		Self: gossip.Member{
-			ID: scheduling.ReplicaID(r.id), Address: r.address, APIAddress: r.address, PeerList: peers.Fingerprint(), Initialized: true,
+			Can: versions.Current,
+			ID:  scheduling.ReplicaID(r.id), Address: r.address, APIAddress: r.address, PeerList: peers.Fingerprint(), Initialized: true,
 		},
 		Cluster: plaintext, Insecure: true, Port: r.mux, Dialer: dialer, Peers: peers.Addresses(), Profile: gossip.Fast, Logger: log,
 	})

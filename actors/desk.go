@@ -84,6 +84,9 @@ func (d desk) schedulerView(ctx context.Context, leader *actor.PID, m *actorpb.S
 	if m.GetRefused() {
 		return &actorpb.SchedulerView{Refused: d.board.refusedAgents()}
 	}
+	if m.GetAgents() {
+		return &actorpb.SchedulerView{Agents: d.board.agents()}
+	}
 	if m.GetExplain() {
 		if !d.askers.Enter() {
 			return &actorpb.Refused{Code: actorpb.CodeOverloaded, RetryMillis: d.cfg.Gateway.RetryMillis,

@@ -19,6 +19,7 @@ import (
 	"weir/cluster/wire"
 	"weir/messages/actorpb"
 	"weir/messages/statepb"
+	"weir/messages/versions"
 	"weir/scheduling/statistics"
 )
 
@@ -147,7 +148,7 @@ func (a *fakeAgent) session() {
 	for a.pause(10 * time.Millisecond) {
 		for peer := range a.addresses {
 			answer, err := a.ask(peer, &actorpb.RegisterAgent{
-				Node: a.name, Incarnation: a.incarnation, Version: "test", Jobs: a.held(), Tags: a.tags,
+				Node: a.name, Incarnation: a.incarnation, Version: "test", Can: versions.Current, Jobs: a.held(), Tags: a.tags,
 				Resources: &statepb.Resources{UserSlots: 4, CpuHundredths: 400, Memory: 1 << 30},
 			})
 			registered, ok := answer.(*actorpb.AgentRegistered)

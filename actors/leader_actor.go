@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -13,9 +14,11 @@ import (
 	"weir/actors/node"
 	"weir/actors/operation"
 	"weir/actors/reconcile"
+	"weir/cluster"
 	"weir/messages/actorpb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
+	"weir/messages/versions"
 	"weir/raftstore"
 	"weir/raftstore/state"
 	"weir/scheduling"
@@ -160,9 +163,13 @@ func (a *leaderActor) beginTerm(ctx context.Context) (index uint64, err error) {
 			return 0, fmt.Errorf("begin term: compare clocks: %w", ctx.Err())
 		}
 	}
-	commands, err := encode([]proto.Message{&commandpb.BeginTerm{
+	first := []proto.Message{&commandpb.BeginTerm{
 		Term: a.term, Replica: a.replica.cfg.ID, ClusterId: a.replica.cfg.Cluster, Limits: state.WithGrants(state.WithBytes(a.replica.cfg.Limits)),
-	}})
+	}}
+	if !began && foundsCurrent(a.replica.cfg.Directory.View()) {
+		first = append(first, &commandpb.RaiseVersion{Version: versions.Current})
+	}
+	commands, err := encode(first)
 	if err != nil {
 		return 0, err
 	}
@@ -170,10 +177,16 @@ func (a *leaderActor) beginTerm(ctx context.Context) (index uint64, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("begin term: %w", err)
 	}
-	if refusal := results[0].GetRefusal(); refusal != nil {
+	if refusal := reconcile.Refusal(results); refusal != nil {
 		return 0, fmt.Errorf("begin term: %s: %s", refusal.GetCode(), refusal.GetMessage())
 	}
 	return results[0].GetIndex(), nil
+}
+
+// foundsCurrent reports whether a cluster that begins now begins with the newest version: no replica that is
+// seen is too old for it.
+func foundsCurrent(view *cluster.View) bool {
+	return !slices.ContainsFunc(view.Replicas, func(r cluster.Replica) bool { return r.Live && r.Can < versions.Current })
 }
 
 // rebuild spawns the leader's actors from the state. Each actor reads its own part of the state.

@@ -95,6 +95,9 @@ func (r *records) Allocation(job string) (allocation *statepb.Allocation) {
 	return allocation
 }
 
+// Version implements the State of nodes.
+func (r *records) Version() uint32 { return r.store.Version() }
+
 // Refusal implements the State of nodes.
 func (r *records) Refusal(node *statepb.Node) (why string) {
 	r.store.View(func(s *state.State) { why = state.RightsIn(s).NodeRefusal(node) })
@@ -114,7 +117,7 @@ func (r *records) Denied(operation string) (why string) {
 // Leaving implements the State of controllers.
 func (r *records) Leaving(operation string) (leaving []*statepb.Allocation) {
 	r.store.View(func(s *state.State) {
-		for _, a := range s.LeavingOfOperation(scheduling.OperationID(operation)) {
+		for _, a := range state.LeavingOfOperation(s, scheduling.OperationID(operation)) {
 			leaving = append(leaving, proto.CloneOf(a))
 		}
 	})

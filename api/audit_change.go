@@ -118,10 +118,25 @@ func otherChanges(t treeIn, former scheduling.TreeName, asked any) (parts []stri
 		return []string{"aborted" + put(": ", m.GetReason())}
 	case *apipb.DrainNodeRequest:
 		return []string{"drained" + put(": ", m.GetReason())}
+	case *apipb.FinishUpgradeRequest:
+		return []string{upgradeText(m)}
 	case *apipb.AddReplicaRequest:
 		return []string{"added at " + m.GetAddress()}
 	}
 	return parts
+}
+
+// upgradeText says what a request to finish an upgrade does.
+func upgradeText(m *apipb.FinishUpgradeRequest) string {
+	text := "raised"
+	if m.GetDryRun() {
+		text = "asked about raising"
+	}
+	text += fmt.Sprintf(" the version of the cluster to %d", m.GetVersion())
+	if m.GetWithoutOfflineAgents() {
+		text += ", without agents that are offline"
+	}
+	return text
 }
 
 // groupText says how a group changes: "group ads-team + ann - bob".

@@ -11,6 +11,7 @@ import (
 
 	"weir/messages/apipb"
 	"weir/messages/statepb"
+	"weir/messages/versions"
 	"weir/raftstore"
 	"weir/raftstore/state"
 	"weir/scheduling"
@@ -46,7 +47,7 @@ func (s clusters) members(leader string) ([]*apipb.Member, error) {
 	for _, r := range s.cfg.Directory.View().Replicas {
 		id := string(r.ID)
 		member := &apipb.Member{
-			Id: id, Address: r.Address, Leader: id == leader, Suffrage: suffrage[id], Alive: r.Live, Version: r.Version,
+			Id: id, Address: r.Address, Leader: id == leader, Suffrage: suffrage[id], Alive: r.Live, Version: r.Version, Can: r.Can,
 			OperationsControlled: controlled[id],
 		}
 		if id == s.cfg.Replica {
@@ -102,12 +103,14 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 	}
 	health := s.health()
 	out.Credentials, out.Log = s.ownCredentials(health.Holds), logHealth(health.Store)
+	out.Can, out.MixedSince = versions.Current, momentOf(health.MixedSince)
 	var total, usage resource.Amounts
 	var ofNodes nodeTroubles
 	var stuck misfits
 	var sharing []string
 	left := s.cfg.Limits.AnswerBytes / drainingPart
 	s.cfg.Store.View(func(st *state.State) {
+		out.ClusterVersion = st.Version()
 		for _, n := range st.Nodes() {
 			ofNodes.addCredentials(out, n, health, time.Now())
 			if n.GetDrain() != nil {
@@ -147,7 +150,7 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 	}
 	ofNodes.addAgents(out.GetRefused())
 	out.Total, out.Usage = resourcesOf(total), resourcesOf(usage)
-	out.Problems = slices.Concat(problems(out, ofNodes.offline, ofNodes.open), s.troubles(time.Now(), health),
+	out.Problems = slices.Concat(problems(out, ofNodes.offline, ofNodes.open), s.troubles(time.Now(), health), unfinished(out, time.Now()),
 		ofNodes.others.problem("nodes run a version other than "+s.cfg.Version), ofNodes.caveats.problem("nodes lack features"),
 		ofNodes.expiring.problem("nodes have agents whose certificate expires soon"),
 		ofNodes.refused.problem("nodes are refused because they claim what no grant gives them (weir node list)"), sharing)

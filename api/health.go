@@ -32,6 +32,8 @@ type Health struct {
 	Holds identity.Standing
 	// Agents is what agents hold, by node, as far as they have told this replica as their leader.
 	Agents map[string]*actorpb.HeldCredentials
+	// MixedSince is since when the replica has seen that versions are mixed (Mixed); zero if they are not.
+	MixedSince time.Time
 	// Clock is how the clock of the replica compares.
 	Clock clocks.Report
 }

@@ -23,6 +23,9 @@ func (s clusters) Add(ctx context.Context, req *connect.Request[apipb.AddReplica
 	if _, err := cluster.ParsePeers([]string{id + "=" + address}); err != nil {
 		return nil, invalid("add replica: %v", err)
 	}
+	if err := s.tooOld("add replica", id); err != nil {
+		return nil, err
+	}
 	return answer(&apipb.AddReplicaResponse{}, s.membership(s.cfg.Store.AddReplica(ctx, id, address)))
 }
 
@@ -60,6 +63,9 @@ func (s clusters) Promote(ctx context.Context, req *connect.Request[apipb.Promot
 	if err := s.named("promote", req.Msg.GetId()); err != nil {
 		return nil, err
 	}
+	if err := s.tooOld("promote replica", req.Msg.GetId()); err != nil {
+		return nil, err
+	}
 	return answer(&apipb.PromoteReplicaResponse{}, s.membership(s.cfg.Store.PromoteReplica(ctx, req.Msg.GetId())))
 }
 
@@ -77,7 +83,7 @@ func (s clusters) Join(ctx context.Context, req *connect.Request[apipb.JoinReque
 	if who := userOf(ctx); who != m.GetId() {
 		return nil, fail(connect.CodePermissionDenied, apipb.CodePermissionDenied, "join: replica %q cannot act for %q", who, m.GetId())
 	}
-	suffrage, err := s.cfg.Store.Admit(ctx, raftstore.Applicant{ID: m.GetId(), Address: m.GetAddress(), Empty: m.GetEmpty(), Votes: m.GetVotes()})
+	suffrage, err := s.cfg.Store.Admit(ctx, raftstore.Applicant{ID: m.GetId(), Address: m.GetAddress(), Empty: m.GetEmpty(), Votes: m.GetVotes(), Can: m.GetCan()})
 	if err != nil {
 		return nil, s.membership(err)
 	}

@@ -71,6 +71,10 @@ type replicaFake struct {
 	object func(operation, path string, offset, limit int64) (data []byte, size int64, err error)
 	// refusedAgents are those that the leader has refused.
 	refusedAgents []*actorpb.RefusedAgent
+	// agents are what agents have told the leader that they can.
+	agents []*actorpb.AgentProgram
+	// gossip, when called, tells who lives.
+	gossip func([]gossip.Member)
 	// backup is the state as it is backed up.
 	backup []byte
 	// instances are those of any operation; nil: it has none.
@@ -243,6 +247,9 @@ func (r *replicaFake) SchedulerView(ctx context.Context, m *actorpb.SchedulerVie
 	if r.asked.Load() {
 		return nil, fmt.Errorf("%w: too many ask", raftstore.ErrOverloaded)
 	}
+	if m.GetAgents() {
+		return &actorpb.SchedulerView{Agents: r.agents}, nil
+	}
 	if m.GetRefused() {
 		return &actorpb.SchedulerView{Refused: r.refusedAgents}, nil
 	}
@@ -339,6 +346,7 @@ func (r *replicaFake) Stopping(job string) string {
 // Subscribe implements cluster.Membership: r3 is not alive, r2 is of another
 // version.
 func (r *replicaFake) Subscribe(f func([]gossip.Member)) (cancel func()) {
+	r.gossip = f
 	f([]gossip.Member{
 		{ID: "r1", Address: "r1.example:7701", APIAddress: "r1.example:7701", Version: "v2"},
 		{ID: "r2", Address: "r2.example:7701", APIAddress: "r2.example:7701", Version: "v1"},

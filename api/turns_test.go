@@ -61,6 +61,7 @@ func TestNoTurnAfterAWait(t *testing.T) {
 		"why a job waits":                  {"ExplainService/Explain", `{"job": "j1"}`, "JobLive"},
 		"the status":                       {"ClusterService/Status", `{}`, "ReadBarrier"},
 		"the status, for refused agents":   {"ClusterService/Status", `{}`, "SchedulerView"},
+		"an upgrade, for its agents":       {"ClusterService/UpgradeStatus", `{}`, "SchedulerView"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

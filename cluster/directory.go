@@ -3,11 +3,13 @@ package cluster
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"weir/cluster/gossip"
+	"weir/messages/versions"
 	"weir/scheduling"
 )
 
@@ -20,6 +22,9 @@ type Replica struct {
 	APIAddress string
 	// Version is the version of its program, "" until it is first seen alive.
 	Version string
+	// Can is the highest version of the cluster that its program works with, 0 until it is first seen
+	// alive.
+	Can uint32
 	// Live says that gossip considers it alive.
 	Live bool
 	// Ready says that it is alive and its state has caught up since it started.
@@ -183,6 +188,7 @@ func (d *Directory) observeMembers(members []gossip.Member) {
 			Address:    member.Address,
 			APIAddress: member.APIAddress,
 			Version:    member.Version,
+			Can:        uint32(min(max(member.Can, versions.Oldest), math.MaxUint32)),
 		}
 	}
 	d.publish()

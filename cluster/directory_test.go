@@ -42,8 +42,8 @@ func TestDirectoryFollowsTheMembers(t *testing.T) {
 	if got := d.View().Replicas; !reflect.DeepEqual(got, want) {
 		t.Fatalf("at first %+v, want %+v", got, want)
 	}
-	gossiped.say(gossip.Member{ID: "r2", Address: "moved:1", APIAddress: "moved:2", Version: "v2"}, gossip.Member{ID: "r3", Address: "c:1"})
-	want = []Replica{{ID: "r1", Address: "a:1"}, {ID: "r2", Address: "moved:1", APIAddress: "moved:2", Version: "v2", Live: true}, {ID: "r3", Address: "c:1", Live: true}}
+	gossiped.say(gossip.Member{ID: "r2", Address: "moved:1", APIAddress: "moved:2", Version: "v2", Can: 2}, gossip.Member{ID: "r3", Address: "c:1"})
+	want = []Replica{{ID: "r1", Address: "a:1"}, {ID: "r2", Address: "moved:1", APIAddress: "moved:2", Version: "v2", Can: 2, Live: true}, {ID: "r3", Address: "c:1", Can: 1, Live: true}}
 	if got := d.View().Replicas; !reflect.DeepEqual(got, want) {
 		t.Fatalf("then %+v, want %+v", got, want)
 	}
@@ -61,7 +61,7 @@ func TestDirectoryFollowsTheMembers(t *testing.T) {
 
 	// Raft's configuration drops r1 and r2, adds r4, and keeps r3 elsewhere.
 	d.ObserveVoters(parse(t, "r3=old:1", "r4=d:1"))
-	want = []Replica{{ID: "r3", Address: "c:1", Live: true}, {ID: "r4", Address: "d:1"}}
+	want = []Replica{{ID: "r3", Address: "c:1", Can: 1, Live: true}, {ID: "r4", Address: "d:1"}}
 	if got := d.View().Replicas; !reflect.DeepEqual(got, want) {
 		t.Errorf("after a change of voters %+v, want %+v", got, want)
 	}

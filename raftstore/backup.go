@@ -25,6 +25,8 @@ const restoredTerms = 1 << 20
 type BackupInfo struct {
 	// Cluster is the id of the cluster that was backed up.
 	Cluster string
+	// Version is the version of the cluster.
+	Version uint32
 	// Index and Term are those of the last log entry in the backup.
 	Index, Term uint64
 	// Operations counts the operations, in progress or finished. Allocations counts the running
@@ -56,7 +58,7 @@ func CheckBackup(r io.Reader) (BackupInfo, error) {
 func infoOf(s *state.State, read snapshotInfo) BackupInfo {
 	counts := s.Counts()
 	return BackupInfo{
-		Cluster: s.ClusterID(), Index: read.index, Term: s.Term().GetTerm(), Operations: counts.Operations, Allocations: counts.Allocations, Bytes: read.bytes,
+		Cluster: s.ClusterID(), Version: s.Version(), Index: read.index, Term: s.Term().GetTerm(), Operations: counts.Operations, Allocations: counts.Allocations, Bytes: read.bytes,
 	}
 }
 
@@ -123,12 +125,12 @@ func restore(backup io.Reader, f Founder) (info BackupInfo, err error) {
 	if err := sink.Close(); err != nil {
 		return info, fmt.Errorf("%w: %w", ErrDisk, err)
 	}
-	return info, found(f, term)
+	return info, found(f, term, restored.Version())
 }
 
 // found writes the log of a restored replica, which holds the term but no entries, and its
 // identity.
-func found(f Founder, term uint64) error {
+func found(f Founder, term uint64, version uint32) error {
 	bolt, err := openBolt(filepath.Join(f.Dir, logFile))
 	if err != nil {
 		return err
@@ -137,6 +139,6 @@ func found(f Founder, term uint64) error {
 	if err := errors.Join(d.SetUint64(keyTerm, term), bolt.Close()); err != nil {
 		return err
 	}
-	id := Identity{Format: DataFormat, Cluster: f.Cluster, Replica: f.ID, Disk: rand.Text(), Began: true}
+	id := Identity{Format: version, Cluster: f.Cluster, Replica: f.ID, Disk: rand.Text(), Began: true}
 	return id.write(f.Dir)
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/messages/commandpb"
+	"weir/messages/versions"
 	"weir/raftstore/command"
 )
 
@@ -21,6 +22,8 @@ type call struct {
 	// one. decoded are the same commands.
 	entry   []byte
 	decoded []command.Decoded
+	// version is the version of the cluster that a program must know to read the commands.
+	version uint32
 	outcome chan outcome
 }
 
@@ -176,13 +179,25 @@ func (b *batcher) send() {
 			return
 		}
 		b.sizes.count(calls)
-		entry, decoded := calls[0].entry, calls[0].decoded
+		entry, decoded, version := calls[0].entry, calls[0].decoded, calls[0].version
 		for _, c := range calls[1:] {
-			entry, decoded = append(entry, c.entry...), append(decoded, c.decoded...)
+			entry, decoded, version = append(entry, c.entry...), append(decoded, c.decoded...), max(version, c.version)
+		}
+		if version > versions.Oldest {
+			entry = withVersion(entry, version)
 		}
 		b.proposed.add(entry, decoded)
 		b.flights <- flight{future: b.append(entry), entry: entry, calls: calls}
 	}
+}
+
+// withVersion adds to an encoded entry the version of the cluster that its readers must know.
+func withVersion(entry []byte, version uint32) []byte {
+	entry, err := proto.MarshalOptions{}.MarshalAppend(entry, &commandpb.Entry{Version: version})
+	if err != nil {
+		panic(fmt.Sprintf("encode version %d of an entry: %v", version, err))
+	}
+	return entry
 }
 
 // receive gives each call its outcome, until the last flight has landed.
@@ -196,7 +211,11 @@ func (b *batcher) receive() {
 		}
 		var results []*commandpb.Result
 		if err == nil {
-			results = f.future.Response().([]*commandpb.Result)
+			results, _ = f.future.Response().([]*commandpb.Result)
+			if results == nil {
+				// The machine has stopped at an entry that it cannot read.
+				err = fmt.Errorf("%w: store: %w", ErrOutcomeUnknown, ErrClosed)
+			}
 		}
 		for _, c := range f.calls {
 			if err != nil {
@@ -244,12 +263,14 @@ func newCall(now time.Time, commands []*commandpb.Command, maxBytes int) (*call,
 		return nil, err
 	}
 	entry := &commandpb.Entry{Commands: make([]*commandpb.Command, len(commands))}
+	var version uint32
 	for i, cmd := range decoded {
 		command.Stamp(cmd.Message, now)
 		if entry.Commands[i], err = command.New(cmd.Message); err != nil {
 			return nil, fmt.Errorf("command %d of %d: %w", i+1, len(commands), err)
 		}
 		entry.Commands[i].Subject = cmd.By
+		version = max(version, versions.Of(cmd.Message))
 	}
 	if size := proto.Size(entry); size > maxBytes {
 		return nil, fmt.Errorf("%d commands of %d bytes: %w: the limit is %d bytes: send fewer or smaller commands, for example shorter command lines and environments", len(commands), size, ErrTooLarge, maxBytes)
@@ -258,5 +279,5 @@ func newCall(now time.Time, commands []*commandpb.Command, maxBytes int) (*call,
 	if err != nil {
 		return nil, fmt.Errorf("encode %d commands: %w", len(commands), err)
 	}
-	return &call{commands: len(commands), entry: data, decoded: decoded, outcome: make(chan outcome, 1)}, nil
+	return &call{commands: len(commands), entry: data, decoded: decoded, version: version, outcome: make(chan outcome, 1)}, nil
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+
+	"weir/messages/versions"
 )
 
 // folderStep changes the folder of a replica.
@@ -21,7 +23,7 @@ type folderStep = func(t *testing.T, dir string)
 // withIdentity writes the identity of a replica into a folder.
 func withIdentity(id Identity) folderStep {
 	return func(t *testing.T, dir string) {
-		id.Format, id.Cluster, id.Replica = DataFormat, "test", "r1"
+		id.Format, id.Cluster, id.Replica = versions.Oldest, "test", "r1"
 		if err := id.write(dir); err != nil {
 			t.Fatal(err)
 		}

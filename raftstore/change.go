@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"weir/messages/versions"
 )
 
 const (
@@ -27,6 +29,8 @@ type Applicant struct {
 	Empty bool
 	// Votes is set if the applicant wants a vote.
 	Votes bool
+	// Can is the highest version of the cluster that its program works with; 0: 1.
+	Can uint32
 }
 
 // Admit decides on an applicant and returns its suffrage from now on. It must be called on the
@@ -53,6 +57,8 @@ func (s membership) admit(ctx context.Context, a Applicant, now raft.Configurati
 		// A leader that does not know that it has been replaced may not know this member yet.
 		_, err := s.ReadIndex(ctx)
 		return Stranger, err
+	case max(a.Can, versions.Oldest) < s.machine.version.Load():
+		return Stranger, fmt.Errorf("%w: %w", ErrMembership, versions.TooOld("replica "+a.ID, a.Can, s.machine.version.Load()))
 	case a.ID == s.cfg.ReplicaID && a.Empty:
 		return Stranger, fmt.Errorf("%w: a replica with this name is the current leader: give each replica its own name", ErrMembership)
 	case a.Empty && self.Suffrage == raft.Voter:

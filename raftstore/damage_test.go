@@ -51,7 +51,7 @@ func TestFlippedBitsAreFoundOrHarmless(t *testing.T) {
 			case err == nil && weight != 20:
 				t.Errorf("%s with a bit of byte %d flipped: opened with weight %d, want 20", file, at, weight)
 			case err == nil:
-			case errors.Is(err, ErrForeign), errors.Is(err, ErrNewerFormat):
+			case errors.Is(err, ErrForeign), errors.Is(err, ErrUnreadable):
 				t.Errorf("%s with a bit of byte %d flipped: taken for another one's: %v", file, at, err)
 			case !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrSnapshotDamaged):
 				t.Errorf("%s with a bit of byte %d flipped: got %v, want ErrDamaged", file, at, err)

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/messages/commandpb"
+	"weir/messages/versions"
 )
 
 // fatalErrors collects what would have ended the process.
@@ -168,21 +169,6 @@ func TestOnlyLogEntriesRaiseDoubts(t *testing.T) {
 	}
 }
 
-func TestEntryThatDoesNotDecodeStopsTheReplica(t *testing.T) {
-	defer func() {
-		got, ok := recover().(string)
-		if !ok || !strings.Contains(got, "index 17 of term 4") || !strings.Contains(got, "unknown kind") {
-			t.Errorf("got %q, want a panic with index, term and reason", got)
-		}
-	}()
-	data, err := proto.Marshal(&commandpb.Entry{Commands: removals(t, "a")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	data[3] = 99 // the kind
-	newMachine(Config{WatchBuffer: 10}).apply([]*raft.Log{{Index: 17, Term: 4, Type: raft.LogCommand, Data: data}})
-}
-
 // TestLogThatIsBeingWritten by another process may be in any state, and is not damaged.
 func TestLogThatIsBeingWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), logFile)
@@ -257,7 +243,7 @@ func refuseFolders(t *testing.T, cases map[string]spoiledFolder) {
 			if _, err := claim(cfg.Dir, cfg.ClusterID, cfg.ReplicaID); err == nil {
 				t.Fatal("a log without an owner was accepted")
 			}
-			if err := (Identity{Format: DataFormat, Cluster: cfg.ClusterID, Replica: cfg.ReplicaID}).write(cfg.Dir); err != nil {
+			if err := (Identity{Format: versions.Oldest, Cluster: cfg.ClusterID, Replica: cfg.ReplicaID}).write(cfg.Dir); err != nil {
 				t.Fatal(err)
 			}
 			test.spoil(t, cfg.Dir, bolt)
@@ -287,9 +273,9 @@ func TestFoldersThatAreRefused(t *testing.T) {
 		},
 		"one of a newer version": {
 			spoil: func(t *testing.T, dir string, _ *raftboltdb.BoltStore) {
-				rewriteIdentity(t, dir, func(id *Identity) { id.Format = DataFormat + 1 })
+				rewriteIdentity(t, dir, func(id *Identity) { id.Format = versions.Current + 1 })
 			},
-			want: "has data format 2, but this version reads formats up to 1: start the version that wrote it", wantErr: ErrNewerFormat,
+			want: "it needs cluster version 3, but this program (weir 0.2.0) works with cluster versions 1 to 2: start a newer weir", wantErr: ErrUnreadable,
 		},
 		"a log whose owner is not known": {
 			spoil: func(t *testing.T, dir string, _ *raftboltdb.BoltStore) {
@@ -355,7 +341,7 @@ func TestInterruptedWorkIsFinished(t *testing.T) {
 	}
 	// A bootstrap that got as far as the term, and half a snapshot.
 	early := &disk{files: bolt, dir: dir, stall: patience}
-	identity := Identity{Format: DataFormat, Cluster: "test", Replica: "r1"}
+	identity := Identity{Format: versions.Oldest, Cluster: "test", Replica: "r1"}
 	if err := errors.Join(identity.write(dir), early.SetUint64(keyTerm, 1), bolt.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -43,8 +43,13 @@ var (
 	// ErrForeign is returned for the folder of another cluster or replica.
 	ErrForeign = errors.New("folder belongs to another replica or cluster")
 
-	// ErrNewerFormat is returned for a folder that a newer version wrote.
-	ErrNewerFormat = errors.New("replica's data is in a newer format")
+	// ErrUnreadable is passed to Config.Fatal for a log entry that this version cannot read, and returned
+	// for a folder of another version. The error says which program can.
+	ErrUnreadable = errors.New("replica's data is of another version")
+
+	// ErrVersion is returned for commands that are newer than the version of the cluster. Nothing has
+	// happened.
+	ErrVersion = errors.New("newer than the version of the cluster")
 
 	// ErrMembership is returned when a change of the members is refused.
 	ErrMembership = errors.New("members not changed")

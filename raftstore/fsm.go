@@ -25,6 +25,9 @@ func (f fsm) ApplyBatch(entries []*raft.Log) []any { return f.machine.apply(entr
 
 // Snapshot implements raft.FSM: it copies the state; Persist encodes the copy.
 func (f fsm) Snapshot() (raft.FSMSnapshot, error) {
+	if f.machine.stopped != nil {
+		return nil, fmt.Errorf("snapshot: %w", f.machine.stopped)
+	}
 	frozen := f.machine.freeze()
 	frozen.trail = f.trail
 	return frozen, nil

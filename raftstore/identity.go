@@ -11,18 +11,17 @@ import (
 	"os"
 	"path/filepath"
 
+	"weir/messages/versions"
 	"weir/raftstore/recordlog"
 )
-
-// DataFormat is the format of a replica's folder: its files, the entries of its log and
-// its snapshots. A folder of a later format is refused.
-const DataFormat = 1
 
 const identityFile = "replica.json"
 
 // Identity says which replica a folder belongs to. It is written before anything else.
 type Identity struct {
-	Format int `json:"format"`
+	// Format is the version of the cluster in which the folder was last written. A folder of a
+	// version that this program does not read is refused.
+	Format uint32 `json:"format"`
 	// Cluster and Replica are the ids of the cluster and the replica that own the folder.
 	Cluster string `json:"cluster"`
 	Replica string `json:"replica"`
@@ -43,7 +42,10 @@ type Identity struct {
 
 // ReadIdentity returns the identity of a folder. The error is fs.ErrNotExist if the folder was
 // never used.
-func ReadIdentity(dir string) (Identity, error) {
+func ReadIdentity(dir string) (Identity, error) { return readIdentity(dir, versions.Program) }
+
+// readIdentity is ReadIdentity for a program that reads some versions.
+func readIdentity(dir string, program versions.Range) (Identity, error) {
 	path := filepath.Join(dir, identityFile)
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -60,9 +62,8 @@ func ReadIdentity(dir string) (Identity, error) {
 	if err := json.Unmarshal(text, &id); err != nil {
 		return Identity{}, damaged(dir, fmt.Errorf("%s: %w", identityFile, err))
 	}
-	if id.Format > DataFormat {
-		return Identity{}, fmt.Errorf("%w: %s has data format %d, but this version reads formats up to %d: start the version that wrote it",
-			ErrNewerFormat, dir, id.Format, DataFormat)
+	if err := program.Check(id.Format); err != nil {
+		return Identity{}, fmt.Errorf("%w: %s: %w", ErrUnreadable, dir, err)
 	}
 	return id, nil
 }
@@ -80,7 +81,7 @@ func claim(dir, cluster, replica string) (Identity, error) {
 		if _, err := os.Stat(filepath.Join(dir, logFile)); err == nil {
 			return Identity{}, damaged(dir, fmt.Errorf("%s is missing, but %s exists", identityFile, logFile))
 		}
-		id = Identity{Format: DataFormat, Cluster: cluster, Replica: replica, Disk: rand.Text()}
+		id = Identity{Format: versions.Oldest, Cluster: cluster, Replica: replica, Disk: rand.Text()}
 		return id, id.write(dir)
 	case err != nil:
 		return Identity{}, err
@@ -118,6 +119,14 @@ func replaceFile(path string, data []byte) error {
 
 // Identity returns the identity of the store's folder.
 func (s *Store) Identity() Identity { return s.disk.identity() }
+
+// keepVersion notes on disk that the folder has data of a version of the cluster, so that programs that
+// cannot read them refuse it.
+func (d *disk) keepVersion(version uint32) {
+	if err := d.remember(func(id *Identity) { id.Format = max(id.Format, version) }); err != nil {
+		d.fail(err)
+	}
+}
 
 // Remember changes the identity on disk. Callers set Began, Voter and Demoted, which must
 // outlive the process.

@@ -2,16 +2,19 @@ package raftstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
 
 	"weir/messages/commandpb"
 	"weir/messages/eventpb"
+	"weir/messages/versions"
 	"weir/raftstore/command"
 	"weir/raftstore/events"
 	"weir/raftstore/state"
@@ -27,6 +30,17 @@ type machine struct {
 	// restoreErr is the error of the last restore; raft logs it but returns a vaguer one.
 	// Read only before raft runs.
 	restoreErr error
+	// version is the version of the cluster in the state. raised is called when it has changed, before any
+	// answer.
+	version atomic.Uint32
+	raised  func(version uint32)
+	// stop is called, once, with the error of an entry that this version cannot read. stopped is set before
+	// that: nothing more is applied or written to a snapshot. Only the goroutine of raft that applies
+	// entries uses stopped.
+	stop    func(error)
+	stopped error
+	// running is set once raft runs: from then on snapshots come from a leader.
+	running atomic.Bool
 
 	// mu guards state, times and tally. The feed advances while mu is held, so that a reader that
 	// holds mu sees the applied index of this state.
@@ -45,31 +59,53 @@ type machineTimes struct {
 }
 
 func newMachine(cfg Config) *machine {
-	m := &machine{log: cfg.Logger, clock: cfg.Clock, feed: newFeed(cfg.WatchBuffer), state: state.New(), tally: newTally()}
+	m := &machine{log: cfg.Logger, clock: cfg.Clock, feed: newFeed(cfg.WatchBuffer), state: state.New(), tally: newTally(), stop: cfg.Fatal, raised: func(uint32) {}}
+	m.version.Store(m.state.Version())
 	if cfg.Events != nil {
 		m.events, m.teller = cfg.Events, events.NewTeller(m.state)
 	}
 	return m
 }
 
-// apply carries out committed entries. An entry that does not decode was damaged, or
-// written by a newer version; skipping it would make this replica diverge from the
-// others, so the process stops.
+// apply carries out committed entries. At an entry that does not decode, which another version has written,
+// the machine stops: to skip it would make this replica diverge from the others. The answer of an entry that
+// is not applied is nil.
 func (m *machine) apply(entries []*raft.Log) []any {
-	decoded := make([][]command.Decoded, len(entries))
-	for i, entry := range entries {
-		if entry.Type != raft.LogCommand {
-			continue
-		}
-		commands, err := m.proposed.take(entry.Data)
-		if err != nil {
-			panic(fmt.Sprintf("apply log entry at index %d of term %d, %d bytes: %v: replica stopped, because "+
-				"it would diverge from the others; run a version that knows the entry, or rebuild the replica",
-				entry.Index, entry.Term, len(entry.Data), err))
-		}
-		decoded[i] = commands
-	}
 	answers := make([]any, len(entries))
+	decoded := make([][]command.Decoded, 0, len(entries))
+	var unreadable error
+	for _, entry := range entries {
+		var commands []command.Decoded
+		if entry.Type == raft.LogCommand && unreadable == nil && m.stopped == nil {
+			if commands, unreadable = m.proposed.take(entry.Data); unreadable != nil {
+				unreadable = unreadableEntry(entry, unreadable)
+			}
+		}
+		if unreadable != nil || m.stopped != nil {
+			break
+		}
+		decoded = append(decoded, commands)
+	}
+	m.applyDecoded(entries[:len(decoded)], decoded, answers)
+	m.noteVersion()
+	if unreadable != nil {
+		m.stopped = unreadable
+		m.stop(unreadable)
+	}
+	return answers
+}
+
+// unreadableEntry returns the error for an entry that does not decode.
+func unreadableEntry(entry *raft.Log, err error) error {
+	err = fmt.Errorf("%w: log entry at index %d of term %d, %d bytes: %w", ErrUnreadable, entry.Index, entry.Term, len(entry.Data), err)
+	if errors.Is(err, versions.ErrNewer) {
+		return err
+	}
+	return fmt.Errorf("%w: start the version of weir that the other replicas run (weir cluster members)", err)
+}
+
+// applyDecoded applies entries whose commands are decoded, and sets their answers.
+func (m *machine) applyDecoded(entries []*raft.Log, decoded [][]command.Decoded, answers []any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	begin := time.Now()
@@ -80,7 +116,15 @@ func (m *machine) apply(entries []*raft.Log) []any {
 	}
 	m.clock.Applied(m.state.LastTime())
 	m.times.apply += time.Since(begin)
-	return answers
+}
+
+// noteVersion notes a new version of the cluster in the state. Only the goroutine of raft that changes the
+// state calls it.
+func (m *machine) noteVersion() {
+	if version := m.state.Version(); version != m.version.Load() {
+		m.raised(version)
+		m.version.Store(version)
+	}
 }
 
 func (m *machine) applyEntry(index uint64, commands []command.Decoded) []*commandpb.Result {
@@ -145,8 +189,16 @@ func (m *machine) restore(r io.Reader) error {
 	begin := time.Now()
 	restored, read, err := readSnapshot(r)
 	if err != nil {
-		m.restoreErr = fmt.Errorf("restore snapshot: %w", err)
-		return m.restoreErr
+		if err = fmt.Errorf("restore snapshot: %w", err); m.running.Load() {
+			if errors.Is(err, ErrSnapshotFormat) && m.stopped == nil {
+				// The leader would send it again and again.
+				m.stopped = err
+				m.stop(err)
+			}
+			return err
+		}
+		m.restoreErr = err
+		return err
 	}
 	took := time.Since(begin)
 	m.mu.Lock()
@@ -158,6 +210,7 @@ func (m *machine) restore(r io.Reader) error {
 	}
 	m.feed.reset(read.index)
 	m.mu.Unlock()
+	m.noteVersion()
 	m.log.Info("snapshot restored", "index", read.index, "records", read.records, "bytes", read.bytes, "took", took)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"weir/messages/commandpb"
+	"weir/messages/versions"
 )
 
 // Propose returns when the commands are committed and applied, in this order and without other
@@ -15,7 +16,7 @@ import (
 // (command.Stamp). It returns a result for each command, which says whether the state machine
 // refused it. On a replica that is not the leader it returns a *NotLeaderError at once.
 //
-// ErrOverloaded, ErrTooLarge, ErrNotLeader and ErrClosed without ErrOutcomeUnknown mean that
+// ErrOverloaded, ErrTooLarge, ErrVersion, ErrNotLeader and ErrClosed without ErrOutcomeUnknown mean that
 // nothing has happened. If ctx ends first, the error is that of ctx; it also matches
 // ErrOutcomeUnknown if the commands had already left the queue.
 func (s *Store) Propose(ctx context.Context, commands ...*commandpb.Command) ([]*commandpb.Result, error) {
@@ -27,6 +28,9 @@ func (s *Store) Propose(ctx context.Context, commands ...*commandpb.Command) ([]
 	}
 	c, err := newCall(s.cfg.Clock.Now(), commands, s.cfg.EntryMaxBytes)
 	if err != nil {
+		return nil, fmt.Errorf("propose: %w", err)
+	}
+	if err := s.machine.permits(c); err != nil {
 		return nil, fmt.Errorf("propose: %w", err)
 	}
 	if err := s.batcher.queue.push(c); err != nil {
@@ -41,6 +45,21 @@ func (s *Store) Propose(ctx context.Context, commands ...*commandpb.Command) ([]
 	}
 	return results, nil
 }
+
+// permits returns an error for a call with something that is newer than the version of the cluster, which
+// other replicas may be unable to read.
+func (m *machine) permits(c *call) error {
+	version := m.version.Load()
+	for _, cmd := range c.decoded {
+		if name := versions.Newer(cmd.Message, version); name != "" {
+			return fmt.Errorf("%w: %s is not written at cluster version %d: raise it first: weir cluster upgrade finish", ErrVersion, name, version)
+		}
+	}
+	return nil
+}
+
+// Version returns the version of the cluster, as this replica has applied it.
+func (s *Store) Version() uint32 { return s.machine.version.Load() }
 
 // appendEntry submits an entry to raft.
 func (s *Store) appendEntry(entry []byte) raft.ApplyFuture {

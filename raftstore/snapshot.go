@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/messages/statepb"
+	"weir/messages/versions"
 	"weir/raftstore/recordlog"
 	"weir/raftstore/state"
 )
@@ -119,7 +120,12 @@ func (w *recordWriter) frame(record *statepb.Record) (err error) {
 // readSnapshot reads the output of writeSnapshot to the end and builds the state. If any byte is
 // not intact it returns ErrSnapshotFormat or ErrSnapshotDamaged, and no state.
 func readSnapshot(r io.Reader) (*state.State, snapshotInfo, error) {
-	in := &recordReader{in: bufio.NewReaderSize(r, 64<<10), sum: crc32.New(castagnoli)}
+	return readSnapshotAs(r, versions.Program)
+}
+
+// readSnapshotAs is readSnapshot for a program that reads some versions.
+func readSnapshotAs(r io.Reader, program versions.Range) (*state.State, snapshotInfo, error) {
+	in := &recordReader{program: program, in: bufio.NewReaderSize(r, 64<<10), sum: crc32.New(castagnoli)}
 	restorer := state.NewRestorer()
 	for {
 		before := in.sum.Sum32()
@@ -150,10 +156,12 @@ func readSnapshot(r io.Reader) (*state.State, snapshotInfo, error) {
 
 // recordReader reads a stream record by record.
 type recordReader struct {
-	in    *bufio.Reader
-	sum   hash.Hash32
-	info  snapshotInfo
-	frame bytes.Buffer
+	// program is what this program reads.
+	program versions.Range
+	in      *bufio.Reader
+	sum     hash.Hash32
+	info    snapshotInfo
+	frame   bytes.Buffer
 }
 
 func footerRecord(records uint64, checksum uint32) *statepb.Record {
@@ -234,12 +242,16 @@ func (r *recordReader) header(record *statepb.Record) error {
 	if header == nil {
 		return nil
 	}
-	switch format := header.GetFormat(); {
-	case format == 0:
+	version := max(header.GetVersion(), versions.Oldest)
+	if header.GetFormat() == 0 {
 		return r.damaged("header", errors.New("format 0 does not exist"))
-	case format != state.Format:
-		return fmt.Errorf("%w: it has format %d, but this version reads format %d: start the version that wrote it",
-			ErrSnapshotFormat, format, state.Format)
+	}
+	if err := r.program.Check(version); err != nil {
+		return fmt.Errorf("%w: %w", ErrSnapshotFormat, err)
+	}
+	if format, want := header.GetFormat(), state.Format(version); format != want {
+		return fmt.Errorf("%w: it has format %d, but cluster version %d has format %d: start the version that wrote it",
+			ErrSnapshotFormat, format, version, want)
 	}
 	r.info.index = header.GetIndex()
 	return nil

@@ -82,22 +82,25 @@ func TestSnapshotWithAFlippedBit(t *testing.T) {
 }
 
 func TestSnapshotsThatAreRefused(t *testing.T) {
-	header := func(format uint32) *statepb.Record {
-		return &statepb.Record{Record: &statepb.Record_Header{Header: &statepb.SnapshotHeader{Format: format}}}
+	of := func(format, version uint32) *statepb.Record {
+		return &statepb.Record{Record: &statepb.Record_Header{Header: &statepb.SnapshotHeader{Format: format, Version: version}}}
 	}
+	header := func(format uint32) *statepb.Record { return of(format, 0) }
 	node := &statepb.Record{Record: &statepb.Record_Node{Node: &statepb.Node{Id: "n"}}}
 	tests := map[string]struct {
 		records []*statepb.Record
 		want    error
 		text    string
 	}{
-		"a newer format":  {[]*statepb.Record{header(state.Format + 1)}, ErrSnapshotFormat, "it has format 3, but this version reads format 2: start the version that wrote it"},
-		"an older format": {[]*statepb.Record{header(state.Format - 1)}, ErrSnapshotFormat, "it has format 1, but this version reads format 2: start the version that wrote it"},
+		"a newer format":  {[]*statepb.Record{header(4)}, ErrSnapshotFormat, "it has format 4, but cluster version 1 has format 2: start the version that wrote it"},
+		"an older format": {[]*statepb.Record{header(1)}, ErrSnapshotFormat, "it has format 1, but cluster version 1 has format 2: start the version that wrote it"},
+		"a newer version": {[]*statepb.Record{of(4, 3)}, ErrSnapshotFormat, "it needs cluster version 3, but this program (weir 0.2.0) works with cluster versions 1 to 2: start a newer weir"},
+		"not its format":  {[]*statepb.Record{of(2, 2)}, ErrSnapshotFormat, "it has format 2, but cluster version 2 has format 3"},
 		"no format":       {[]*statepb.Record{header(0)}, ErrSnapshotDamaged, "format 0"},
 		"no header":       {[]*statepb.Record{node}, ErrSnapshotDamaged, "header out of place"},
-		"two headers":     {[]*statepb.Record{header(state.Format), header(state.Format)}, ErrSnapshotDamaged, "header out of place"},
+		"two headers":     {[]*statepb.Record{header(2), header(2)}, ErrSnapshotDamaged, "header out of place"},
 		"no record":       {nil, ErrSnapshotDamaged, "there is no record before the footer"},
-		"an empty one":    {[]*statepb.Record{header(state.Format), {}}, ErrSnapshotDamaged, "unknown record kind"},
+		"an empty one":    {[]*statepb.Record{header(2), {}}, ErrSnapshotDamaged, "unknown record kind"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -183,7 +186,7 @@ func TestPiecesThatAreRefused(t *testing.T) {
 		return &statepb.Record{Record: &statepb.Record_Piece{Piece: &statepb.RecordPiece{Data: data, Last: last}}}
 	}
 	node := &statepb.Record{Record: &statepb.Record_Node{Node: &statepb.Node{Id: "n"}}}
-	header := &statepb.Record{Record: &statepb.Record_Header{Header: &statepb.SnapshotHeader{Format: state.Format}}}
+	header := &statepb.Record{Record: &statepb.Record_Header{Header: &statepb.SnapshotHeader{Format: state.Format(1)}}}
 	content := func(record *statepb.Record) []byte {
 		data, err := proto.Marshal(record)
 		if err != nil {

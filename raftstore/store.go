@@ -85,6 +85,7 @@ func start(cfg Config, d *disk, t *transport, logger hclog.Logger) (*Store, erro
 		down:       make(chan struct{}),
 		stopped:    make(chan struct{}),
 	}
+	s.machine.raised = d.keepVersion
 	if err := s.beginEvents(); err != nil {
 		return nil, err
 	}
@@ -94,6 +95,7 @@ func start(cfg Config, d *disk, t *transport, logger hclog.Logger) (*Store, erro
 	if s.raft, err = raft.NewRaft(raftConfig(cfg, logger), fsm{s.machine, s.trail}, s.log, d, d.snapshots, t); err != nil {
 		return nil, errors.Join(fmt.Errorf("start raft: %w", err), s.machine.restoreErr)
 	}
+	s.machine.running.Store(true)
 	s.announcer = newAnnouncer(s.tellCommit)
 	t.announcer.Store(s.announcer)
 	t.book.raft.Store(s.raft)

@@ -15,6 +15,7 @@ import (
 	"weir/actors/remote"
 	"weir/messages/actorpb"
 	"weir/messages/statepb"
+	"weir/messages/versions"
 	"weir/scheduling/lifecycle"
 )
 
@@ -161,7 +162,7 @@ func (a *agentActor) question(ask *Ask) proto.Message {
 	seen := a.fence.Seen()
 	return &actorpb.RegisterAgent{
 		Node: a.cfg.Node, Incarnation: a.nodeLife, Session: a.process, Resources: statepb.NewResources(a.cfg.Resources), Tags: a.cfg.Tags,
-		Version: a.cfg.Version, Caveat: a.caveat(), Host: a.cfg.Host, Closed: a.space.Closed(),
+		Version: a.cfg.Version, Can: versions.Current, Caveat: a.caveat(), Host: a.cfg.Host, Closed: a.space.Closed(),
 		Token: &actorpb.Token{Term: seen.Term, Index: seen.Index}, Jobs: a.held(),
 		SharedUser: a.cfg.SharedUser(), Revocations: a.cfg.Revocations.Version(), Credentials: a.saying,
 		FirstPort: int32(a.cfg.Ports.First), PortCount: int32(a.cfg.Ports.Count),

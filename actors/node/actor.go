@@ -22,6 +22,8 @@ type State interface {
 	// Node returns a copy of the node's record, the node's allocations and the index of the state.
 	// The allocations must not be changed. record is nil for a node that never registered.
 	Node(id string) (record *statepb.Node, granted []Granted, index uint64)
+	// Version returns the version of the cluster.
+	Version() uint32
 	// Refusal says why a node may not claim its tags and resources; "" if it may.
 	Refusal(node *statepb.Node) string
 }
@@ -165,6 +167,11 @@ func (a *nodeActor) register(m *actorpb.RegisterAgent, reply func(proto.Message)
 		return
 	}
 	if refused := a.session.Greet(now, m); refused != nil {
+		reply(refused)
+		return
+	}
+	if refused := tooOld(m, a.cfg.State.Version()); refused != nil {
+		a.cfg.Logger.Warn("node refused", "node", m.GetNode(), "reason", refused.GetReason())
 		reply(refused)
 		return
 	}
@@ -390,7 +397,7 @@ func (a *nodeActor) publish(granted []Granted) {
 	view := &actorpb.NodeView{
 		Id: a.cfg.ID, Usage: statepb.NewResources(usage), Limits: statepb.NewResources(a.session.resources),
 		Jobs: int64(len(granted)), LeaseLeftMillis: a.session.Expires().Sub(a.cfg.Now()).Milliseconds(), MemoryUsed: memory,
-		Files: a.session.files, Credentials: a.session.credentials,
+		Files: a.session.files, Credentials: a.session.credentials, Can: a.session.can,
 	}
 	if !a.session.heard.IsZero() {
 		view.LastHeartbeat = timestamppb.New(a.session.heard)

@@ -23,6 +23,8 @@ type calm struct{ record *statepb.Node }
 func (c calm) Node(string) (*statepb.Node, []Granted, uint64) { return c.record, nil, 1 }
 
 // Refusal implements State.
+func (calm) Version() uint32 { return 1 }
+
 func (calm) Refusal(*statepb.Node) string { return "" }
 
 // Offer implements Scheduler.

@@ -15,6 +15,7 @@ import (
 	"weir/messages/actorpb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
+	"weir/messages/versions"
 	"weir/raftstore/state"
 	"weir/scheduling/resource"
 )
@@ -89,6 +90,8 @@ type Session struct {
 	files *actorpb.FileCache
 	// credentials are what the agent holds; nil if it has not told, or works without certificates.
 	credentials *actorpb.HeldCredentials
+	// can is the highest version of the cluster that the registered agent works with.
+	can uint32
 	// missing are the granted jobs that had ended or vanished in the agent's first report after
 	// Doubt, or after the registration; nil if there has been no report yet.
 	missing map[string]bool
@@ -123,6 +126,15 @@ func (s *Session) Greet(now time.Time, m *actorpb.RegisterAgent) *actorpb.Refuse
 			m.GetNode(), now.Sub(s.heard).Round(time.Millisecond)),
 		RetryMillis: max(inUse.Milliseconds(), 100),
 	}
+}
+
+// tooOld refuses an agent whose program does not know the version of the cluster; nil if it does.
+func tooOld(m *actorpb.RegisterAgent, version uint32) *actorpb.Refused {
+	if max(m.GetCan(), versions.Oldest) >= version {
+		return nil
+	}
+	return &actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: "register: " + versions.TooOld(
+		fmt.Sprintf("the agent of node %q, weir %s,", m.GetNode(), m.GetVersion()), m.GetCan(), version).Error()}
 }
 
 // faultOf names the fault of a registration; empty if there is none.
@@ -186,7 +198,7 @@ func (s *Session) Open(now time.Time, m *actorpb.RegisterAgent) {
 	s.resources = m.GetResources().Amounts()
 	s.told = map[string]told{}
 	s.missing = nil
-	s.credentials = m.GetCredentials()
+	s.credentials, s.can = m.GetCredentials(), max(m.GetCan(), versions.Oldest)
 	s.hear(now, m.GetJobs())
 }
 
@@ -229,7 +241,7 @@ func (s *Session) Expires() time.Time { return s.expires }
 
 // Close ends the session: the node is lost and has to register again.
 func (s *Session) Close() {
-	s.incarnation, s.credentials = 0, nil
+	s.incarnation, s.credentials, s.can = 0, nil, 0
 	clear(s.held)
 	clear(s.told)
 }

@@ -37,6 +37,8 @@ type stage struct {
 	hints bool
 	// refused is a tag that the node may not claim.
 	refused string
+	// version is that of the cluster.
+	version uint32
 	// revoked is what agents are told of revocations.
 	revoked []*statepb.Revocation
 	// board is what readers see of the node.
@@ -69,6 +71,13 @@ func (s *stage) Node(string) (*statepb.Node, []Granted, uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return proto.CloneOf(s.record), slices.Clone(s.granted), 99
+}
+
+// Version implements State.
+func (s *stage) Version() uint32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version
 }
 
 // Refusal implements State.

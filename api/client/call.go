@@ -102,7 +102,7 @@ func (t *task) failed(ctx, limited context.Context, address string, err error) (
 	t.c.book.failed(address, v.leader, v.silent)
 	replicas := len(t.c.book.all())
 	if len(t.hopeless) == replicas {
-		if metaCode(err) == apipb.CodeEventsMissing {
+		if metaCode(err) == apipb.CodeEventsMissing || connect.CodeOf(err) == connect.CodeUnimplemented {
 			return true, t.refused(ctx, address, err)
 		}
 		return true, t.unreached()

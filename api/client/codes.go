@@ -63,6 +63,7 @@ var codes = []Code{
 	{Name: "job_ended", Meaning: "The job has ended already.", Do: "Nothing; weir job get says how it ended."},
 	{Name: "members_not_changed", Meaning: "The membership of the cluster was not changed.", Do: "The message says why; weir cluster members shows who is there."},
 	{Name: "never_started", Meaning: "The job ended before it had a process, so there is no output.", Do: "weir job get says why it ended."},
+	{Name: "newer_version", Meaning: "The request needs a newer version of the cluster.", Do: "Finish the upgrade: weir cluster upgrade status says how far it is."},
 	{Name: "no_pending_job", Meaning: "No job of the task is pending.", Do: byThem, Inner: true},
 	{Name: "no_ports", Meaning: "The node has fewer free ports than the task's jobs need.", Do: byThem, Inner: true},
 	{Name: "no_quorum", Meaning: "The replicas did not agree in time.", Do: "Try again; weir status says whether a majority is up.", Again: again},
@@ -132,5 +133,6 @@ var codes = []Code{
 	{Name: "unknown_store", Meaning: "No object store has the name.", Do: "Check the name: weir store list."},
 	{Name: "unknown_task", Meaning: "The operation has no task of the name.", Do: "Check the name: weir op get."},
 	{Name: "unknown_tree", Meaning: "No pool tree has the name.", Do: "Check the name: weir tree list."},
+	{Name: "upgrade_blocked", Meaning: "A process cannot work with the next version of the cluster, or nobody knows whether it can.", Do: "Do what the message says for each process: see weir cluster upgrade status."},
 	{Name: "wrong_cluster", Meaning: "The replica belongs to another cluster.", Do: byThem, Inner: true},
 }

@@ -51,6 +51,18 @@ func (c clusterCalls) DemoteReplica(ctx context.Context, id string, force bool) 
 	return do(ctx, c.memberTask("demote replica"), apipbconnect.ClusterServiceClient.Demote, &apipb.DemoteReplicaRequest{Id: id, Force: force})
 }
 
+// UpgradeStatus returns which process has which version, and what is in the way of the next version of the
+// cluster.
+func (c clusterCalls) UpgradeStatus(ctx context.Context) (*apipb.UpgradeStatusResponse, error) {
+	return call(ctx, c.task("upgrade status"), apipbconnect.ClusterServiceClient.UpgradeStatus, &apipb.UpgradeStatusRequest{})
+}
+
+// FinishUpgrade raises the cluster to a version, or only says whether it can be raised. It is refused while a process
+// cannot work with the version, or nobody knows whether it can.
+func (c clusterCalls) FinishUpgrade(ctx context.Context, m *apipb.FinishUpgradeRequest) (*apipb.FinishUpgradeResponse, error) {
+	return call(ctx, c.memberTask("finish upgrade"), apipbconnect.ClusterServiceClient.FinishUpgrade, m)
+}
+
 // backupSilence is how long a replica may take for the next part of a backup.
 const backupSilence = 20 * time.Second
 

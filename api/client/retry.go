@@ -54,6 +54,9 @@ func judge(err error) verdict {
 		v.unsure = code != apipb.CodeNotLeader && !isDial(err) && !v.hopeless
 	case connect.CodeDeadlineExceeded, connect.CodeCanceled:
 		v.again, v.unsure = true, true
+	case connect.CodeUnimplemented:
+		// A replica of an older version does not know the call; another one may.
+		v.again, v.hopeless = true, true
 	case connect.CodeUnknown, connect.CodeInternal:
 		// If no replica sent this error, it means that the connection broke.
 		v.again, v.unsure = v.silent, v.silent

@@ -172,7 +172,7 @@ func TestReplicaShowsItsFigures(t *testing.T) {
 		`weir_api_calls_in_flight{kind="output"} 51`, `weir_api_calls_limit{kind="output"} 52`, `weir_api_calls_queued 53`, `weir_api_calls_beyond_share_total 54`,
 		`weir_api_users_beyond_share 55`, `weir_connections_in_handshake{address="stranger"} 61`, `weir_connections_in_handshake{address="member"} 62`,
 		`weir_connections_refused_total{reason="crowded"} 63`,
-		`weir_audit_written_total 5`, `weir_audit_lost_total 6`, `weir_audit_waiting 7`,
+		`weir_cluster_version 1`, `weir_program_cluster_version 2`, `weir_audit_written_total 5`, `weir_audit_lost_total 6`, `weir_audit_waiting 7`,
 		`weir_api_calls_total{code="ok",method="/weir.api.v1.ClusterService/Status"} 1`,
 		`weir_api_call_duration_seconds_count{method="/weir.api.v1.ClusterService/Status"} 1`,
 	} {

@@ -13,6 +13,7 @@ import (
 	"weir/cluster/gossip"
 	"weir/cluster/wire"
 	"weir/messages/actorpb"
+	"weir/messages/versions"
 	"weir/raftstore"
 	"weir/raftstore/state"
 )
@@ -59,6 +60,7 @@ func replicaRegistry(cfg ReplicaConfig) *prometheus.Registry {
 		s.certificate(cfg.Expires)
 		stats := cfg.Store.Stats()
 		s.raft(stats)
+		s.versions(cfg.Store)
 		s.state(cfg.Store)
 		s.waste(cfg.Store)
 		s.memory(stats.Tally, cfg.Store)
@@ -71,6 +73,14 @@ func replicaRegistry(cfg ReplicaConfig) *prometheus.Registry {
 		s.port(cfg.Port.Stats())
 		s.audit(cfg.Audit.Stats())
 	}, cfg.Calls.total, cfg.Calls.duration)
+}
+
+// versions adds the version of the cluster, and the newest that this program works with.
+func (s sink) versions(store Store) {
+	var now uint32
+	store.View(func(st *state.State) { now = st.Version() })
+	gauge(s, "cluster_version", "Version of the cluster: what is newer is neither written nor sent.", uint64(now))
+	gauge(s, "program_cluster_version", "Newest version of the cluster that the program of this replica works with. The upgrade is not finished while it is above weir_cluster_version.", versions.Current)
 }
 
 // Calls counts the calls of the API and measures how long they take.

@@ -25,6 +25,9 @@ func TestMemberRoundTrip(t *testing.T) {
 			PeerList:    text.Draw(t, "peers"),
 			Initialized: rapid.Bool().Draw(t, "initialized"),
 			Ready:       rapid.Bool().Draw(t, "ready"),
+
+			Can:            rapid.Uint64().Draw(t, "can"),
+			ClusterVersion: rapid.Uint64().Draw(t, "cluster version"),
 		}
 		encoded, err := encodeMember(want)
 		if err != nil {

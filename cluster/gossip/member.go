@@ -20,6 +20,10 @@ type Member struct {
 	APIAddress string
 	// Version is the version of its program.
 	Version string
+	// Can is the highest version of the cluster that its program works with; 0: 1.
+	Can uint64
+	// ClusterVersion is the version of the cluster in its state; 0: 1.
+	ClusterVersion uint64
 	// Leader says that the replica considers itself the leader in Term.
 	Leader bool
 	// Term is the latest raft term that the replica knows.
@@ -62,6 +66,8 @@ const (
 	tagInitialized
 	tagReady
 	tagIncarnation
+	tagCan
+	tagClusterVersion
 )
 
 // field is a field of a Member: a *string, *uint64 or *bool.
@@ -74,6 +80,7 @@ func (m *Member) fields() []field {
 	return []field{
 		{tagID, (*string)(&m.ID)}, {tagAddress, &m.Address}, {tagAPIAddress, &m.APIAddress}, {tagVersion, &m.Version}, {tagPeerList, &m.PeerList},
 		{tagTerm, &m.Term}, {tagIncarnation, &m.Incarnation}, {tagLeader, &m.Leader}, {tagInitialized, &m.Initialized}, {tagReady, &m.Ready},
+		{tagCan, &m.Can}, {tagClusterVersion, &m.ClusterVersion},
 	}
 }
 

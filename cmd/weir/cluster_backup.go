@@ -19,6 +19,7 @@ import (
 	"weir/actors/agent/runner"
 	"weir/cluster/gossip"
 	"weir/cluster/identity"
+	"weir/messages/versions"
 	"weir/raftstore"
 )
 
@@ -172,7 +173,7 @@ var fatal = []struct {
 	errs []error
 }{
 	{exitForeignData, []error{
-		gossip.ErrRival, raftstore.ErrForeign, raftstore.ErrNewerFormat, raftstore.ErrSnapshotFormat, journal.ErrForeign, runner.ErrInUse, filecache.ErrInUse,
+		gossip.ErrRival, raftstore.ErrForeign, raftstore.ErrUnreadable, raftstore.ErrSnapshotFormat, versions.ErrNewer, journal.ErrForeign, runner.ErrInUse, filecache.ErrInUse,
 	}},
 	{exitDamaged, []error{raftstore.ErrDamaged, raftstore.ErrSnapshotDamaged, journal.ErrDamaged}},
 	{exitRemoved, []error{errRemoved}},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"net/http"
 	"slices"
 	"sync"
@@ -14,12 +15,15 @@ import (
 
 	"connectrpc.com/connect"
 
+	"weir/api"
 	"weir/cluster"
 	"weir/cluster/gossip"
 	"weir/cmd/poll"
 	"weir/messages/apipb"
 	"weir/messages/apipb/apipbconnect"
+	"weir/messages/versions"
 	"weir/raftstore"
+	"weir/raftstore/state"
 	"weir/scheduling"
 )
 
@@ -58,6 +62,31 @@ type membership struct {
 	turn int
 	// told is the last message that was logged, so that it is not repeated.
 	told string
+	// version is the version of the cluster that was told to the others.
+	version uint32
+	// mixedSince is since when this replica has seen mixed versions; nil if they are not.
+	mixedSince atomic.Pointer[time.Time]
+}
+
+// heedVersions ends this process if another replica says that the cluster has a version that it does not know.
+// The result ends the watch.
+func (s *server) heedVersions() func() error {
+	cancel := s.gossip.Subscribe(func(members []gossip.Member) {
+		if err := beyond(versions.Program, members); err != nil {
+			s.fail(fmt.Errorf("replica %s: %w", s.flags.id, err))
+		}
+	})
+	return func() error { cancel(); return nil }
+}
+
+// beyond returns an error if a member says that the cluster has a newer version than a program knows.
+func beyond(program versions.Range, members []gossip.Member) error {
+	for _, m := range members {
+		if err := program.Check(uint32(min(m.ClusterVersion, math.MaxUint32))); errors.Is(err, versions.ErrNewer) {
+			return fmt.Errorf("the cluster is %w (according to replica %s, weir %s)", err, m.ID, m.Version)
+		}
+	}
+	return nil
 }
 
 // roll knows the members of the cluster before the replica listens: those on its disk, and once the
@@ -95,7 +124,7 @@ func (r *roll) accepts(replica string) error {
 func newMembership(s *server) *membership {
 	settled := make(chan struct{})
 	return &membership{
-		server: s, self: raftstore.Applicant{ID: s.flags.id, Address: s.flags.advertise}, http: s.dialer.HTTPClient(0),
+		server: s, self: raftstore.Applicant{ID: s.flags.id, Address: s.flags.advertise, Can: versions.Current}, http: s.dialer.HTTPClient(0),
 		settled: settled, settle: sync.OnceFunc(func() { close(settled) }),
 	}
 }
@@ -111,7 +140,7 @@ func (m *membership) enter(ctx context.Context) error {
 			if err := m.agree("", members); err != nil {
 				return true, err
 			}
-			answer, _, err = m.ask(ctx, raftstore.Applicant{ID: m.self.ID, Address: m.self.Address, Empty: true})
+			answer, _, err = m.ask(ctx, raftstore.Applicant{ID: m.self.ID, Address: m.self.Address, Empty: true, Can: m.self.Can})
 		}
 		switch {
 		case err != nil:
@@ -171,7 +200,7 @@ func (m *membership) follow() error {
 // look does one round: it announces that the cluster has begun, notes the members, and asks
 // the leader about this replica's role when that is due.
 func (m *membership) look(ctx context.Context) error {
-	if err := m.begin(); err != nil {
+	if err := errors.Join(m.begin(), m.compareVersions(time.Now())); err != nil {
 		return err
 	}
 	members, err := m.store.Members()
@@ -227,6 +256,23 @@ func (m *membership) begin() error {
 	}
 	m.began = true
 	return nil
+}
+
+// compareVersions announces a new version of the cluster, and notes since when versions are mixed.
+func (m *membership) compareVersions(now time.Time) error {
+	mixed := false
+	m.store.View(func(st *state.State) { mixed = api.Mixed(m.directory.View(), st) })
+	if !mixed {
+		m.mixedSince.Store(nil)
+	} else if m.mixedSince.Load() == nil {
+		m.mixedSince.Store(&now)
+	}
+	version := m.store.Version()
+	if version == m.version {
+		return nil
+	}
+	m.version = version
+	return m.gossip.Update(func(self *gossip.Member) { self.ClusterVersion = uint64(version) })
 }
 
 // application is this replica's request to the leader. A voter only asks whether it is still a
@@ -300,7 +346,7 @@ func (m *membership) ask(ctx context.Context, a raftstore.Applicant) (raftstore.
 // join sends the application `a` to the replica at an address.
 func (m *membership) join(ctx context.Context, address string, a raftstore.Applicant) (*connect.Response[apipb.JoinResponse], error) {
 	service := apipbconnect.NewClusterServiceClient(m.http, m.dialer.URL(address), connect.WithGRPC())
-	return service.Join(ctx, connect.NewRequest(&apipb.JoinRequest{Id: a.ID, Address: a.Address, Empty: a.Empty, Votes: a.Votes}))
+	return service.Join(ctx, connect.NewRequest(&apipb.JoinRequest{Id: a.ID, Address: a.Address, Empty: a.Empty, Votes: a.Votes, Can: a.Can}))
 }
 
 // anyone returns the address of another replica, of a different one each time; empty if none is

@@ -67,7 +67,7 @@ func withRows(t *testing.T, page, heading string, rows []string) string {
 
 // TestAdviceNamesCommandsThatExist, with flags that they have.
 func TestAdviceNamesCommandsThatExist(t *testing.T) {
-	mentioned := regexp.MustCompile(`weir [a-z-]+( [a-z-]+)?`)
+	mentioned := regexp.MustCompile(`weir (cluster upgrade [a-z-]+|[a-z-]+( [a-z-]+)?)`)
 	flag := regexp.MustCompile(`--([a-z-]+)`)
 	all := client.Codes()
 	for _, e := range endings {

@@ -18,7 +18,7 @@ import (
 
 // version is the version that replicas, agents and clients report. A build may set it:
 // -ldflags "-X main.version=…".
-var version = "0.1.0"
+var version = "0.2.0"
 
 func main() {
 	// The first signal asks for an orderly end; a second one kills as usual.
@@ -72,7 +72,7 @@ var endings = []struct {
 	{exitDisk, client.Code{Name: "disk_failed", Meaning: "Server and agent: the disk failed, is full or hangs.", Do: "Repair it, then restart."}},
 	{exitDamaged, client.Code{Name: "data_damaged", Meaning: "Server and agent: the data are not what was written.", Do: "See running.md."}},
 	{exitRemoved, client.Code{Name: "removed", Meaning: "Server: it was removed from the cluster.", Do: "See running.md."}},
-	{exitForeignData, client.Code{Name: "foreign_data", Meaning: "Server and agent: the data are another's, or of a newer version, or in use.", Do: "See running.md."}},
+	{exitForeignData, client.Code{Name: "foreign_data", Meaning: "Server and agent: the data are another's, or of another version, or in use; or the cluster has a newer version.", Do: "See running.md."}},
 	{exitInterrupted, client.Code{Name: "interrupted", Meaning: "A signal, such as Ctrl-C, ended the command. What it had begun may go on.", Do: "Look at what was done, then try again.", Again: true}},
 }
 

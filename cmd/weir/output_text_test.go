@@ -69,6 +69,8 @@ var texts = map[string]func(t *testing.T, answer []byte) string{
 	"attribute": drawn(attributeText),
 	"nodes":     drawn(func(m *apipb.ListNodesResponse) string { return nodesText(m.GetNodes(), textTime, 0) }),
 	"node":      drawn(func(m *apipb.GetNodeResponse) string { return nodeText(m, textIDs, textTime) }),
+	"upgrade":   drawn(func(m *apipb.UpgradeStatusResponse) string { return upgradeText(m, textTime) }),
+	"plan":      drawn(func(m *apipb.UpgradeStatusResponse) string { return planOfUpgrade(m, textTime) }),
 	"members":   drawn(func(m *apipb.MembersResponse) string { return membersText(m.GetMembers()) }),
 	"status":    drawn(func(m *apipb.StatusResponse) string { return statusText(m, textTime) }),
 }

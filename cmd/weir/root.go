@@ -5,14 +5,22 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/types/known/structpb"
 
+	"weir/actors/agent/journal"
+	"weir/actors/agent/runner/proxyproto"
 	"weir/cmd/weir/internal/browse"
+	"weir/messages/versions"
+	"weir/raftstore/state"
 )
 
 func newRootCommand() *cobra.Command {
@@ -28,7 +36,7 @@ func newRootCommand() *cobra.Command {
 		&cobra.Group{ID: "use", Title: "Use a cluster:"},
 		&cobra.Group{ID: "run", Title: "Run a cluster:"},
 	)
-	for _, cmd := range []*cobra.Command{newServerCommand(), newAgentCommand(), newGatewayCommand(), newTLSCommand(), newDevCommand(), newSimulateCommand(), newChaosCommand()} {
+	for _, cmd := range []*cobra.Command{newServerCommand(), newAgentCommand(), newGatewayCommand(), newTLSCommand(), newDevCommand(), newSimulateCommand(), newChaosCommand(), newVersionCommand()} {
 		checkArguments(cmd)
 		cmd.GroupID = "run"
 		root.AddCommand(cmd)
@@ -38,6 +46,61 @@ func newRootCommand() *cobra.Command {
 		root.AddCommand(cmd)
 	}
 	return root
+}
+
+// newVersionCommand returns the verb that says what this program is, and which formats it reads and writes.
+func newVersionCommand() *cobra.Command {
+	f := formatTable
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Show the version of this program and the formats that it works with",
+		Example: "  weir version\n  weir version -o json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			commit := "unknown"
+			if build, ok := debug.ReadBuildInfo(); ok {
+				commit = commitOf(build)
+			}
+			answer, err := structpb.NewStruct(map[string]any{
+				"version": version, "commit": commit, "go": runtime.Version(),
+				"cluster_versions": map[string]any{"oldest": versions.Oldest, "newest": versions.Current},
+				"formats": map[string]any{
+					"snapshot":  map[string]any{"oldest": state.Format(versions.Oldest), "newest": state.Format(versions.Current)},
+					"replica":   map[string]any{"oldest": versions.Oldest, "newest": versions.Current},
+					"journal":   map[string]any{"newest": journal.Format},
+					"job_proxy": map[string]any{"oldest": proxyproto.Oldest, "newest": proxyproto.Version},
+				},
+			})
+			if err != nil {
+				return err
+			}
+			return newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), f).show(view{message: answer, text: func(time.Time) string {
+				page := newFacts()
+				page.add("version", version)
+				page.add("commit", commit)
+				page.add("cluster versions", fmt.Sprintf("%d to %d", versions.Oldest, versions.Current))
+				page.add("snapshots, backups", fmt.Sprintf("formats %d to %d", state.Format(versions.Oldest), state.Format(versions.Current)))
+				page.add("agents' journals", fmt.Sprintf("format %d", journal.Format))
+				page.add("job proxies", fmt.Sprintf("protocols %d to %d", proxyproto.Oldest, proxyproto.Version))
+				return page.String()
+			}})
+		},
+	}
+	registerOutput(cmd, cmd.Flags(), &f)
+	return cmd
+}
+
+// commitOf returns the commit that a program was built from, marked if it was changed.
+func commitOf(build *debug.BuildInfo) string {
+	commit, changed := "unknown", ""
+	for _, setting := range build.Settings {
+		switch {
+		case setting.Key == "vcs.revision":
+			commit = setting.Value
+		case setting.Key == "vcs.modified" && setting.Value == "true":
+			changed = ", changed"
+		}
+	}
+	return commit + changed
 }
 
 // newGatewayCommand returns the verb that serves the page to a team.

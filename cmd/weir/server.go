@@ -68,7 +68,8 @@ up. A replica that comes back with an empty folder gets a new copy of the state.
 
 Exit codes: 10 the disk failed, is full or hangs; 11 the data is
 damaged; 12 removed from the cluster; 13 the data belongs to another replica or cluster,
-or a newer version, or another process already runs as this replica.`,
+or another version, the cluster has a newer version, or another process already runs as
+this replica.`,
 		Example: `  weir server --id r1 --listen :7701 --advertise host1:7701 \
       --peers r1=host1:7701,r2=host2:7701,r3=host3:7701 \
       --data /var/lib/weir --credentials certs/replica-r1`,
@@ -286,6 +287,9 @@ func (s *server) knowsLeader(context.Context) error {
 func (s *server) health() api.Health {
 	stats := s.replica.Stats()
 	health := api.Health{Store: s.store.Stats(), Leading: stats.Leading, SharesFound: stats.Scheduler.Updated, Clock: stats.Clock}
+	if since := s.membership.mixedSince.Load(); since != nil {
+		health.MixedSince = *since
+	}
 	health.Holds, health.Agents = s.protection.holds(), s.replica.Credentials()
 	return health
 }

@@ -28,6 +28,7 @@ import (
 	"weir/cluster/wire"
 	"weir/messages/apipb/apipbconnect"
 	"weir/messages/statepb"
+	"weir/messages/versions"
 	"weir/raftstore"
 	"weir/raftstore/events"
 	"weir/raftstore/state"
@@ -147,7 +148,7 @@ func (s *server) listen(context.Context) (err error) {
 
 // gossiping makes this replica known to the others.
 func (s *server) gossiping(context.Context) (err error) {
-	began, err := s.hasBegun()
+	began, kept, err := s.hasBegun()
 	if err != nil {
 		return err
 	}
@@ -160,7 +161,7 @@ func (s *server) gossiping(context.Context) (err error) {
 	s.gossip, err = gossip.Start(gossip.Config{
 		Self: gossip.Member{
 			ID: scheduling.ReplicaID(s.flags.id), Address: s.flags.advertise, APIAddress: s.flags.advertise, Version: version,
-			PeerList: list, Initialized: began, Incarnation: s.incarnation,
+			Can: versions.Current, ClusterVersion: uint64(kept), PeerList: list, Initialized: began, Incarnation: s.incarnation,
 		},
 		Cluster: s.protection.cluster, Keys: s.protection.gossipKeys(), Insecure: s.flags.security.insecure, Accepts: s.roll.accepts,
 		Port: s.mux, Dialer: s.dialer, Peers: s.peers.Addresses(), Profile: profile, Logger: s.log,
@@ -172,6 +173,7 @@ func (s *server) gossiping(context.Context) (err error) {
 	if err := s.protection.heedGossipKeys(s.gossip.UseKeys); err != nil {
 		return err
 	}
+	s.undo = append(s.undo, s.heedVersions())
 	s.directory = cluster.NewDirectory(s.peers, s.gossip)
 	s.undo = append(s.undo, func() error { s.directory.Close(); return nil })
 	s.undo = append(s.undo, func() error {
@@ -220,6 +222,11 @@ func (s *server) open(ctx context.Context) error {
 	cfg.SnapshotThreshold = s.flags.snapshotThreshold
 	cfg.Clock, cfg.Logger = s.clock, s.log
 	cfg.Fatal = func(err error) {
+		if errors.Is(err, raftstore.ErrUnreadable) || errors.Is(err, raftstore.ErrSnapshotFormat) {
+			// What is on disk is whole, and this replica may still hand over what it leads.
+			s.fail(err)
+			return
+		}
 		failStop(s.log, fmt.Errorf("replica %s exits, since its state on disk may be wrong: %w", s.flags.id, err))
 	}
 	if s.flags.timing == "fast" {
@@ -316,7 +323,7 @@ func (s *server) locate(replica string) (string, bool) {
 // has been part of it while it had a leader, or another replica has and will bring this one up
 // to date. A folder alone proves nothing: the replica may have died before its first log entry.
 func (s *server) begun() bool {
-	if began, err := s.hasBegun(); err == nil && began {
+	if began, _, err := s.hasBegun(); err == nil && began {
 		return true
 	}
 	return slices.ContainsFunc(s.gossip.Members(), func(m gossip.Member) bool { return m.Initialized && string(m.ID) != s.flags.id })
@@ -327,13 +334,14 @@ func (s *server) hasLog() bool {
 	return err == nil && len(entries) > 0
 }
 
-// hasBegun reports whether this replica has been part of a cluster with a leader.
-func (s *server) hasBegun() (bool, error) {
+// hasBegun reports whether this replica has been part of a cluster with a leader, and the version of the
+// cluster in its folder.
+func (s *server) hasBegun() (began bool, version uint32, err error) {
 	id, err := raftstore.ReadIdentity(raftDir(s.flags.data))
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return false, 0, nil
 	}
-	return id.Began, err
+	return id.Began, id.Format, err
 }
 
 // act starts the actors.

@@ -168,7 +168,9 @@ type RegisterAgent struct {
 	// The version of the revocations that the agent keeps; empty: it keeps none, and is told none.
 	Revocations string `protobuf:"bytes,15,opt,name=revocations,proto3" json:"revocations,omitempty"`
 	// Not set: the agent works without certificates.
-	Credentials   *HeldCredentials `protobuf:"bytes,16,opt,name=credentials,proto3" json:"credentials,omitempty"`
+	Credentials *HeldCredentials `protobuf:"bytes,16,opt,name=credentials,proto3" json:"credentials,omitempty"`
+	// The highest cluster version that the agent's program works with; 0: 1.
+	Can           uint32 `protobuf:"varint,17,opt,name=can,proto3" json:"can,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -313,6 +315,13 @@ func (x *RegisterAgent) GetCredentials() *HeldCredentials {
 		return x.Credentials
 	}
 	return nil
+}
+
+func (x *RegisterAgent) GetCan() uint32 {
+	if x != nil {
+		return x.Can
+	}
+	return 0
 }
 
 // HeldCredentials is what an agent holds of the cluster's certificates.
@@ -3679,7 +3688,9 @@ type SchedulerViewRequest struct {
 	// The next of an earlier answer: what follows it.
 	After string `protobuf:"bytes,6,opt,name=after,proto3" json:"after,omitempty"`
 	// Instead of a view: the agents that the leader has refused.
-	Refused       bool `protobuf:"varint,7,opt,name=refused,proto3" json:"refused,omitempty"`
+	Refused bool `protobuf:"varint,7,opt,name=refused,proto3" json:"refused,omitempty"`
+	// Instead of a view: what the programs of registered agents can.
+	Agents        bool `protobuf:"varint,8,opt,name=agents,proto3" json:"agents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3763,6 +3774,13 @@ func (x *SchedulerViewRequest) GetRefused() bool {
 	return false
 }
 
+func (x *SchedulerViewRequest) GetAgents() bool {
+	if x != nil {
+		return x.Agents
+	}
+	return false
+}
+
 // SchedulerView is what the leader's engine sees at a moment.
 type SchedulerView struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -3778,7 +3796,9 @@ type SchedulerView struct {
 	// Set: the view is larger than a message may be, and goes on after this.
 	Next string `protobuf:"bytes,8,opt,name=next,proto3" json:"next,omitempty"`
 	// The latest agents that were refused because they claim what no grant gives them, by node.
-	Refused       []*RefusedAgent `protobuf:"bytes,9,rep,name=refused,proto3" json:"refused,omitempty"`
+	Refused []*RefusedAgent `protobuf:"bytes,9,rep,name=refused,proto3" json:"refused,omitempty"`
+	// By node, of those that have registered with this leader.
+	Agents        []*AgentProgram `protobuf:"bytes,10,rep,name=agents,proto3" json:"agents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3876,6 +3896,67 @@ func (x *SchedulerView) GetRefused() []*RefusedAgent {
 	return nil
 }
 
+func (x *SchedulerView) GetAgents() []*AgentProgram {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+// AgentProgram is the program of an agent.
+type AgentProgram struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// The highest cluster version that it works with.
+	Can           uint32 `protobuf:"varint,2,opt,name=can,proto3" json:"can,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgentProgram) Reset() {
+	*x = AgentProgram{}
+	mi := &file_actorpb_actor_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentProgram) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentProgram) ProtoMessage() {}
+
+func (x *AgentProgram) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentProgram.ProtoReflect.Descriptor instead.
+func (*AgentProgram) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *AgentProgram) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *AgentProgram) GetCan() uint32 {
+	if x != nil {
+		return x.Can
+	}
+	return 0
+}
+
 // RefusedAgent is what an agent claimed when it was refused.
 type RefusedAgent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3890,7 +3971,7 @@ type RefusedAgent struct {
 
 func (x *RefusedAgent) Reset() {
 	*x = RefusedAgent{}
-	mi := &file_actorpb_actor_proto_msgTypes[48]
+	mi := &file_actorpb_actor_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3902,7 +3983,7 @@ func (x *RefusedAgent) String() string {
 func (*RefusedAgent) ProtoMessage() {}
 
 func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[48]
+	mi := &file_actorpb_actor_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3915,7 +3996,7 @@ func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedAgent.ProtoReflect.Descriptor instead.
 func (*RefusedAgent) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{48}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *RefusedAgent) GetNode() string {
@@ -3994,7 +4075,7 @@ type ElementView struct {
 
 func (x *ElementView) Reset() {
 	*x = ElementView{}
-	mi := &file_actorpb_actor_proto_msgTypes[49]
+	mi := &file_actorpb_actor_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4006,7 +4087,7 @@ func (x *ElementView) String() string {
 func (*ElementView) ProtoMessage() {}
 
 func (x *ElementView) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[49]
+	mi := &file_actorpb_actor_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4019,7 +4100,7 @@ func (x *ElementView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ElementView.ProtoReflect.Descriptor instead.
 func (*ElementView) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{49}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ElementView) GetTree() string {
@@ -4201,15 +4282,17 @@ type NodeView struct {
 	LeaseLeftMillis int64                  `protobuf:"varint,6,opt,name=lease_left_millis,json=leaseLeftMillis,proto3" json:"lease_left_millis,omitempty"`
 	MemoryUsed      int64                  `protobuf:"varint,7,opt,name=memory_used,json=memoryUsed,proto3" json:"memory_used,omitempty"`
 	Files           *FileCache             `protobuf:"bytes,8,opt,name=files,proto3" json:"files,omitempty"`
-	// On the leader's board only.
-	Credentials   *HeldCredentials `protobuf:"bytes,9,opt,name=credentials,proto3" json:"credentials,omitempty"`
+	// On the leader's board only, as is what the agent can.
+	Credentials *HeldCredentials `protobuf:"bytes,9,opt,name=credentials,proto3" json:"credentials,omitempty"`
+	// Of a registered agent: the highest cluster version that its program works with.
+	Can           uint32 `protobuf:"varint,10,opt,name=can,proto3" json:"can,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeView) Reset() {
 	*x = NodeView{}
-	mi := &file_actorpb_actor_proto_msgTypes[50]
+	mi := &file_actorpb_actor_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4221,7 +4304,7 @@ func (x *NodeView) String() string {
 func (*NodeView) ProtoMessage() {}
 
 func (x *NodeView) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[50]
+	mi := &file_actorpb_actor_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4234,7 +4317,7 @@ func (x *NodeView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeView.ProtoReflect.Descriptor instead.
 func (*NodeView) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{50}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *NodeView) GetId() string {
@@ -4300,6 +4383,13 @@ func (x *NodeView) GetCredentials() *HeldCredentials {
 	return nil
 }
 
+func (x *NodeView) GetCan() uint32 {
+	if x != nil {
+		return x.Can
+	}
+	return 0
+}
+
 // PoolHistoryRequest asks the leader for what it has recorded of pools.
 type PoolHistoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4317,7 +4407,7 @@ type PoolHistoryRequest struct {
 
 func (x *PoolHistoryRequest) Reset() {
 	*x = PoolHistoryRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[51]
+	mi := &file_actorpb_actor_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4329,7 +4419,7 @@ func (x *PoolHistoryRequest) String() string {
 func (*PoolHistoryRequest) ProtoMessage() {}
 
 func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[51]
+	mi := &file_actorpb_actor_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4342,7 +4432,7 @@ func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistoryRequest.ProtoReflect.Descriptor instead.
 func (*PoolHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{51}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PoolHistoryRequest) GetTree() string {
@@ -4396,7 +4486,7 @@ type PoolHistory struct {
 
 func (x *PoolHistory) Reset() {
 	*x = PoolHistory{}
-	mi := &file_actorpb_actor_proto_msgTypes[52]
+	mi := &file_actorpb_actor_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4408,7 +4498,7 @@ func (x *PoolHistory) String() string {
 func (*PoolHistory) ProtoMessage() {}
 
 func (x *PoolHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[52]
+	mi := &file_actorpb_actor_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4421,7 +4511,7 @@ func (x *PoolHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistory.ProtoReflect.Descriptor instead.
 func (*PoolHistory) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{52}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PoolHistory) GetSecondsUntil() int64 {
@@ -4472,7 +4562,7 @@ type PoolPoints struct {
 
 func (x *PoolPoints) Reset() {
 	*x = PoolPoints{}
-	mi := &file_actorpb_actor_proto_msgTypes[53]
+	mi := &file_actorpb_actor_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4484,7 +4574,7 @@ func (x *PoolPoints) String() string {
 func (*PoolPoints) ProtoMessage() {}
 
 func (x *PoolPoints) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[53]
+	mi := &file_actorpb_actor_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4497,7 +4587,7 @@ func (x *PoolPoints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolPoints.ProtoReflect.Descriptor instead.
 func (*PoolPoints) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{53}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *PoolPoints) GetPool() string {
@@ -4543,7 +4633,7 @@ type Points struct {
 
 func (x *Points) Reset() {
 	*x = Points{}
-	mi := &file_actorpb_actor_proto_msgTypes[54]
+	mi := &file_actorpb_actor_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4555,7 +4645,7 @@ func (x *Points) String() string {
 func (*Points) ProtoMessage() {}
 
 func (x *Points) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[54]
+	mi := &file_actorpb_actor_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4568,7 +4658,7 @@ func (x *Points) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Points.ProtoReflect.Descriptor instead.
 func (*Points) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{54}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Points) GetAt() []int64 {
@@ -4616,7 +4706,7 @@ type JobLiveRequest struct {
 
 func (x *JobLiveRequest) Reset() {
 	*x = JobLiveRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[55]
+	mi := &file_actorpb_actor_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4628,7 +4718,7 @@ func (x *JobLiveRequest) String() string {
 func (*JobLiveRequest) ProtoMessage() {}
 
 func (x *JobLiveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[55]
+	mi := &file_actorpb_actor_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4641,7 +4731,7 @@ func (x *JobLiveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobLiveRequest.ProtoReflect.Descriptor instead.
 func (*JobLiveRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{55}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *JobLiveRequest) GetJobIds() []string {
@@ -4660,7 +4750,7 @@ type JobLive struct {
 
 func (x *JobLive) Reset() {
 	*x = JobLive{}
-	mi := &file_actorpb_actor_proto_msgTypes[56]
+	mi := &file_actorpb_actor_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4672,7 +4762,7 @@ func (x *JobLive) String() string {
 func (*JobLive) ProtoMessage() {}
 
 func (x *JobLive) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[56]
+	mi := &file_actorpb_actor_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4685,7 +4775,7 @@ func (x *JobLive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobLive.ProtoReflect.Descriptor instead.
 func (*JobLive) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{56}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *JobLive) GetJobs() []*HeldJob {
@@ -4725,7 +4815,7 @@ type InterruptionSignal struct {
 
 func (x *InterruptionSignal) Reset() {
 	*x = InterruptionSignal{}
-	mi := &file_actorpb_actor_proto_msgTypes[57]
+	mi := &file_actorpb_actor_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4737,7 +4827,7 @@ func (x *InterruptionSignal) String() string {
 func (*InterruptionSignal) ProtoMessage() {}
 
 func (x *InterruptionSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[57]
+	mi := &file_actorpb_actor_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4750,7 +4840,7 @@ func (x *InterruptionSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptionSignal.ProtoReflect.Descriptor instead.
 func (*InterruptionSignal) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{57}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *InterruptionSignal) GetOperationId() string {
@@ -4874,7 +4964,7 @@ type InterruptionSignals struct {
 
 func (x *InterruptionSignals) Reset() {
 	*x = InterruptionSignals{}
-	mi := &file_actorpb_actor_proto_msgTypes[58]
+	mi := &file_actorpb_actor_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4886,7 +4976,7 @@ func (x *InterruptionSignals) String() string {
 func (*InterruptionSignals) ProtoMessage() {}
 
 func (x *InterruptionSignals) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[58]
+	mi := &file_actorpb_actor_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4899,7 +4989,7 @@ func (x *InterruptionSignals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptionSignals.ProtoReflect.Descriptor instead.
 func (*InterruptionSignals) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{58}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *InterruptionSignals) GetSignals() []*InterruptionSignal {
@@ -4933,7 +5023,7 @@ type InstanceWord struct {
 
 func (x *InstanceWord) Reset() {
 	*x = InstanceWord{}
-	mi := &file_actorpb_actor_proto_msgTypes[59]
+	mi := &file_actorpb_actor_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4945,7 +5035,7 @@ func (x *InstanceWord) String() string {
 func (*InstanceWord) ProtoMessage() {}
 
 func (x *InstanceWord) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[59]
+	mi := &file_actorpb_actor_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4958,7 +5048,7 @@ func (x *InstanceWord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceWord.ProtoReflect.Descriptor instead.
 func (*InstanceWord) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{59}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *InstanceWord) GetOperationId() string {
@@ -5033,7 +5123,7 @@ type InstanceWords struct {
 
 func (x *InstanceWords) Reset() {
 	*x = InstanceWords{}
-	mi := &file_actorpb_actor_proto_msgTypes[60]
+	mi := &file_actorpb_actor_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5045,7 +5135,7 @@ func (x *InstanceWords) String() string {
 func (*InstanceWords) ProtoMessage() {}
 
 func (x *InstanceWords) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[60]
+	mi := &file_actorpb_actor_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5058,7 +5148,7 @@ func (x *InstanceWords) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceWords.ProtoReflect.Descriptor instead.
 func (*InstanceWords) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{60}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *InstanceWords) GetWords() []*InstanceWord {
@@ -5089,7 +5179,7 @@ type NodeWord struct {
 
 func (x *NodeWord) Reset() {
 	*x = NodeWord{}
-	mi := &file_actorpb_actor_proto_msgTypes[61]
+	mi := &file_actorpb_actor_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5101,7 +5191,7 @@ func (x *NodeWord) String() string {
 func (*NodeWord) ProtoMessage() {}
 
 func (x *NodeWord) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[61]
+	mi := &file_actorpb_actor_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5114,7 +5204,7 @@ func (x *NodeWord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeWord.ProtoReflect.Descriptor instead.
 func (*NodeWord) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{61}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *NodeWord) GetNode() string {
@@ -5175,7 +5265,7 @@ type NodeWords struct {
 
 func (x *NodeWords) Reset() {
 	*x = NodeWords{}
-	mi := &file_actorpb_actor_proto_msgTypes[62]
+	mi := &file_actorpb_actor_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5187,7 +5277,7 @@ func (x *NodeWords) String() string {
 func (*NodeWords) ProtoMessage() {}
 
 func (x *NodeWords) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[62]
+	mi := &file_actorpb_actor_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5200,7 +5290,7 @@ func (x *NodeWords) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeWords.ProtoReflect.Descriptor instead.
 func (*NodeWords) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{62}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *NodeWords) GetWords() []*NodeWord {
@@ -5220,7 +5310,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\"3\n" +
 	"\aReplica\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
-	"\aaddress\x18\x02 \x01(\tR\aaddress\"\xa4\x04\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\"\xb6\x04\n" +
 	"\rRegisterAgent\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x126\n" +
@@ -5241,7 +5331,8 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\vshared_user\x18\x0e \x01(\tR\n" +
 	"sharedUser\x12 \n" +
 	"\vrevocations\x18\x0f \x01(\tR\vrevocations\x12@\n" +
-	"\vcredentials\x18\x10 \x01(\v2\x1e.weir.actor.v1.HeldCredentialsR\vcredentials\"|\n" +
+	"\vcredentials\x18\x10 \x01(\v2\x1e.weir.actor.v1.HeldCredentialsR\vcredentials\x12\x10\n" +
+	"\x03can\x18\x11 \x01(\rR\x03can\"|\n" +
 	"\x0fHeldCredentials\x12\x16\n" +
 	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12\x14\n" +
 	"\x05roots\x18\x02 \x03(\tR\x05roots\x12;\n" +
@@ -5533,7 +5624,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x10ReadIndexRequest\"5\n" +
 	"\tReadIndex\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x12\n" +
-	"\x04term\x18\x02 \x01(\x04R\x04term\"\xb8\x01\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\"\xd0\x01\n" +
 	"\x14SchedulerViewRequest\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x1c\n" +
@@ -5541,7 +5632,8 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\aexplain\x18\x04 \x01(\bR\aexplain\x12\x10\n" +
 	"\x03job\x18\x05 \x01(\tR\x03job\x12\x14\n" +
 	"\x05after\x18\x06 \x01(\tR\x05after\x12\x18\n" +
-	"\arefused\x18\a \x01(\bR\arefused\"\xad\x03\n" +
+	"\arefused\x18\a \x01(\bR\arefused\x12\x16\n" +
+	"\x06agents\x18\b \x01(\bR\x06agents\"\xe2\x03\n" +
 	"\rSchedulerView\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x126\n" +
@@ -5551,7 +5643,12 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\aupdated\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aupdated\x12@\n" +
 	"\fexplanations\x18\a \x03(\v2\x1c.weir.explain.v1.ExplanationR\fexplanations\x12\x12\n" +
 	"\x04next\x18\b \x01(\tR\x04next\x125\n" +
-	"\arefused\x18\t \x03(\v2\x1b.weir.actor.v1.RefusedAgentR\arefused\"\xb2\x01\n" +
+	"\arefused\x18\t \x03(\v2\x1b.weir.actor.v1.RefusedAgentR\arefused\x123\n" +
+	"\x06agents\x18\n" +
+	" \x03(\v2\x1b.weir.actor.v1.AgentProgramR\x06agents\"4\n" +
+	"\fAgentProgram\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x10\n" +
+	"\x03can\x18\x02 \x01(\rR\x03can\"\xb2\x01\n" +
 	"\fRefusedAgent\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
@@ -5588,7 +5685,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\rclaimed_share\x18\x16 \x01(\x01R\fclaimedShare\x122\n" +
 	"\aclaimed\x18\x17 \x01(\v2\x18.weir.state.v1.ResourcesR\aclaimed\x12;\n" +
 	"\vbelow_since\x18\x18 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"belowSince\"\x92\x03\n" +
+	"belowSince\"\xa4\x03\n" +
 	"\bNodeView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12.\n" +
 	"\x05usage\x18\x02 \x01(\v2\x18.weir.state.v1.ResourcesR\x05usage\x120\n" +
@@ -5599,7 +5696,9 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\vmemory_used\x18\a \x01(\x03R\n" +
 	"memoryUsed\x12.\n" +
 	"\x05files\x18\b \x01(\v2\x18.weir.actor.v1.FileCacheR\x05files\x12@\n" +
-	"\vcredentials\x18\t \x01(\v2\x1e.weir.actor.v1.HeldCredentialsR\vcredentials\"\xa7\x01\n" +
+	"\vcredentials\x18\t \x01(\v2\x1e.weir.actor.v1.HeldCredentialsR\vcredentials\x12\x10\n" +
+	"\x03can\x18\n" +
+	" \x01(\rR\x03can\"\xa7\x01\n" +
 	"\x12PoolHistoryRequest\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12#\n" +
@@ -5687,7 +5786,7 @@ func file_actorpb_actor_proto_rawDescGZIP() []byte {
 	return file_actorpb_actor_proto_rawDescData
 }
 
-var file_actorpb_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
+var file_actorpb_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
 var file_actorpb_actor_proto_goTypes = []any{
 	(*Token)(nil),                 // 0: weir.actor.v1.Token
 	(*Replica)(nil),               // 1: weir.actor.v1.Replica
@@ -5737,53 +5836,54 @@ var file_actorpb_actor_proto_goTypes = []any{
 	(*ReadIndex)(nil),             // 45: weir.actor.v1.ReadIndex
 	(*SchedulerViewRequest)(nil),  // 46: weir.actor.v1.SchedulerViewRequest
 	(*SchedulerView)(nil),         // 47: weir.actor.v1.SchedulerView
-	(*RefusedAgent)(nil),          // 48: weir.actor.v1.RefusedAgent
-	(*ElementView)(nil),           // 49: weir.actor.v1.ElementView
-	(*NodeView)(nil),              // 50: weir.actor.v1.NodeView
-	(*PoolHistoryRequest)(nil),    // 51: weir.actor.v1.PoolHistoryRequest
-	(*PoolHistory)(nil),           // 52: weir.actor.v1.PoolHistory
-	(*PoolPoints)(nil),            // 53: weir.actor.v1.PoolPoints
-	(*Points)(nil),                // 54: weir.actor.v1.Points
-	(*JobLiveRequest)(nil),        // 55: weir.actor.v1.JobLiveRequest
-	(*JobLive)(nil),               // 56: weir.actor.v1.JobLive
-	(*InterruptionSignal)(nil),    // 57: weir.actor.v1.InterruptionSignal
-	(*InterruptionSignals)(nil),   // 58: weir.actor.v1.InterruptionSignals
-	(*InstanceWord)(nil),          // 59: weir.actor.v1.InstanceWord
-	(*InstanceWords)(nil),         // 60: weir.actor.v1.InstanceWords
-	(*NodeWord)(nil),              // 61: weir.actor.v1.NodeWord
-	(*NodeWords)(nil),             // 62: weir.actor.v1.NodeWords
-	nil,                           // 63: weir.actor.v1.JobSpec.EnvironmentEntry
-	nil,                           // 64: weir.actor.v1.JobSpec.SecretsEntry
-	(*statepb.Resources)(nil),     // 65: weir.state.v1.Resources
-	(*timestamppb.Timestamp)(nil), // 66: google.protobuf.Timestamp
-	(*statepb.Revocation)(nil),    // 67: weir.state.v1.Revocation
-	(*statepb.Beneficiary)(nil),   // 68: weir.state.v1.Beneficiary
-	(*statepb.Tmpfs)(nil),         // 69: weir.state.v1.Tmpfs
-	(*statepb.KeptFile)(nil),      // 70: weir.state.v1.KeptFile
-	(*statepb.Readiness)(nil),     // 71: weir.state.v1.Readiness
-	(*statepb.Slice)(nil),         // 72: weir.state.v1.Slice
-	(*statepb.InputFile)(nil),     // 73: weir.state.v1.InputFile
-	(*statepb.FinishedJob)(nil),   // 74: weir.state.v1.FinishedJob
-	(*commandpb.Command)(nil),     // 75: weir.command.v1.Command
-	(*commandpb.Result)(nil),      // 76: weir.command.v1.Result
-	(*explainpb.Explanation)(nil), // 77: weir.explain.v1.Explanation
-	(*structpb.Struct)(nil),       // 78: google.protobuf.Struct
-	(*statepb.PoolVolume)(nil),    // 79: weir.state.v1.PoolVolume
+	(*AgentProgram)(nil),          // 48: weir.actor.v1.AgentProgram
+	(*RefusedAgent)(nil),          // 49: weir.actor.v1.RefusedAgent
+	(*ElementView)(nil),           // 50: weir.actor.v1.ElementView
+	(*NodeView)(nil),              // 51: weir.actor.v1.NodeView
+	(*PoolHistoryRequest)(nil),    // 52: weir.actor.v1.PoolHistoryRequest
+	(*PoolHistory)(nil),           // 53: weir.actor.v1.PoolHistory
+	(*PoolPoints)(nil),            // 54: weir.actor.v1.PoolPoints
+	(*Points)(nil),                // 55: weir.actor.v1.Points
+	(*JobLiveRequest)(nil),        // 56: weir.actor.v1.JobLiveRequest
+	(*JobLive)(nil),               // 57: weir.actor.v1.JobLive
+	(*InterruptionSignal)(nil),    // 58: weir.actor.v1.InterruptionSignal
+	(*InterruptionSignals)(nil),   // 59: weir.actor.v1.InterruptionSignals
+	(*InstanceWord)(nil),          // 60: weir.actor.v1.InstanceWord
+	(*InstanceWords)(nil),         // 61: weir.actor.v1.InstanceWords
+	(*NodeWord)(nil),              // 62: weir.actor.v1.NodeWord
+	(*NodeWords)(nil),             // 63: weir.actor.v1.NodeWords
+	nil,                           // 64: weir.actor.v1.JobSpec.EnvironmentEntry
+	nil,                           // 65: weir.actor.v1.JobSpec.SecretsEntry
+	(*statepb.Resources)(nil),     // 66: weir.state.v1.Resources
+	(*timestamppb.Timestamp)(nil), // 67: google.protobuf.Timestamp
+	(*statepb.Revocation)(nil),    // 68: weir.state.v1.Revocation
+	(*statepb.Beneficiary)(nil),   // 69: weir.state.v1.Beneficiary
+	(*statepb.Tmpfs)(nil),         // 70: weir.state.v1.Tmpfs
+	(*statepb.KeptFile)(nil),      // 71: weir.state.v1.KeptFile
+	(*statepb.Readiness)(nil),     // 72: weir.state.v1.Readiness
+	(*statepb.Slice)(nil),         // 73: weir.state.v1.Slice
+	(*statepb.InputFile)(nil),     // 74: weir.state.v1.InputFile
+	(*statepb.FinishedJob)(nil),   // 75: weir.state.v1.FinishedJob
+	(*commandpb.Command)(nil),     // 76: weir.command.v1.Command
+	(*commandpb.Result)(nil),      // 77: weir.command.v1.Result
+	(*explainpb.Explanation)(nil), // 78: weir.explain.v1.Explanation
+	(*structpb.Struct)(nil),       // 79: google.protobuf.Struct
+	(*statepb.PoolVolume)(nil),    // 80: weir.state.v1.PoolVolume
 }
 var file_actorpb_actor_proto_depIdxs = []int32{
-	65, // 0: weir.actor.v1.RegisterAgent.resources:type_name -> weir.state.v1.Resources
+	66, // 0: weir.actor.v1.RegisterAgent.resources:type_name -> weir.state.v1.Resources
 	0,  // 1: weir.actor.v1.RegisterAgent.token:type_name -> weir.actor.v1.Token
 	4,  // 2: weir.actor.v1.RegisterAgent.jobs:type_name -> weir.actor.v1.HeldJob
 	3,  // 3: weir.actor.v1.RegisterAgent.credentials:type_name -> weir.actor.v1.HeldCredentials
-	66, // 4: weir.actor.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
-	66, // 5: weir.actor.v1.HeldJob.start_time:type_name -> google.protobuf.Timestamp
-	66, // 6: weir.actor.v1.HeldJob.deadline:type_name -> google.protobuf.Timestamp
+	67, // 4: weir.actor.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
+	67, // 5: weir.actor.v1.HeldJob.start_time:type_name -> google.protobuf.Timestamp
+	67, // 6: weir.actor.v1.HeldJob.deadline:type_name -> google.protobuf.Timestamp
 	1,  // 7: weir.actor.v1.AgentRegistered.replicas:type_name -> weir.actor.v1.Replica
 	6,  // 8: weir.actor.v1.AgentRegistered.revocations:type_name -> weir.actor.v1.Revocations
-	67, // 9: weir.actor.v1.Revocations.list:type_name -> weir.state.v1.Revocation
+	68, // 9: weir.actor.v1.Revocations.list:type_name -> weir.state.v1.Revocation
 	1,  // 10: weir.actor.v1.Redirect.leader:type_name -> weir.actor.v1.Replica
 	1,  // 11: weir.actor.v1.Redirect.replicas:type_name -> weir.actor.v1.Replica
-	65, // 12: weir.actor.v1.Heartbeat.resources:type_name -> weir.state.v1.Resources
+	66, // 12: weir.actor.v1.Heartbeat.resources:type_name -> weir.state.v1.Resources
 	4,  // 13: weir.actor.v1.Heartbeat.jobs:type_name -> weir.actor.v1.HeldJob
 	10, // 14: weir.actor.v1.Heartbeat.files:type_name -> weir.actor.v1.FileCache
 	3,  // 15: weir.actor.v1.Heartbeat.credentials:type_name -> weir.actor.v1.HeldCredentials
@@ -5793,27 +5893,27 @@ var file_actorpb_actor_proto_depIdxs = []int32{
 	13, // 19: weir.actor.v1.NodePlan.start:type_name -> weir.actor.v1.StartJob
 	14, // 20: weir.actor.v1.NodePlan.abort:type_name -> weir.actor.v1.AbortJob
 	0,  // 21: weir.actor.v1.StartJob.token:type_name -> weir.actor.v1.Token
-	65, // 22: weir.actor.v1.StartJob.resources:type_name -> weir.state.v1.Resources
+	66, // 22: weir.actor.v1.StartJob.resources:type_name -> weir.state.v1.Resources
 	1,  // 23: weir.actor.v1.StartJob.controller:type_name -> weir.actor.v1.Replica
-	68, // 24: weir.actor.v1.AbortJob.preempted_for:type_name -> weir.state.v1.Beneficiary
-	63, // 25: weir.actor.v1.JobSpec.environment:type_name -> weir.actor.v1.JobSpec.EnvironmentEntry
-	69, // 26: weir.actor.v1.JobSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
+	69, // 24: weir.actor.v1.AbortJob.preempted_for:type_name -> weir.state.v1.Beneficiary
+	64, // 25: weir.actor.v1.JobSpec.environment:type_name -> weir.actor.v1.JobSpec.EnvironmentEntry
+	70, // 26: weir.actor.v1.JobSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
 	17, // 27: weir.actor.v1.JobSpec.files:type_name -> weir.actor.v1.JobFile
-	70, // 28: weir.actor.v1.JobSpec.outputs:type_name -> weir.state.v1.KeptFile
+	71, // 28: weir.actor.v1.JobSpec.outputs:type_name -> weir.state.v1.KeptFile
 	18, // 29: weir.actor.v1.JobSpec.feed:type_name -> weir.actor.v1.JobFeed
-	71, // 30: weir.actor.v1.JobSpec.readiness:type_name -> weir.state.v1.Readiness
-	64, // 31: weir.actor.v1.JobSpec.secrets:type_name -> weir.actor.v1.JobSpec.SecretsEntry
+	72, // 30: weir.actor.v1.JobSpec.readiness:type_name -> weir.state.v1.Readiness
+	65, // 31: weir.actor.v1.JobSpec.secrets:type_name -> weir.actor.v1.JobSpec.SecretsEntry
 	19, // 32: weir.actor.v1.JobFeed.parts:type_name -> weir.actor.v1.FeedPart
-	72, // 33: weir.actor.v1.FeedPart.slice:type_name -> weir.state.v1.Slice
-	73, // 34: weir.actor.v1.FeedPart.file:type_name -> weir.state.v1.InputFile
-	74, // 35: weir.actor.v1.JobEnded.job:type_name -> weir.state.v1.FinishedJob
+	73, // 33: weir.actor.v1.FeedPart.slice:type_name -> weir.state.v1.Slice
+	74, // 34: weir.actor.v1.FeedPart.file:type_name -> weir.state.v1.InputFile
+	75, // 35: weir.actor.v1.JobEnded.job:type_name -> weir.state.v1.FinishedJob
 	1,  // 36: weir.actor.v1.ControllerFound.controller:type_name -> weir.actor.v1.Replica
 	26, // 37: weir.actor.v1.Instances.instances:type_name -> weir.actor.v1.Instance
-	66, // 38: weir.actor.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	66, // 39: weir.actor.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
-	59, // 40: weir.actor.v1.TellWord.word:type_name -> weir.actor.v1.InstanceWord
+	67, // 38: weir.actor.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	67, // 39: weir.actor.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	60, // 40: weir.actor.v1.TellWord.word:type_name -> weir.actor.v1.InstanceWord
 	33, // 41: weir.actor.v1.FilePart.entries:type_name -> weir.actor.v1.FileEntry
-	66, // 42: weir.actor.v1.FileEntry.modified:type_name -> google.protobuf.Timestamp
+	67, // 42: weir.actor.v1.FileEntry.modified:type_name -> google.protobuf.Timestamp
 	35, // 43: weir.actor.v1.Exec.start:type_name -> weir.actor.v1.ExecCommand
 	37, // 44: weir.actor.v1.Exec.input:type_name -> weir.actor.v1.ExecInput
 	38, // 45: weir.actor.v1.Exec.output:type_name -> weir.actor.v1.ExecOutput
@@ -5821,44 +5921,45 @@ var file_actorpb_actor_proto_depIdxs = []int32{
 	36, // 47: weir.actor.v1.ExecInput.size:type_name -> weir.actor.v1.TerminalSize
 	40, // 48: weir.actor.v1.ExecPart.pieces:type_name -> weir.actor.v1.ExecPiece
 	41, // 49: weir.actor.v1.ExecPart.end:type_name -> weir.actor.v1.ExecEnd
-	75, // 50: weir.actor.v1.Propose.commands:type_name -> weir.command.v1.Command
-	76, // 51: weir.actor.v1.Proposed.results:type_name -> weir.command.v1.Result
-	66, // 52: weir.actor.v1.SchedulerView.time:type_name -> google.protobuf.Timestamp
-	49, // 53: weir.actor.v1.SchedulerView.elements:type_name -> weir.actor.v1.ElementView
-	50, // 54: weir.actor.v1.SchedulerView.nodes:type_name -> weir.actor.v1.NodeView
-	65, // 55: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
-	66, // 56: weir.actor.v1.SchedulerView.updated:type_name -> google.protobuf.Timestamp
-	77, // 57: weir.actor.v1.SchedulerView.explanations:type_name -> weir.explain.v1.Explanation
-	48, // 58: weir.actor.v1.SchedulerView.refused:type_name -> weir.actor.v1.RefusedAgent
-	65, // 59: weir.actor.v1.RefusedAgent.resources:type_name -> weir.state.v1.Resources
-	66, // 60: weir.actor.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
-	65, // 61: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
-	65, // 62: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
-	78, // 63: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
-	79, // 64: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
-	65, // 65: weir.actor.v1.ElementView.claimed:type_name -> weir.state.v1.Resources
-	66, // 66: weir.actor.v1.ElementView.below_since:type_name -> google.protobuf.Timestamp
-	65, // 67: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
-	65, // 68: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
-	66, // 69: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
-	10, // 70: weir.actor.v1.NodeView.files:type_name -> weir.actor.v1.FileCache
-	3,  // 71: weir.actor.v1.NodeView.credentials:type_name -> weir.actor.v1.HeldCredentials
-	53, // 72: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
-	54, // 73: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
-	54, // 74: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
-	4,  // 75: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
-	66, // 76: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
-	66, // 77: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
-	66, // 78: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
-	57, // 79: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
-	59, // 80: weir.actor.v1.InstanceWords.words:type_name -> weir.actor.v1.InstanceWord
-	66, // 81: weir.actor.v1.NodeWord.time:type_name -> google.protobuf.Timestamp
-	61, // 82: weir.actor.v1.NodeWords.words:type_name -> weir.actor.v1.NodeWord
-	83, // [83:83] is the sub-list for method output_type
-	83, // [83:83] is the sub-list for method input_type
-	83, // [83:83] is the sub-list for extension type_name
-	83, // [83:83] is the sub-list for extension extendee
-	0,  // [0:83] is the sub-list for field type_name
+	76, // 50: weir.actor.v1.Propose.commands:type_name -> weir.command.v1.Command
+	77, // 51: weir.actor.v1.Proposed.results:type_name -> weir.command.v1.Result
+	67, // 52: weir.actor.v1.SchedulerView.time:type_name -> google.protobuf.Timestamp
+	50, // 53: weir.actor.v1.SchedulerView.elements:type_name -> weir.actor.v1.ElementView
+	51, // 54: weir.actor.v1.SchedulerView.nodes:type_name -> weir.actor.v1.NodeView
+	66, // 55: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
+	67, // 56: weir.actor.v1.SchedulerView.updated:type_name -> google.protobuf.Timestamp
+	78, // 57: weir.actor.v1.SchedulerView.explanations:type_name -> weir.explain.v1.Explanation
+	49, // 58: weir.actor.v1.SchedulerView.refused:type_name -> weir.actor.v1.RefusedAgent
+	48, // 59: weir.actor.v1.SchedulerView.agents:type_name -> weir.actor.v1.AgentProgram
+	66, // 60: weir.actor.v1.RefusedAgent.resources:type_name -> weir.state.v1.Resources
+	67, // 61: weir.actor.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
+	66, // 62: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
+	66, // 63: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
+	79, // 64: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
+	80, // 65: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
+	66, // 66: weir.actor.v1.ElementView.claimed:type_name -> weir.state.v1.Resources
+	67, // 67: weir.actor.v1.ElementView.below_since:type_name -> google.protobuf.Timestamp
+	66, // 68: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
+	66, // 69: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
+	67, // 70: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
+	10, // 71: weir.actor.v1.NodeView.files:type_name -> weir.actor.v1.FileCache
+	3,  // 72: weir.actor.v1.NodeView.credentials:type_name -> weir.actor.v1.HeldCredentials
+	54, // 73: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
+	55, // 74: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
+	55, // 75: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
+	4,  // 76: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
+	67, // 77: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
+	67, // 78: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
+	67, // 79: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
+	58, // 80: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
+	60, // 81: weir.actor.v1.InstanceWords.words:type_name -> weir.actor.v1.InstanceWord
+	67, // 82: weir.actor.v1.NodeWord.time:type_name -> google.protobuf.Timestamp
+	62, // 83: weir.actor.v1.NodeWords.words:type_name -> weir.actor.v1.NodeWord
+	84, // [84:84] is the sub-list for method output_type
+	84, // [84:84] is the sub-list for method input_type
+	84, // [84:84] is the sub-list for extension type_name
+	84, // [84:84] is the sub-list for extension extendee
+	0,  // [0:84] is the sub-list for field type_name
 }
 
 func init() { file_actorpb_actor_proto_init() }
@@ -5873,7 +5974,7 @@ func file_actorpb_actor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actorpb_actor_proto_rawDesc), len(file_actorpb_actor_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   65,
+			NumMessages:   66,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

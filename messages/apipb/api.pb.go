@@ -10670,6 +10670,328 @@ func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
 	return file_apipb_api_proto_rawDescGZIP(), []int{147}
 }
 
+type UpgradeStatusRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpgradeStatusRequest) Reset() {
+	*x = UpgradeStatusRequest{}
+	mi := &file_apipb_api_proto_msgTypes[148]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpgradeStatusRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpgradeStatusRequest) ProtoMessage() {}
+
+func (x *UpgradeStatusRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[148]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpgradeStatusRequest.ProtoReflect.Descriptor instead.
+func (*UpgradeStatusRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{148}
+}
+
+type UpgradeStatusResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which replica answers.
+	Replica        string `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
+	ClusterVersion uint32 `protobuf:"varint,2,opt,name=cluster_version,json=clusterVersion,proto3" json:"cluster_version,omitempty"`
+	// The highest that the program of this replica can write: what the version would be raised to.
+	Target uint32 `protobuf:"varint,3,opt,name=target,proto3" json:"target,omitempty"`
+	// Replicas by id, then agents: those with the same program and state together.
+	Processes []*UpgradeProcess `protobuf:"bytes,4,rep,name=processes,proto3" json:"processes,omitempty"`
+	// As in StatusResponse.
+	MixedSince    *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=mixed_since,json=mixedSince,proto3" json:"mixed_since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpgradeStatusResponse) Reset() {
+	*x = UpgradeStatusResponse{}
+	mi := &file_apipb_api_proto_msgTypes[149]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpgradeStatusResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpgradeStatusResponse) ProtoMessage() {}
+
+func (x *UpgradeStatusResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[149]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpgradeStatusResponse.ProtoReflect.Descriptor instead.
+func (*UpgradeStatusResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{149}
+}
+
+func (x *UpgradeStatusResponse) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *UpgradeStatusResponse) GetClusterVersion() uint32 {
+	if x != nil {
+		return x.ClusterVersion
+	}
+	return 0
+}
+
+func (x *UpgradeStatusResponse) GetTarget() uint32 {
+	if x != nil {
+		return x.Target
+	}
+	return 0
+}
+
+func (x *UpgradeStatusResponse) GetProcesses() []*UpgradeProcess {
+	if x != nil {
+		return x.Processes
+	}
+	return nil
+}
+
+func (x *UpgradeStatusResponse) GetMixedSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.MixedSince
+	}
+	return nil
+}
+
+// UpgradeProcess is a replica, or the agents that are alike.
+type UpgradeProcess struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// replica or agent.
+	Role string `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
+	// The first ones, by name.
+	Names []string `protobuf:"bytes,2,rep,name=names,proto3" json:"names,omitempty"`
+	Count int32    `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	// Of its program; empty: not known.
+	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
+	// The highest cluster version that the program can write; 0: not known.
+	Can uint32 `protobuf:"varint,5,opt,name=can,proto3" json:"can,omitempty"`
+	// leader, voter, nonvoter, online or offline.
+	State string `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`
+	// Why the upgrade cannot be finished; empty: it is not in the way.
+	InTheWay      string `protobuf:"bytes,7,opt,name=in_the_way,json=inTheWay,proto3" json:"in_the_way,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpgradeProcess) Reset() {
+	*x = UpgradeProcess{}
+	mi := &file_apipb_api_proto_msgTypes[150]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpgradeProcess) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpgradeProcess) ProtoMessage() {}
+
+func (x *UpgradeProcess) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[150]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpgradeProcess.ProtoReflect.Descriptor instead.
+func (*UpgradeProcess) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{150}
+}
+
+func (x *UpgradeProcess) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *UpgradeProcess) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *UpgradeProcess) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *UpgradeProcess) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *UpgradeProcess) GetCan() uint32 {
+	if x != nil {
+		return x.Can
+	}
+	return 0
+}
+
+func (x *UpgradeProcess) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *UpgradeProcess) GetInTheWay() string {
+	if x != nil {
+		return x.InTheWay
+	}
+	return ""
+}
+
+type FinishUpgradeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version that the cluster is raised to: refused unless it is the target of the leader.
+	Version uint32 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// Agents that are offline, and may be too old, are no reason to refuse.
+	WithoutOfflineAgents bool `protobuf:"varint,2,opt,name=without_offline_agents,json=withoutOfflineAgents,proto3" json:"without_offline_agents,omitempty"`
+	// Only says whether the version can be raised.
+	DryRun        bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinishUpgradeRequest) Reset() {
+	*x = FinishUpgradeRequest{}
+	mi := &file_apipb_api_proto_msgTypes[151]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinishUpgradeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinishUpgradeRequest) ProtoMessage() {}
+
+func (x *FinishUpgradeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[151]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinishUpgradeRequest.ProtoReflect.Descriptor instead.
+func (*FinishUpgradeRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{151}
+}
+
+func (x *FinishUpgradeRequest) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *FinishUpgradeRequest) GetWithoutOfflineAgents() bool {
+	if x != nil {
+		return x.WithoutOfflineAgents
+	}
+	return false
+}
+
+func (x *FinishUpgradeRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+type FinishUpgradeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Version       uint32                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinishUpgradeResponse) Reset() {
+	*x = FinishUpgradeResponse{}
+	mi := &file_apipb_api_proto_msgTypes[152]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinishUpgradeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinishUpgradeResponse) ProtoMessage() {}
+
+func (x *FinishUpgradeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[152]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinishUpgradeResponse.ProtoReflect.Descriptor instead.
+func (*FinishUpgradeResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{152}
+}
+
+func (x *FinishUpgradeResponse) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
 type Member struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -10681,13 +11003,15 @@ type Member struct {
 	Version              string `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"`
 	AppliedIndex         uint64 `protobuf:"varint,7,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
 	OperationsControlled int64  `protobuf:"varint,8,opt,name=operations_controlled,json=operationsControlled,proto3" json:"operations_controlled,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// The highest cluster version that its program can write; 0: not known, or 1.
+	Can           uint32 `protobuf:"varint,9,opt,name=can,proto3" json:"can,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10699,7 +11023,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10712,7 +11036,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{148}
+	return file_apipb_api_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *Member) GetId() string {
@@ -10771,6 +11095,13 @@ func (x *Member) GetOperationsControlled() int64 {
 	return 0
 }
 
+func (x *Member) GetCan() uint32 {
+	if x != nil {
+		return x.Can
+	}
+	return 0
+}
+
 type MembersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -10779,7 +11110,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10791,7 +11122,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10804,7 +11135,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{149}
+	return file_apipb_api_proto_rawDescGZIP(), []int{154}
 }
 
 type MembersResponse struct {
@@ -10816,7 +11147,7 @@ type MembersResponse struct {
 
 func (x *MembersResponse) Reset() {
 	*x = MembersResponse{}
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10828,7 +11159,7 @@ func (x *MembersResponse) String() string {
 func (*MembersResponse) ProtoMessage() {}
 
 func (x *MembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10841,7 +11172,7 @@ func (x *MembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersResponse.ProtoReflect.Descriptor instead.
 func (*MembersResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{150}
+	return file_apipb_api_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *MembersResponse) GetMembers() []*Member {
@@ -10859,7 +11190,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10871,7 +11202,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10884,7 +11215,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{151}
+	return file_apipb_api_proto_rawDescGZIP(), []int{156}
 }
 
 type StatusResponse struct {
@@ -10920,14 +11251,20 @@ type StatusResponse struct {
 	// As in ListNodesResponse.
 	Refused []*RefusedAgent `protobuf:"bytes,22,rep,name=refused,proto3" json:"refused,omitempty"`
 	// How the log of this replica fares.
-	Log           *LogHealth `protobuf:"bytes,24,opt,name=log,proto3" json:"log,omitempty"`
+	Log *LogHealth `protobuf:"bytes,24,opt,name=log,proto3" json:"log,omitempty"`
+	// The cluster's version, and the highest that the program of this replica can write.
+	ClusterVersion uint32 `protobuf:"varint,25,opt,name=cluster_version,json=clusterVersion,proto3" json:"cluster_version,omitempty"`
+	Can            uint32 `protobuf:"varint,26,opt,name=can,proto3" json:"can,omitempty"`
+	// When this replica first saw that processes have different versions, or that the cluster's version is
+	// less than all of them can write; not set: neither.
+	MixedSince    *timestamppb.Timestamp `protobuf:"bytes,27,opt,name=mixed_since,json=mixedSince,proto3" json:"mixed_since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10939,7 +11276,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10952,7 +11289,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{152}
+	return file_apipb_api_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *StatusResponse) GetClusterId() string {
@@ -11123,6 +11460,27 @@ func (x *StatusResponse) GetLog() *LogHealth {
 	return nil
 }
 
+func (x *StatusResponse) GetClusterVersion() uint32 {
+	if x != nil {
+		return x.ClusterVersion
+	}
+	return 0
+}
+
+func (x *StatusResponse) GetCan() uint32 {
+	if x != nil {
+		return x.Can
+	}
+	return 0
+}
+
+func (x *StatusResponse) GetMixedSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.MixedSince
+	}
+	return nil
+}
+
 // LogHealth says how the log of a replica fares.
 type LogHealth struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -11140,7 +11498,7 @@ type LogHealth struct {
 
 func (x *LogHealth) Reset() {
 	*x = LogHealth{}
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11152,7 +11510,7 @@ func (x *LogHealth) String() string {
 func (*LogHealth) ProtoMessage() {}
 
 func (x *LogHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11165,7 +11523,7 @@ func (x *LogHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogHealth.ProtoReflect.Descriptor instead.
 func (*LogHealth) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{153}
+	return file_apipb_api_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *LogHealth) GetCommitIndex() uint64 {
@@ -11218,7 +11576,7 @@ type HeldCredentials struct {
 
 func (x *HeldCredentials) Reset() {
 	*x = HeldCredentials{}
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11230,7 +11588,7 @@ func (x *HeldCredentials) String() string {
 func (*HeldCredentials) ProtoMessage() {}
 
 func (x *HeldCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11243,7 +11601,7 @@ func (x *HeldCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldCredentials.ProtoReflect.Descriptor instead.
 func (*HeldCredentials) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{154}
+	return file_apipb_api_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *HeldCredentials) GetRole() string {
@@ -11298,7 +11656,7 @@ type TransferRequest struct {
 
 func (x *TransferRequest) Reset() {
 	*x = TransferRequest{}
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11310,7 +11668,7 @@ func (x *TransferRequest) String() string {
 func (*TransferRequest) ProtoMessage() {}
 
 func (x *TransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11323,7 +11681,7 @@ func (x *TransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
 func (*TransferRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{155}
+	return file_apipb_api_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *TransferRequest) GetTo() string {
@@ -11342,7 +11700,7 @@ type TransferResponse struct {
 
 func (x *TransferResponse) Reset() {
 	*x = TransferResponse{}
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11354,7 +11712,7 @@ func (x *TransferResponse) String() string {
 func (*TransferResponse) ProtoMessage() {}
 
 func (x *TransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11367,7 +11725,7 @@ func (x *TransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
 func (*TransferResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{156}
+	return file_apipb_api_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *TransferResponse) GetLeader() string {
@@ -11388,7 +11746,7 @@ type AddReplicaRequest struct {
 
 func (x *AddReplicaRequest) Reset() {
 	*x = AddReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11400,7 +11758,7 @@ func (x *AddReplicaRequest) String() string {
 func (*AddReplicaRequest) ProtoMessage() {}
 
 func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11413,7 +11771,7 @@ func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaRequest.ProtoReflect.Descriptor instead.
 func (*AddReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{157}
+	return file_apipb_api_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *AddReplicaRequest) GetId() string {
@@ -11438,7 +11796,7 @@ type AddReplicaResponse struct {
 
 func (x *AddReplicaResponse) Reset() {
 	*x = AddReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11450,7 +11808,7 @@ func (x *AddReplicaResponse) String() string {
 func (*AddReplicaResponse) ProtoMessage() {}
 
 func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11463,7 +11821,7 @@ func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaResponse.ProtoReflect.Descriptor instead.
 func (*AddReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{158}
+	return file_apipb_api_proto_rawDescGZIP(), []int{163}
 }
 
 type RemoveReplicaRequest struct {
@@ -11477,7 +11835,7 @@ type RemoveReplicaRequest struct {
 
 func (x *RemoveReplicaRequest) Reset() {
 	*x = RemoveReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11489,7 +11847,7 @@ func (x *RemoveReplicaRequest) String() string {
 func (*RemoveReplicaRequest) ProtoMessage() {}
 
 func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11502,7 +11860,7 @@ func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{159}
+	return file_apipb_api_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *RemoveReplicaRequest) GetId() string {
@@ -11527,7 +11885,7 @@ type RemoveReplicaResponse struct {
 
 func (x *RemoveReplicaResponse) Reset() {
 	*x = RemoveReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11539,7 +11897,7 @@ func (x *RemoveReplicaResponse) String() string {
 func (*RemoveReplicaResponse) ProtoMessage() {}
 
 func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11552,7 +11910,7 @@ func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{160}
+	return file_apipb_api_proto_rawDescGZIP(), []int{165}
 }
 
 type PromoteReplicaRequest struct {
@@ -11564,7 +11922,7 @@ type PromoteReplicaRequest struct {
 
 func (x *PromoteReplicaRequest) Reset() {
 	*x = PromoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11576,7 +11934,7 @@ func (x *PromoteReplicaRequest) String() string {
 func (*PromoteReplicaRequest) ProtoMessage() {}
 
 func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11589,7 +11947,7 @@ func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{161}
+	return file_apipb_api_proto_rawDescGZIP(), []int{166}
 }
 
 func (x *PromoteReplicaRequest) GetId() string {
@@ -11607,7 +11965,7 @@ type PromoteReplicaResponse struct {
 
 func (x *PromoteReplicaResponse) Reset() {
 	*x = PromoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11619,7 +11977,7 @@ func (x *PromoteReplicaResponse) String() string {
 func (*PromoteReplicaResponse) ProtoMessage() {}
 
 func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11632,7 +11990,7 @@ func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{162}
+	return file_apipb_api_proto_rawDescGZIP(), []int{167}
 }
 
 type DemoteReplicaRequest struct {
@@ -11646,7 +12004,7 @@ type DemoteReplicaRequest struct {
 
 func (x *DemoteReplicaRequest) Reset() {
 	*x = DemoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11658,7 +12016,7 @@ func (x *DemoteReplicaRequest) String() string {
 func (*DemoteReplicaRequest) ProtoMessage() {}
 
 func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11671,7 +12029,7 @@ func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{163}
+	return file_apipb_api_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *DemoteReplicaRequest) GetId() string {
@@ -11696,7 +12054,7 @@ type DemoteReplicaResponse struct {
 
 func (x *DemoteReplicaResponse) Reset() {
 	*x = DemoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11708,7 +12066,7 @@ func (x *DemoteReplicaResponse) String() string {
 func (*DemoteReplicaResponse) ProtoMessage() {}
 
 func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11721,7 +12079,7 @@ func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{164}
+	return file_apipb_api_proto_rawDescGZIP(), []int{169}
 }
 
 type BackupRequest struct {
@@ -11732,7 +12090,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11744,7 +12102,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11757,7 +12115,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{165}
+	return file_apipb_api_proto_rawDescGZIP(), []int{170}
 }
 
 // BackupPart is the next bytes of a backup: records with their lengths, and a
@@ -11771,7 +12129,7 @@ type BackupPart struct {
 
 func (x *BackupPart) Reset() {
 	*x = BackupPart{}
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11783,7 +12141,7 @@ func (x *BackupPart) String() string {
 func (*BackupPart) ProtoMessage() {}
 
 func (x *BackupPart) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11796,7 +12154,7 @@ func (x *BackupPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart.ProtoReflect.Descriptor instead.
 func (*BackupPart) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{166}
+	return file_apipb_api_proto_rawDescGZIP(), []int{171}
 }
 
 func (x *BackupPart) GetData() []byte {
@@ -11813,14 +12171,16 @@ type JoinRequest struct {
 	// empty: the replica has no log. A voter that has lost its log loses its vote.
 	Empty bool `protobuf:"varint,3,opt,name=empty,proto3" json:"empty,omitempty"`
 	// votes: the replica would like to get a vote.
-	Votes         bool `protobuf:"varint,4,opt,name=votes,proto3" json:"votes,omitempty"`
+	Votes bool `protobuf:"varint,4,opt,name=votes,proto3" json:"votes,omitempty"`
+	// The highest cluster version that its program can write; 0: 1.
+	Can           uint32 `protobuf:"varint,5,opt,name=can,proto3" json:"can,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11832,7 +12192,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11845,7 +12205,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{167}
+	return file_apipb_api_proto_rawDescGZIP(), []int{172}
 }
 
 func (x *JoinRequest) GetId() string {
@@ -11876,6 +12236,13 @@ func (x *JoinRequest) GetVotes() bool {
 	return false
 }
 
+func (x *JoinRequest) GetCan() uint32 {
+	if x != nil {
+		return x.Can
+	}
+	return 0
+}
+
 type JoinResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// voter or nonvoter; empty: no member.
@@ -11889,7 +12256,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11901,7 +12268,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11914,7 +12281,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{168}
+	return file_apipb_api_proto_rawDescGZIP(), []int{173}
 }
 
 func (x *JoinResponse) GetSuffrage() string {
@@ -11946,7 +12313,7 @@ type StoresRequest struct {
 
 func (x *StoresRequest) Reset() {
 	*x = StoresRequest{}
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11958,7 +12325,7 @@ func (x *StoresRequest) String() string {
 func (*StoresRequest) ProtoMessage() {}
 
 func (x *StoresRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11971,7 +12338,7 @@ func (x *StoresRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoresRequest.ProtoReflect.Descriptor instead.
 func (*StoresRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{169}
+	return file_apipb_api_proto_rawDescGZIP(), []int{174}
 }
 
 type StoresResponse struct {
@@ -11983,7 +12350,7 @@ type StoresResponse struct {
 
 func (x *StoresResponse) Reset() {
 	*x = StoresResponse{}
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11995,7 +12362,7 @@ func (x *StoresResponse) String() string {
 func (*StoresResponse) ProtoMessage() {}
 
 func (x *StoresResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12008,7 +12375,7 @@ func (x *StoresResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoresResponse.ProtoReflect.Descriptor instead.
 func (*StoresResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{170}
+	return file_apipb_api_proto_rawDescGZIP(), []int{175}
 }
 
 func (x *StoresResponse) GetStores() []*NamedStore {
@@ -12040,7 +12407,7 @@ type NamedStore struct {
 
 func (x *NamedStore) Reset() {
 	*x = NamedStore{}
-	mi := &file_apipb_api_proto_msgTypes[171]
+	mi := &file_apipb_api_proto_msgTypes[176]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12052,7 +12419,7 @@ func (x *NamedStore) String() string {
 func (*NamedStore) ProtoMessage() {}
 
 func (x *NamedStore) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[171]
+	mi := &file_apipb_api_proto_msgTypes[176]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12065,7 +12432,7 @@ func (x *NamedStore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedStore.ProtoReflect.Descriptor instead.
 func (*NamedStore) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{171}
+	return file_apipb_api_proto_rawDescGZIP(), []int{176}
 }
 
 func (x *NamedStore) GetName() string {
@@ -12139,7 +12506,7 @@ type EditStoreRequest struct {
 
 func (x *EditStoreRequest) Reset() {
 	*x = EditStoreRequest{}
-	mi := &file_apipb_api_proto_msgTypes[172]
+	mi := &file_apipb_api_proto_msgTypes[177]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12151,7 +12518,7 @@ func (x *EditStoreRequest) String() string {
 func (*EditStoreRequest) ProtoMessage() {}
 
 func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[172]
+	mi := &file_apipb_api_proto_msgTypes[177]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12164,7 +12531,7 @@ func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditStoreRequest.ProtoReflect.Descriptor instead.
 func (*EditStoreRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{172}
+	return file_apipb_api_proto_rawDescGZIP(), []int{177}
 }
 
 func (x *EditStoreRequest) GetStore() *NamedStore {
@@ -12203,7 +12570,7 @@ type EditStoreResponse struct {
 
 func (x *EditStoreResponse) Reset() {
 	*x = EditStoreResponse{}
-	mi := &file_apipb_api_proto_msgTypes[173]
+	mi := &file_apipb_api_proto_msgTypes[178]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12215,7 +12582,7 @@ func (x *EditStoreResponse) String() string {
 func (*EditStoreResponse) ProtoMessage() {}
 
 func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[173]
+	mi := &file_apipb_api_proto_msgTypes[178]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12228,7 +12595,7 @@ func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditStoreResponse.ProtoReflect.Descriptor instead.
 func (*EditStoreResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{173}
+	return file_apipb_api_proto_rawDescGZIP(), []int{178}
 }
 
 type WhoAmIRequest struct {
@@ -12239,7 +12606,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[174]
+	mi := &file_apipb_api_proto_msgTypes[179]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12251,7 +12618,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[174]
+	mi := &file_apipb_api_proto_msgTypes[179]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12264,7 +12631,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{174}
+	return file_apipb_api_proto_rawDescGZIP(), []int{179}
 }
 
 type WhoAmIResponse struct {
@@ -12288,7 +12655,7 @@ type WhoAmIResponse struct {
 
 func (x *WhoAmIResponse) Reset() {
 	*x = WhoAmIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[175]
+	mi := &file_apipb_api_proto_msgTypes[180]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12300,7 +12667,7 @@ func (x *WhoAmIResponse) String() string {
 func (*WhoAmIResponse) ProtoMessage() {}
 
 func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[175]
+	mi := &file_apipb_api_proto_msgTypes[180]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12313,7 +12680,7 @@ func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
 func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{175}
+	return file_apipb_api_proto_rawDescGZIP(), []int{180}
 }
 
 func (x *WhoAmIResponse) GetUser() string {
@@ -12370,7 +12737,7 @@ type PoolRights struct {
 
 func (x *PoolRights) Reset() {
 	*x = PoolRights{}
-	mi := &file_apipb_api_proto_msgTypes[176]
+	mi := &file_apipb_api_proto_msgTypes[181]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12382,7 +12749,7 @@ func (x *PoolRights) String() string {
 func (*PoolRights) ProtoMessage() {}
 
 func (x *PoolRights) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[176]
+	mi := &file_apipb_api_proto_msgTypes[181]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12395,7 +12762,7 @@ func (x *PoolRights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolRights.ProtoReflect.Descriptor instead.
 func (*PoolRights) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{176}
+	return file_apipb_api_proto_rawDescGZIP(), []int{181}
 }
 
 func (x *PoolRights) GetTree() string {
@@ -12438,7 +12805,7 @@ type MayIRequest struct {
 
 func (x *MayIRequest) Reset() {
 	*x = MayIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[177]
+	mi := &file_apipb_api_proto_msgTypes[182]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12450,7 +12817,7 @@ func (x *MayIRequest) String() string {
 func (*MayIRequest) ProtoMessage() {}
 
 func (x *MayIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[177]
+	mi := &file_apipb_api_proto_msgTypes[182]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12463,7 +12830,7 @@ func (x *MayIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIRequest.ProtoReflect.Descriptor instead.
 func (*MayIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{177}
+	return file_apipb_api_proto_rawDescGZIP(), []int{182}
 }
 
 func (x *MayIRequest) GetRight() string {
@@ -12525,7 +12892,7 @@ type MayIResponse struct {
 
 func (x *MayIResponse) Reset() {
 	*x = MayIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[178]
+	mi := &file_apipb_api_proto_msgTypes[183]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12537,7 +12904,7 @@ func (x *MayIResponse) String() string {
 func (*MayIResponse) ProtoMessage() {}
 
 func (x *MayIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[178]
+	mi := &file_apipb_api_proto_msgTypes[183]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12550,7 +12917,7 @@ func (x *MayIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIResponse.ProtoReflect.Descriptor instead.
 func (*MayIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{178}
+	return file_apipb_api_proto_rawDescGZIP(), []int{183}
 }
 
 func (x *MayIResponse) GetAllowed() bool {
@@ -12591,7 +12958,7 @@ type PoolACL struct {
 
 func (x *PoolACL) Reset() {
 	*x = PoolACL{}
-	mi := &file_apipb_api_proto_msgTypes[179]
+	mi := &file_apipb_api_proto_msgTypes[184]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12603,7 +12970,7 @@ func (x *PoolACL) String() string {
 func (*PoolACL) ProtoMessage() {}
 
 func (x *PoolACL) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[179]
+	mi := &file_apipb_api_proto_msgTypes[184]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12616,7 +12983,7 @@ func (x *PoolACL) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolACL.ProtoReflect.Descriptor instead.
 func (*PoolACL) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{179}
+	return file_apipb_api_proto_rawDescGZIP(), []int{184}
 }
 
 func (x *PoolACL) GetRights() []*SubjectRight {
@@ -12639,7 +13006,7 @@ type SubjectRight struct {
 
 func (x *SubjectRight) Reset() {
 	*x = SubjectRight{}
-	mi := &file_apipb_api_proto_msgTypes[180]
+	mi := &file_apipb_api_proto_msgTypes[185]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12651,7 +13018,7 @@ func (x *SubjectRight) String() string {
 func (*SubjectRight) ProtoMessage() {}
 
 func (x *SubjectRight) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[180]
+	mi := &file_apipb_api_proto_msgTypes[185]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12664,7 +13031,7 @@ func (x *SubjectRight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubjectRight.ProtoReflect.Descriptor instead.
 func (*SubjectRight) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{180}
+	return file_apipb_api_proto_rawDescGZIP(), []int{185}
 }
 
 func (x *SubjectRight) GetSubject() string {
@@ -12698,7 +13065,7 @@ type GroupsRequest struct {
 
 func (x *GroupsRequest) Reset() {
 	*x = GroupsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[181]
+	mi := &file_apipb_api_proto_msgTypes[186]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12710,7 +13077,7 @@ func (x *GroupsRequest) String() string {
 func (*GroupsRequest) ProtoMessage() {}
 
 func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[181]
+	mi := &file_apipb_api_proto_msgTypes[186]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12723,7 +13090,7 @@ func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsRequest.ProtoReflect.Descriptor instead.
 func (*GroupsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{181}
+	return file_apipb_api_proto_rawDescGZIP(), []int{186}
 }
 
 func (x *GroupsRequest) GetName() string {
@@ -12742,7 +13109,7 @@ type GroupsResponse struct {
 
 func (x *GroupsResponse) Reset() {
 	*x = GroupsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[182]
+	mi := &file_apipb_api_proto_msgTypes[187]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12754,7 +13121,7 @@ func (x *GroupsResponse) String() string {
 func (*GroupsResponse) ProtoMessage() {}
 
 func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[182]
+	mi := &file_apipb_api_proto_msgTypes[187]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12767,7 +13134,7 @@ func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsResponse.ProtoReflect.Descriptor instead.
 func (*GroupsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{182}
+	return file_apipb_api_proto_rawDescGZIP(), []int{187}
 }
 
 func (x *GroupsResponse) GetGroups() []*Group {
@@ -12789,7 +13156,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_apipb_api_proto_msgTypes[183]
+	mi := &file_apipb_api_proto_msgTypes[188]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12801,7 +13168,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[183]
+	mi := &file_apipb_api_proto_msgTypes[188]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12814,7 +13181,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{183}
+	return file_apipb_api_proto_rawDescGZIP(), []int{188}
 }
 
 func (x *Group) GetName() string {
@@ -12854,7 +13221,7 @@ type EditGroupRequest struct {
 
 func (x *EditGroupRequest) Reset() {
 	*x = EditGroupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[184]
+	mi := &file_apipb_api_proto_msgTypes[189]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12866,7 +13233,7 @@ func (x *EditGroupRequest) String() string {
 func (*EditGroupRequest) ProtoMessage() {}
 
 func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[184]
+	mi := &file_apipb_api_proto_msgTypes[189]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12879,7 +13246,7 @@ func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupRequest.ProtoReflect.Descriptor instead.
 func (*EditGroupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{184}
+	return file_apipb_api_proto_rawDescGZIP(), []int{189}
 }
 
 func (x *EditGroupRequest) GetGroup() string {
@@ -12925,7 +13292,7 @@ type EditGroupResponse struct {
 
 func (x *EditGroupResponse) Reset() {
 	*x = EditGroupResponse{}
-	mi := &file_apipb_api_proto_msgTypes[185]
+	mi := &file_apipb_api_proto_msgTypes[190]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12937,7 +13304,7 @@ func (x *EditGroupResponse) String() string {
 func (*EditGroupResponse) ProtoMessage() {}
 
 func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[185]
+	mi := &file_apipb_api_proto_msgTypes[190]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12950,7 +13317,7 @@ func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupResponse.ProtoReflect.Descriptor instead.
 func (*EditGroupResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{185}
+	return file_apipb_api_proto_rawDescGZIP(), []int{190}
 }
 
 type AccountsRequest struct {
@@ -12961,7 +13328,7 @@ type AccountsRequest struct {
 
 func (x *AccountsRequest) Reset() {
 	*x = AccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[186]
+	mi := &file_apipb_api_proto_msgTypes[191]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12973,7 +13340,7 @@ func (x *AccountsRequest) String() string {
 func (*AccountsRequest) ProtoMessage() {}
 
 func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[186]
+	mi := &file_apipb_api_proto_msgTypes[191]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12986,7 +13353,7 @@ func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsRequest.ProtoReflect.Descriptor instead.
 func (*AccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{186}
+	return file_apipb_api_proto_rawDescGZIP(), []int{191}
 }
 
 type AccountsResponse struct {
@@ -12999,7 +13366,7 @@ type AccountsResponse struct {
 
 func (x *AccountsResponse) Reset() {
 	*x = AccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[187]
+	mi := &file_apipb_api_proto_msgTypes[192]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13011,7 +13378,7 @@ func (x *AccountsResponse) String() string {
 func (*AccountsResponse) ProtoMessage() {}
 
 func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[187]
+	mi := &file_apipb_api_proto_msgTypes[192]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13024,7 +13391,7 @@ func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsResponse.ProtoReflect.Descriptor instead.
 func (*AccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{187}
+	return file_apipb_api_proto_rawDescGZIP(), []int{192}
 }
 
 func (x *AccountsResponse) GetAccounts() []*Accounts {
@@ -13051,7 +13418,7 @@ type Accounts struct {
 
 func (x *Accounts) Reset() {
 	*x = Accounts{}
-	mi := &file_apipb_api_proto_msgTypes[188]
+	mi := &file_apipb_api_proto_msgTypes[193]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13063,7 +13430,7 @@ func (x *Accounts) String() string {
 func (*Accounts) ProtoMessage() {}
 
 func (x *Accounts) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[188]
+	mi := &file_apipb_api_proto_msgTypes[193]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13076,7 +13443,7 @@ func (x *Accounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accounts.ProtoReflect.Descriptor instead.
 func (*Accounts) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{188}
+	return file_apipb_api_proto_rawDescGZIP(), []int{193}
 }
 
 func (x *Accounts) GetSubject() string {
@@ -13130,7 +13497,7 @@ type EditAccountsRequest struct {
 
 func (x *EditAccountsRequest) Reset() {
 	*x = EditAccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[189]
+	mi := &file_apipb_api_proto_msgTypes[194]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13142,7 +13509,7 @@ func (x *EditAccountsRequest) String() string {
 func (*EditAccountsRequest) ProtoMessage() {}
 
 func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[189]
+	mi := &file_apipb_api_proto_msgTypes[194]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13155,7 +13522,7 @@ func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsRequest.ProtoReflect.Descriptor instead.
 func (*EditAccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{189}
+	return file_apipb_api_proto_rawDescGZIP(), []int{194}
 }
 
 func (x *EditAccountsRequest) GetSubject() string {
@@ -13201,7 +13568,7 @@ type EditAccountsResponse struct {
 
 func (x *EditAccountsResponse) Reset() {
 	*x = EditAccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[190]
+	mi := &file_apipb_api_proto_msgTypes[195]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13213,7 +13580,7 @@ func (x *EditAccountsResponse) String() string {
 func (*EditAccountsResponse) ProtoMessage() {}
 
 func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[190]
+	mi := &file_apipb_api_proto_msgTypes[195]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13226,7 +13593,7 @@ func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsResponse.ProtoReflect.Descriptor instead.
 func (*EditAccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{190}
+	return file_apipb_api_proto_rawDescGZIP(), []int{195}
 }
 
 type RevocationsRequest struct {
@@ -13237,7 +13604,7 @@ type RevocationsRequest struct {
 
 func (x *RevocationsRequest) Reset() {
 	*x = RevocationsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[191]
+	mi := &file_apipb_api_proto_msgTypes[196]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13249,7 +13616,7 @@ func (x *RevocationsRequest) String() string {
 func (*RevocationsRequest) ProtoMessage() {}
 
 func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[191]
+	mi := &file_apipb_api_proto_msgTypes[196]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13262,7 +13629,7 @@ func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsRequest.ProtoReflect.Descriptor instead.
 func (*RevocationsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{191}
+	return file_apipb_api_proto_rawDescGZIP(), []int{196}
 }
 
 type RevocationsResponse struct {
@@ -13274,7 +13641,7 @@ type RevocationsResponse struct {
 
 func (x *RevocationsResponse) Reset() {
 	*x = RevocationsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[192]
+	mi := &file_apipb_api_proto_msgTypes[197]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13286,7 +13653,7 @@ func (x *RevocationsResponse) String() string {
 func (*RevocationsResponse) ProtoMessage() {}
 
 func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[192]
+	mi := &file_apipb_api_proto_msgTypes[197]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13299,7 +13666,7 @@ func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsResponse.ProtoReflect.Descriptor instead.
 func (*RevocationsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{192}
+	return file_apipb_api_proto_rawDescGZIP(), []int{197}
 }
 
 func (x *RevocationsResponse) GetRevocations() []*Revocation {
@@ -13328,7 +13695,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_apipb_api_proto_msgTypes[193]
+	mi := &file_apipb_api_proto_msgTypes[198]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13340,7 +13707,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[193]
+	mi := &file_apipb_api_proto_msgTypes[198]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13353,7 +13720,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{193}
+	return file_apipb_api_proto_rawDescGZIP(), []int{198}
 }
 
 func (x *Revocation) GetSerial() string {
@@ -13420,7 +13787,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[194]
+	mi := &file_apipb_api_proto_msgTypes[199]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13432,7 +13799,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[194]
+	mi := &file_apipb_api_proto_msgTypes[199]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13445,7 +13812,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{194}
+	return file_apipb_api_proto_rawDescGZIP(), []int{199}
 }
 
 func (x *RevokeRequest) GetSerial() string {
@@ -13492,7 +13859,7 @@ type RevokeResponse struct {
 
 func (x *RevokeResponse) Reset() {
 	*x = RevokeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[195]
+	mi := &file_apipb_api_proto_msgTypes[200]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13504,7 +13871,7 @@ func (x *RevokeResponse) String() string {
 func (*RevokeResponse) ProtoMessage() {}
 
 func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[195]
+	mi := &file_apipb_api_proto_msgTypes[200]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13517,7 +13884,7 @@ func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeResponse.ProtoReflect.Descriptor instead.
 func (*RevokeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{195}
+	return file_apipb_api_proto_rawDescGZIP(), []int{200}
 }
 
 func (x *RevokeResponse) GetRevocation() *Revocation {
@@ -14427,7 +14794,30 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x11RemoveNodeRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05force\x18\x02 \x01(\bR\x05force\"\x14\n" +
-	"\x12RemoveNodeResponse\"\xf0\x01\n" +
+	"\x12RemoveNodeResponse\"\x16\n" +
+	"\x14UpgradeStatusRequest\"\xea\x01\n" +
+	"\x15UpgradeStatusResponse\x12\x18\n" +
+	"\areplica\x18\x01 \x01(\tR\areplica\x12'\n" +
+	"\x0fcluster_version\x18\x02 \x01(\rR\x0eclusterVersion\x12\x16\n" +
+	"\x06target\x18\x03 \x01(\rR\x06target\x129\n" +
+	"\tprocesses\x18\x04 \x03(\v2\x1b.weir.api.v1.UpgradeProcessR\tprocesses\x12;\n" +
+	"\vmixed_since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"mixedSince\"\xb0\x01\n" +
+	"\x0eUpgradeProcess\x12\x12\n" +
+	"\x04role\x18\x01 \x01(\tR\x04role\x12\x14\n" +
+	"\x05names\x18\x02 \x03(\tR\x05names\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\x05R\x05count\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\tR\aversion\x12\x10\n" +
+	"\x03can\x18\x05 \x01(\rR\x03can\x12\x14\n" +
+	"\x05state\x18\x06 \x01(\tR\x05state\x12\x1c\n" +
+	"\n" +
+	"in_the_way\x18\a \x01(\tR\binTheWay\"\x7f\n" +
+	"\x14FinishUpgradeRequest\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\rR\aversion\x124\n" +
+	"\x16without_offline_agents\x18\x02 \x01(\bR\x14withoutOfflineAgents\x12\x17\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun\"1\n" +
+	"\x15FinishUpgradeResponse\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\rR\aversion\"\x82\x02\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x16\n" +
@@ -14436,11 +14826,12 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x05alive\x18\x05 \x01(\bR\x05alive\x12\x18\n" +
 	"\aversion\x18\x06 \x01(\tR\aversion\x12#\n" +
 	"\rapplied_index\x18\a \x01(\x04R\fappliedIndex\x123\n" +
-	"\x15operations_controlled\x18\b \x01(\x03R\x14operationsControlled\"\x10\n" +
+	"\x15operations_controlled\x18\b \x01(\x03R\x14operationsControlled\x12\x10\n" +
+	"\x03can\x18\t \x01(\rR\x03can\"\x10\n" +
 	"\x0eMembersRequest\"@\n" +
 	"\x0fMembersResponse\x12-\n" +
 	"\amembers\x18\x01 \x03(\v2\x13.weir.api.v1.MemberR\amembers\"\x0f\n" +
-	"\rStatusRequest\"\xb0\a\n" +
+	"\rStatusRequest\"\xa8\b\n" +
 	"\x0eStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x18\n" +
@@ -14468,7 +14859,11 @@ const file_apipb_api_proto_rawDesc = "" +
 	"nodeGrants\x12>\n" +
 	"\vcredentials\x18\x15 \x03(\v2\x1c.weir.api.v1.HeldCredentialsR\vcredentials\x123\n" +
 	"\arefused\x18\x16 \x03(\v2\x19.weir.api.v1.RefusedAgentR\arefused\x12(\n" +
-	"\x03log\x18\x18 \x01(\v2\x16.weir.api.v1.LogHealthR\x03log\"\xa4\x01\n" +
+	"\x03log\x18\x18 \x01(\v2\x16.weir.api.v1.LogHealthR\x03log\x12'\n" +
+	"\x0fcluster_version\x18\x19 \x01(\rR\x0eclusterVersion\x12\x10\n" +
+	"\x03can\x18\x1a \x01(\rR\x03can\x12;\n" +
+	"\vmixed_since\x18\x1b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"mixedSince\"\xa4\x01\n" +
 	"\tLogHealth\x12!\n" +
 	"\fcommit_index\x18\x01 \x01(\x04R\vcommitIndex\x12,\n" +
 	"\x12worst_write_millis\x18\x02 \x01(\x01R\x10worstWriteMillis\x12\x1f\n" +
@@ -14506,12 +14901,13 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\rBackupRequest\" \n" +
 	"\n" +
 	"BackupPart\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"c\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"u\n" +
 	"\vJoinRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
 	"\x05empty\x18\x03 \x01(\bR\x05empty\x12\x14\n" +
-	"\x05votes\x18\x04 \x01(\bR\x05votes\"q\n" +
+	"\x05votes\x18\x04 \x01(\bR\x05votes\x12\x10\n" +
+	"\x03can\x18\x05 \x01(\rR\x03can\"q\n" +
 	"\fJoinResponse\x12\x1a\n" +
 	"\bsuffrage\x18\x01 \x01(\tR\bsuffrage\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12-\n" +
@@ -14684,7 +15080,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\aUndrain\x12\x1f.weir.api.v1.UndrainNodeRequest\x1a .weir.api.v1.UndrainNodeResponse\x12I\n" +
 	"\x06Remove\x12\x1e.weir.api.v1.RemoveNodeRequest\x1a\x1f.weir.api.v1.RemoveNodeResponse\x12I\n" +
 	"\x06Grants\x12\x1e.weir.api.v1.NodeGrantsRequest\x1a\x1f.weir.api.v1.NodeGrantsResponse\x12R\n" +
-	"\tEditGrant\x12!.weir.api.v1.EditNodeGrantRequest\x1a\".weir.api.v1.EditNodeGrantResponse2\x9e\x05\n" +
+	"\tEditGrant\x12!.weir.api.v1.EditNodeGrantRequest\x1a\".weir.api.v1.EditNodeGrantResponse2\xce\x06\n" +
 	"\x0eClusterService\x12D\n" +
 	"\aMembers\x12\x1b.weir.api.v1.MembersRequest\x1a\x1c.weir.api.v1.MembersResponse\x12A\n" +
 	"\x06Status\x12\x1a.weir.api.v1.StatusRequest\x1a\x1b.weir.api.v1.StatusResponse\x12G\n" +
@@ -14694,7 +15090,9 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\aPromote\x12\".weir.api.v1.PromoteReplicaRequest\x1a#.weir.api.v1.PromoteReplicaResponse\x12O\n" +
 	"\x06Demote\x12!.weir.api.v1.DemoteReplicaRequest\x1a\".weir.api.v1.DemoteReplicaResponse\x12?\n" +
 	"\x06Backup\x12\x1a.weir.api.v1.BackupRequest\x1a\x17.weir.api.v1.BackupPart0\x01\x12;\n" +
-	"\x04Join\x12\x18.weir.api.v1.JoinRequest\x1a\x19.weir.api.v1.JoinResponse2\xe0\x05\n" +
+	"\x04Join\x12\x18.weir.api.v1.JoinRequest\x1a\x19.weir.api.v1.JoinResponse\x12V\n" +
+	"\rUpgradeStatus\x12!.weir.api.v1.UpgradeStatusRequest\x1a\".weir.api.v1.UpgradeStatusResponse\x12V\n" +
+	"\rFinishUpgrade\x12!.weir.api.v1.FinishUpgradeRequest\x1a\".weir.api.v1.FinishUpgradeResponse2\xe0\x05\n" +
 	"\rAccessService\x12A\n" +
 	"\x06WhoAmI\x12\x1a.weir.api.v1.WhoAmIRequest\x1a\x1b.weir.api.v1.WhoAmIResponse\x12;\n" +
 	"\x04MayI\x12\x18.weir.api.v1.MayIRequest\x1a\x19.weir.api.v1.MayIResponse\x12A\n" +
@@ -14719,7 +15117,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 205)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 210)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                    // 0: weir.api.v1.Resources
 	(*Error)(nil),                        // 1: weir.api.v1.Error
@@ -14869,93 +15267,98 @@ var file_apipb_api_proto_goTypes = []any{
 	(*UndrainNodeResponse)(nil),          // 145: weir.api.v1.UndrainNodeResponse
 	(*RemoveNodeRequest)(nil),            // 146: weir.api.v1.RemoveNodeRequest
 	(*RemoveNodeResponse)(nil),           // 147: weir.api.v1.RemoveNodeResponse
-	(*Member)(nil),                       // 148: weir.api.v1.Member
-	(*MembersRequest)(nil),               // 149: weir.api.v1.MembersRequest
-	(*MembersResponse)(nil),              // 150: weir.api.v1.MembersResponse
-	(*StatusRequest)(nil),                // 151: weir.api.v1.StatusRequest
-	(*StatusResponse)(nil),               // 152: weir.api.v1.StatusResponse
-	(*LogHealth)(nil),                    // 153: weir.api.v1.LogHealth
-	(*HeldCredentials)(nil),              // 154: weir.api.v1.HeldCredentials
-	(*TransferRequest)(nil),              // 155: weir.api.v1.TransferRequest
-	(*TransferResponse)(nil),             // 156: weir.api.v1.TransferResponse
-	(*AddReplicaRequest)(nil),            // 157: weir.api.v1.AddReplicaRequest
-	(*AddReplicaResponse)(nil),           // 158: weir.api.v1.AddReplicaResponse
-	(*RemoveReplicaRequest)(nil),         // 159: weir.api.v1.RemoveReplicaRequest
-	(*RemoveReplicaResponse)(nil),        // 160: weir.api.v1.RemoveReplicaResponse
-	(*PromoteReplicaRequest)(nil),        // 161: weir.api.v1.PromoteReplicaRequest
-	(*PromoteReplicaResponse)(nil),       // 162: weir.api.v1.PromoteReplicaResponse
-	(*DemoteReplicaRequest)(nil),         // 163: weir.api.v1.DemoteReplicaRequest
-	(*DemoteReplicaResponse)(nil),        // 164: weir.api.v1.DemoteReplicaResponse
-	(*BackupRequest)(nil),                // 165: weir.api.v1.BackupRequest
-	(*BackupPart)(nil),                   // 166: weir.api.v1.BackupPart
-	(*JoinRequest)(nil),                  // 167: weir.api.v1.JoinRequest
-	(*JoinResponse)(nil),                 // 168: weir.api.v1.JoinResponse
-	(*StoresRequest)(nil),                // 169: weir.api.v1.StoresRequest
-	(*StoresResponse)(nil),               // 170: weir.api.v1.StoresResponse
-	(*NamedStore)(nil),                   // 171: weir.api.v1.NamedStore
-	(*EditStoreRequest)(nil),             // 172: weir.api.v1.EditStoreRequest
-	(*EditStoreResponse)(nil),            // 173: weir.api.v1.EditStoreResponse
-	(*WhoAmIRequest)(nil),                // 174: weir.api.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),               // 175: weir.api.v1.WhoAmIResponse
-	(*PoolRights)(nil),                   // 176: weir.api.v1.PoolRights
-	(*MayIRequest)(nil),                  // 177: weir.api.v1.MayIRequest
-	(*MayIResponse)(nil),                 // 178: weir.api.v1.MayIResponse
-	(*PoolACL)(nil),                      // 179: weir.api.v1.PoolACL
-	(*SubjectRight)(nil),                 // 180: weir.api.v1.SubjectRight
-	(*GroupsRequest)(nil),                // 181: weir.api.v1.GroupsRequest
-	(*GroupsResponse)(nil),               // 182: weir.api.v1.GroupsResponse
-	(*Group)(nil),                        // 183: weir.api.v1.Group
-	(*EditGroupRequest)(nil),             // 184: weir.api.v1.EditGroupRequest
-	(*EditGroupResponse)(nil),            // 185: weir.api.v1.EditGroupResponse
-	(*AccountsRequest)(nil),              // 186: weir.api.v1.AccountsRequest
-	(*AccountsResponse)(nil),             // 187: weir.api.v1.AccountsResponse
-	(*Accounts)(nil),                     // 188: weir.api.v1.Accounts
-	(*EditAccountsRequest)(nil),          // 189: weir.api.v1.EditAccountsRequest
-	(*EditAccountsResponse)(nil),         // 190: weir.api.v1.EditAccountsResponse
-	(*RevocationsRequest)(nil),           // 191: weir.api.v1.RevocationsRequest
-	(*RevocationsResponse)(nil),          // 192: weir.api.v1.RevocationsResponse
-	(*Revocation)(nil),                   // 193: weir.api.v1.Revocation
-	(*RevokeRequest)(nil),                // 194: weir.api.v1.RevokeRequest
-	(*RevokeResponse)(nil),               // 195: weir.api.v1.RevokeResponse
-	nil,                                  // 196: weir.api.v1.Error.AttributesEntry
-	nil,                                  // 197: weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	nil,                                  // 198: weir.api.v1.Operation.PreemptedOthersEntry
-	nil,                                  // 199: weir.api.v1.Operation.LabelsEntry
-	nil,                                  // 200: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                                  // 201: weir.api.v1.OperationEvent.AttributesEntry
-	nil,                                  // 202: weir.api.v1.JobStatistics.ValuesEntry
-	nil,                                  // 203: weir.api.v1.NodeGrant.MaxEntry
-	nil,                                  // 204: weir.api.v1.MayIResponse.RefusedEntry
-	(*structpb.Struct)(nil),              // 205: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),        // 206: google.protobuf.Timestamp
-	(*structpb.Value)(nil),               // 207: google.protobuf.Value
+	(*UpgradeStatusRequest)(nil),         // 148: weir.api.v1.UpgradeStatusRequest
+	(*UpgradeStatusResponse)(nil),        // 149: weir.api.v1.UpgradeStatusResponse
+	(*UpgradeProcess)(nil),               // 150: weir.api.v1.UpgradeProcess
+	(*FinishUpgradeRequest)(nil),         // 151: weir.api.v1.FinishUpgradeRequest
+	(*FinishUpgradeResponse)(nil),        // 152: weir.api.v1.FinishUpgradeResponse
+	(*Member)(nil),                       // 153: weir.api.v1.Member
+	(*MembersRequest)(nil),               // 154: weir.api.v1.MembersRequest
+	(*MembersResponse)(nil),              // 155: weir.api.v1.MembersResponse
+	(*StatusRequest)(nil),                // 156: weir.api.v1.StatusRequest
+	(*StatusResponse)(nil),               // 157: weir.api.v1.StatusResponse
+	(*LogHealth)(nil),                    // 158: weir.api.v1.LogHealth
+	(*HeldCredentials)(nil),              // 159: weir.api.v1.HeldCredentials
+	(*TransferRequest)(nil),              // 160: weir.api.v1.TransferRequest
+	(*TransferResponse)(nil),             // 161: weir.api.v1.TransferResponse
+	(*AddReplicaRequest)(nil),            // 162: weir.api.v1.AddReplicaRequest
+	(*AddReplicaResponse)(nil),           // 163: weir.api.v1.AddReplicaResponse
+	(*RemoveReplicaRequest)(nil),         // 164: weir.api.v1.RemoveReplicaRequest
+	(*RemoveReplicaResponse)(nil),        // 165: weir.api.v1.RemoveReplicaResponse
+	(*PromoteReplicaRequest)(nil),        // 166: weir.api.v1.PromoteReplicaRequest
+	(*PromoteReplicaResponse)(nil),       // 167: weir.api.v1.PromoteReplicaResponse
+	(*DemoteReplicaRequest)(nil),         // 168: weir.api.v1.DemoteReplicaRequest
+	(*DemoteReplicaResponse)(nil),        // 169: weir.api.v1.DemoteReplicaResponse
+	(*BackupRequest)(nil),                // 170: weir.api.v1.BackupRequest
+	(*BackupPart)(nil),                   // 171: weir.api.v1.BackupPart
+	(*JoinRequest)(nil),                  // 172: weir.api.v1.JoinRequest
+	(*JoinResponse)(nil),                 // 173: weir.api.v1.JoinResponse
+	(*StoresRequest)(nil),                // 174: weir.api.v1.StoresRequest
+	(*StoresResponse)(nil),               // 175: weir.api.v1.StoresResponse
+	(*NamedStore)(nil),                   // 176: weir.api.v1.NamedStore
+	(*EditStoreRequest)(nil),             // 177: weir.api.v1.EditStoreRequest
+	(*EditStoreResponse)(nil),            // 178: weir.api.v1.EditStoreResponse
+	(*WhoAmIRequest)(nil),                // 179: weir.api.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),               // 180: weir.api.v1.WhoAmIResponse
+	(*PoolRights)(nil),                   // 181: weir.api.v1.PoolRights
+	(*MayIRequest)(nil),                  // 182: weir.api.v1.MayIRequest
+	(*MayIResponse)(nil),                 // 183: weir.api.v1.MayIResponse
+	(*PoolACL)(nil),                      // 184: weir.api.v1.PoolACL
+	(*SubjectRight)(nil),                 // 185: weir.api.v1.SubjectRight
+	(*GroupsRequest)(nil),                // 186: weir.api.v1.GroupsRequest
+	(*GroupsResponse)(nil),               // 187: weir.api.v1.GroupsResponse
+	(*Group)(nil),                        // 188: weir.api.v1.Group
+	(*EditGroupRequest)(nil),             // 189: weir.api.v1.EditGroupRequest
+	(*EditGroupResponse)(nil),            // 190: weir.api.v1.EditGroupResponse
+	(*AccountsRequest)(nil),              // 191: weir.api.v1.AccountsRequest
+	(*AccountsResponse)(nil),             // 192: weir.api.v1.AccountsResponse
+	(*Accounts)(nil),                     // 193: weir.api.v1.Accounts
+	(*EditAccountsRequest)(nil),          // 194: weir.api.v1.EditAccountsRequest
+	(*EditAccountsResponse)(nil),         // 195: weir.api.v1.EditAccountsResponse
+	(*RevocationsRequest)(nil),           // 196: weir.api.v1.RevocationsRequest
+	(*RevocationsResponse)(nil),          // 197: weir.api.v1.RevocationsResponse
+	(*Revocation)(nil),                   // 198: weir.api.v1.Revocation
+	(*RevokeRequest)(nil),                // 199: weir.api.v1.RevokeRequest
+	(*RevokeResponse)(nil),               // 200: weir.api.v1.RevokeResponse
+	nil,                                  // 201: weir.api.v1.Error.AttributesEntry
+	nil,                                  // 202: weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	nil,                                  // 203: weir.api.v1.Operation.PreemptedOthersEntry
+	nil,                                  // 204: weir.api.v1.Operation.LabelsEntry
+	nil,                                  // 205: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                                  // 206: weir.api.v1.OperationEvent.AttributesEntry
+	nil,                                  // 207: weir.api.v1.JobStatistics.ValuesEntry
+	nil,                                  // 208: weir.api.v1.NodeGrant.MaxEntry
+	nil,                                  // 209: weir.api.v1.MayIResponse.RefusedEntry
+	(*structpb.Struct)(nil),              // 210: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),        // 211: google.protobuf.Timestamp
+	(*structpb.Value)(nil),               // 212: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	196, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	201, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
 	4,   // 2: weir.api.v1.OperationStatisticsResponse.statistics:type_name -> weir.api.v1.Statistic
 	5,   // 3: weir.api.v1.OperationStatisticsResponse.advice:type_name -> weir.api.v1.MemoryAdvice
-	205, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	197, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	206, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	206, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	210, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	202, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	211, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	211, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	16,  // 8: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	16,  // 9: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 10: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	205, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	205, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	210, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	210, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
 	15,  // 13: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
 	14,  // 14: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
 	92,  // 15: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
-	198, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
+	203, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
 	11,  // 17: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
 	12,  // 18: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
 	13,  // 19: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
-	199, // 20: weir.api.v1.Operation.labels:type_name -> weir.api.v1.Operation.LabelsEntry
-	206, // 21: weir.api.v1.Operation.state_since:type_name -> google.protobuf.Timestamp
-	206, // 22: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
-	205, // 23: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	200, // 24: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	204, // 20: weir.api.v1.Operation.labels:type_name -> weir.api.v1.Operation.LabelsEntry
+	211, // 21: weir.api.v1.Operation.state_since:type_name -> google.protobuf.Timestamp
+	211, // 22: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
+	210, // 23: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	205, // 24: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
 	0,   // 25: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
 	18,  // 26: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
 	20,  // 27: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
@@ -14963,11 +15366,11 @@ var file_apipb_api_proto_depIdxs = []int32{
 	17,  // 29: weir.api.v1.TaskProgress.given_up_cookies:type_name -> weir.api.v1.CookieRange
 	19,  // 30: weir.api.v1.TaskMemory.reserve:type_name -> weir.api.v1.JobReserve
 	21,  // 31: weir.api.v1.InputProgress.skipped:type_name -> weir.api.v1.SkippedRecord
-	206, // 32: weir.api.v1.ListOperationsRequest.started_since:type_name -> google.protobuf.Timestamp
-	206, // 33: weir.api.v1.ListOperationsRequest.started_before:type_name -> google.protobuf.Timestamp
-	206, // 34: weir.api.v1.ListOperationsRequest.finished_since:type_name -> google.protobuf.Timestamp
-	206, // 35: weir.api.v1.ListOperationsRequest.finished_before:type_name -> google.protobuf.Timestamp
-	206, // 36: weir.api.v1.ListOperationsRequest.failed_since:type_name -> google.protobuf.Timestamp
+	211, // 32: weir.api.v1.ListOperationsRequest.started_since:type_name -> google.protobuf.Timestamp
+	211, // 33: weir.api.v1.ListOperationsRequest.started_before:type_name -> google.protobuf.Timestamp
+	211, // 34: weir.api.v1.ListOperationsRequest.finished_since:type_name -> google.protobuf.Timestamp
+	211, // 35: weir.api.v1.ListOperationsRequest.finished_before:type_name -> google.protobuf.Timestamp
+	211, // 36: weir.api.v1.ListOperationsRequest.failed_since:type_name -> google.protobuf.Timestamp
 	10,  // 37: weir.api.v1.ListOperationsResponse.operations:type_name -> weir.api.v1.Operation
 	27,  // 38: weir.api.v1.OperationNamesResponse.operations:type_name -> weir.api.v1.OperationName
 	10,  // 39: weir.api.v1.GetOperationResponse.operation:type_name -> weir.api.v1.Operation
@@ -14975,15 +15378,15 @@ var file_apipb_api_proto_depIdxs = []int32{
 	10,  // 41: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
 	40,  // 42: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
 	40,  // 43: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	206, // 44: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	206, // 45: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	211, // 44: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	211, // 45: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
 	43,  // 46: weir.api.v1.ServicesResponse.services:type_name -> weir.api.v1.Service
 	10,  // 47: weir.api.v1.Service.operation:type_name -> weir.api.v1.Operation
 	40,  // 48: weir.api.v1.Service.leaving:type_name -> weir.api.v1.Instance
 	51,  // 49: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	205, // 50: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	206, // 51: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	201, // 52: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	210, // 50: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	211, // 51: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	206, // 52: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
 	54,  // 53: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
 	57,  // 54: weir.api.v1.ExecJobRequest.size:type_name -> weir.api.v1.TerminalSize
 	57,  // 55: weir.api.v1.ExecIORequest.size:type_name -> weir.api.v1.TerminalSize
@@ -14991,8 +15394,8 @@ var file_apipb_api_proto_depIdxs = []int32{
 	62,  // 57: weir.api.v1.ExecIOResponse.end:type_name -> weir.api.v1.ExecEnd
 	65,  // 58: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
 	1,   // 59: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	206, // 60: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	206, // 61: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	211, // 60: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	211, // 61: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
 	0,   // 62: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
 	71,  // 63: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
 	70,  // 64: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
@@ -15000,55 +15403,55 @@ var file_apipb_api_proto_depIdxs = []int32{
 	67,  // 66: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
 	69,  // 67: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
 	68,  // 68: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
-	206, // 69: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	206, // 70: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	206, // 71: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
-	202, // 72: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
+	211, // 69: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	211, // 70: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	211, // 71: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
+	207, // 72: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
 	66,  // 73: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
 	66,  // 74: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
 	80,  // 75: weir.api.v1.JobFileResponse.entries:type_name -> weir.api.v1.JobFile
-	206, // 76: weir.api.v1.JobFile.modified:type_name -> google.protobuf.Timestamp
-	206, // 77: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	211, // 76: weir.api.v1.JobFile.modified:type_name -> google.protobuf.Timestamp
+	211, // 77: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
 	87,  // 78: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
-	206, // 79: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	211, // 79: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
 	92,  // 80: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	206, // 81: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	206, // 82: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	211, // 81: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	211, // 82: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
 	95,  // 83: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	206, // 84: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	211, // 84: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
 	0,   // 85: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
 	0,   // 86: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	205, // 87: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	205, // 88: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	210, // 87: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	210, // 88: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
 	0,   // 89: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
-	206, // 90: weir.api.v1.Pool.below_since:type_name -> google.protobuf.Timestamp
+	211, // 90: weir.api.v1.Pool.below_since:type_name -> google.protobuf.Timestamp
 	96,  // 91: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	205, // 92: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	210, // 92: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
 	96,  // 93: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
 	102, // 94: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	205, // 95: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	210, // 95: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
 	96,  // 96: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
 	103, // 97: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
 	104, // 98: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	205, // 99: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	205, // 100: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	205, // 101: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	210, // 99: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	210, // 100: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	210, // 101: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
 	0,   // 102: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	206, // 103: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	211, // 103: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
 	106, // 104: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
 	106, // 105: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	205, // 106: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	205, // 107: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	210, // 106: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	210, // 107: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
 	102, // 108: weir.api.v1.WhatIfRequest.edits:type_name -> weir.api.v1.TreeEdit
 	120, // 109: weir.api.v1.WhatIfRequest.start:type_name -> weir.api.v1.WhatIfOperation
 	121, // 110: weir.api.v1.WhatIfRequest.nodes:type_name -> weir.api.v1.WhatIfNodes
-	205, // 111: weir.api.v1.WhatIfOperation.options:type_name -> google.protobuf.Struct
+	210, // 111: weir.api.v1.WhatIfOperation.options:type_name -> google.protobuf.Struct
 	0,   // 112: weir.api.v1.WhatIfOperation.usage:type_name -> weir.api.v1.Resources
 	0,   // 113: weir.api.v1.WhatIfOperation.job_resources:type_name -> weir.api.v1.Resources
 	0,   // 114: weir.api.v1.WhatIfNodes.resources:type_name -> weir.api.v1.Resources
 	123, // 115: weir.api.v1.WhatIfResponse.before:type_name -> weir.api.v1.WhatIfShares
 	123, // 116: weir.api.v1.WhatIfResponse.after:type_name -> weir.api.v1.WhatIfShares
-	206, // 117: weir.api.v1.WhatIfResponse.time:type_name -> google.protobuf.Timestamp
+	211, // 117: weir.api.v1.WhatIfResponse.time:type_name -> google.protobuf.Timestamp
 	0,   // 118: weir.api.v1.WhatIfShares.resources:type_name -> weir.api.v1.Resources
 	124, // 119: weir.api.v1.WhatIfShares.shares:type_name -> weir.api.v1.WhatIfShare
 	126, // 120: weir.api.v1.WhatIfShares.overcommitted:type_name -> weir.api.v1.Overcommit
@@ -15056,191 +15459,198 @@ var file_apipb_api_proto_depIdxs = []int32{
 	125, // 122: weir.api.v1.WhatIfShare.guarantee:type_name -> weir.api.v1.ShareVector
 	125, // 123: weir.api.v1.WhatIfShare.usage:type_name -> weir.api.v1.ShareVector
 	125, // 124: weir.api.v1.WhatIfShare.demand:type_name -> weir.api.v1.ShareVector
-	205, // 125: weir.api.v1.WhatIfShare.options:type_name -> google.protobuf.Struct
-	207, // 126: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	210, // 125: weir.api.v1.WhatIfShare.options:type_name -> google.protobuf.Struct
+	212, // 126: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
 	131, // 127: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
-	203, // 128: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
-	206, // 129: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
+	208, // 128: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
+	211, // 129: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
 	131, // 130: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
-	206, // 131: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	211, // 131: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
 	0,   // 132: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
 	0,   // 133: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	206, // 134: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	206, // 135: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	211, // 134: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	211, // 135: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
 	134, // 136: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
 	136, // 137: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
 	135, // 138: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
 	139, // 139: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
 	0,   // 140: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
-	206, // 141: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
+	211, // 141: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
 	131, // 142: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
 	135, // 143: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
 	66,  // 144: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	148, // 145: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	148, // 146: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 147: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 148: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	135, // 149: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	154, // 150: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
-	139, // 151: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
-	153, // 152: weir.api.v1.StatusResponse.log:type_name -> weir.api.v1.LogHealth
-	206, // 153: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
-	148, // 154: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	171, // 155: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
-	206, // 156: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
-	171, // 157: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
-	176, // 158: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
-	188, // 159: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
-	101, // 160: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
-	204, // 161: weir.api.v1.MayIResponse.refused:type_name -> weir.api.v1.MayIResponse.RefusedEntry
-	180, // 162: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
-	183, // 163: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	206, // 164: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	188, // 165: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
-	206, // 166: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
-	193, // 167: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
-	206, // 168: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	206, // 169: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	193, // 170: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
-	6,   // 171: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 172: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 173: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	28,  // 174: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	25,  // 175: weir.api.v1.OperationService.Names:input_type -> weir.api.v1.OperationNamesRequest
-	30,  // 176: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	32,  // 177: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	34,  // 178: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	44,  // 179: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	46,  // 180: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	48,  // 181: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	53,  // 182: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	50,  // 183: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	36,  // 184: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	38,  // 185: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	41,  // 186: weir.api.v1.OperationService.Services:input_type -> weir.api.v1.ServicesRequest
-	2,   // 187: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	72,  // 188: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	74,  // 189: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	76,  // 190: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	78,  // 191: weir.api.v1.JobService.File:input_type -> weir.api.v1.JobFileRequest
-	56,  // 192: weir.api.v1.JobService.Exec:input_type -> weir.api.v1.ExecJobRequest
-	59,  // 193: weir.api.v1.JobService.ExecIO:input_type -> weir.api.v1.ExecIORequest
-	81,  // 194: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	83,  // 195: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	63,  // 196: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	85,  // 197: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	88,  // 198: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	97,  // 199: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	99,  // 200: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	101, // 201: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	93,  // 202: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	90,  // 203: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	107, // 204: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	109, // 205: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	111, // 206: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	113, // 207: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	115, // 208: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	117, // 209: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	119, // 210: weir.api.v1.TreeService.WhatIf:input_type -> weir.api.v1.WhatIfRequest
-	127, // 211: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	137, // 212: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	140, // 213: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	142, // 214: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	144, // 215: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	146, // 216: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	129, // 217: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
-	132, // 218: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
-	149, // 219: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	151, // 220: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	155, // 221: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	157, // 222: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	159, // 223: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	161, // 224: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	163, // 225: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	165, // 226: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	167, // 227: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	174, // 228: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	177, // 229: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	181, // 230: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	184, // 231: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	186, // 232: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
-	189, // 233: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
-	191, // 234: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
-	194, // 235: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
-	169, // 236: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
-	172, // 237: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
-	7,   // 238: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 239: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 240: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	29,  // 241: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	26,  // 242: weir.api.v1.OperationService.Names:output_type -> weir.api.v1.OperationNamesResponse
-	31,  // 243: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	33,  // 244: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	35,  // 245: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	45,  // 246: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	47,  // 247: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	49,  // 248: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	55,  // 249: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	52,  // 250: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	37,  // 251: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	39,  // 252: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	42,  // 253: weir.api.v1.OperationService.Services:output_type -> weir.api.v1.ServicesResponse
-	3,   // 254: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	73,  // 255: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	75,  // 256: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	77,  // 257: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	79,  // 258: weir.api.v1.JobService.File:output_type -> weir.api.v1.JobFileResponse
-	58,  // 259: weir.api.v1.JobService.Exec:output_type -> weir.api.v1.ExecJobResponse
-	60,  // 260: weir.api.v1.JobService.ExecIO:output_type -> weir.api.v1.ExecIOResponse
-	82,  // 261: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	84,  // 262: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	64,  // 263: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	86,  // 264: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	89,  // 265: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	98,  // 266: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	100, // 267: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	105, // 268: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	94,  // 269: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	91,  // 270: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	108, // 271: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	110, // 272: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	112, // 273: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	114, // 274: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	116, // 275: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	118, // 276: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	122, // 277: weir.api.v1.TreeService.WhatIf:output_type -> weir.api.v1.WhatIfResponse
-	128, // 278: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	138, // 279: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	141, // 280: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	143, // 281: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	145, // 282: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	147, // 283: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	130, // 284: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
-	133, // 285: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
-	150, // 286: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	152, // 287: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	156, // 288: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	158, // 289: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	160, // 290: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	162, // 291: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	164, // 292: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	166, // 293: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	168, // 294: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	175, // 295: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	178, // 296: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	182, // 297: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	185, // 298: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	187, // 299: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
-	190, // 300: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
-	192, // 301: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
-	195, // 302: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
-	170, // 303: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
-	173, // 304: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
-	238, // [238:305] is the sub-list for method output_type
-	171, // [171:238] is the sub-list for method input_type
-	171, // [171:171] is the sub-list for extension type_name
-	171, // [171:171] is the sub-list for extension extendee
-	0,   // [0:171] is the sub-list for field type_name
+	150, // 145: weir.api.v1.UpgradeStatusResponse.processes:type_name -> weir.api.v1.UpgradeProcess
+	211, // 146: weir.api.v1.UpgradeStatusResponse.mixed_since:type_name -> google.protobuf.Timestamp
+	153, // 147: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	153, // 148: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 149: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 150: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	135, // 151: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	159, // 152: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
+	139, // 153: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	158, // 154: weir.api.v1.StatusResponse.log:type_name -> weir.api.v1.LogHealth
+	211, // 155: weir.api.v1.StatusResponse.mixed_since:type_name -> google.protobuf.Timestamp
+	211, // 156: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
+	153, // 157: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	176, // 158: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
+	211, // 159: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
+	176, // 160: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
+	181, // 161: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
+	193, // 162: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
+	101, // 163: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
+	209, // 164: weir.api.v1.MayIResponse.refused:type_name -> weir.api.v1.MayIResponse.RefusedEntry
+	185, // 165: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
+	188, // 166: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
+	211, // 167: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	193, // 168: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
+	211, // 169: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	198, // 170: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	211, // 171: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	211, // 172: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	198, // 173: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 174: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 175: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 176: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	28,  // 177: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	25,  // 178: weir.api.v1.OperationService.Names:input_type -> weir.api.v1.OperationNamesRequest
+	30,  // 179: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	32,  // 180: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	34,  // 181: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	44,  // 182: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	46,  // 183: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	48,  // 184: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	53,  // 185: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	50,  // 186: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	36,  // 187: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	38,  // 188: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	41,  // 189: weir.api.v1.OperationService.Services:input_type -> weir.api.v1.ServicesRequest
+	2,   // 190: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	72,  // 191: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	74,  // 192: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	76,  // 193: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	78,  // 194: weir.api.v1.JobService.File:input_type -> weir.api.v1.JobFileRequest
+	56,  // 195: weir.api.v1.JobService.Exec:input_type -> weir.api.v1.ExecJobRequest
+	59,  // 196: weir.api.v1.JobService.ExecIO:input_type -> weir.api.v1.ExecIORequest
+	81,  // 197: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	83,  // 198: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	63,  // 199: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	85,  // 200: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	88,  // 201: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	97,  // 202: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	99,  // 203: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	101, // 204: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	93,  // 205: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	90,  // 206: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	107, // 207: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	109, // 208: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	111, // 209: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	113, // 210: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	115, // 211: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	117, // 212: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	119, // 213: weir.api.v1.TreeService.WhatIf:input_type -> weir.api.v1.WhatIfRequest
+	127, // 214: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	137, // 215: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	140, // 216: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	142, // 217: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	144, // 218: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	146, // 219: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	129, // 220: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
+	132, // 221: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
+	154, // 222: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	156, // 223: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	160, // 224: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	162, // 225: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	164, // 226: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	166, // 227: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	168, // 228: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	170, // 229: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	172, // 230: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	148, // 231: weir.api.v1.ClusterService.UpgradeStatus:input_type -> weir.api.v1.UpgradeStatusRequest
+	151, // 232: weir.api.v1.ClusterService.FinishUpgrade:input_type -> weir.api.v1.FinishUpgradeRequest
+	179, // 233: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	182, // 234: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	186, // 235: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	189, // 236: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	191, // 237: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
+	194, // 238: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
+	196, // 239: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	199, // 240: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	174, // 241: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
+	177, // 242: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
+	7,   // 243: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 244: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 245: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	29,  // 246: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	26,  // 247: weir.api.v1.OperationService.Names:output_type -> weir.api.v1.OperationNamesResponse
+	31,  // 248: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	33,  // 249: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	35,  // 250: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	45,  // 251: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	47,  // 252: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	49,  // 253: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	55,  // 254: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	52,  // 255: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	37,  // 256: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	39,  // 257: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	42,  // 258: weir.api.v1.OperationService.Services:output_type -> weir.api.v1.ServicesResponse
+	3,   // 259: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	73,  // 260: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	75,  // 261: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	77,  // 262: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	79,  // 263: weir.api.v1.JobService.File:output_type -> weir.api.v1.JobFileResponse
+	58,  // 264: weir.api.v1.JobService.Exec:output_type -> weir.api.v1.ExecJobResponse
+	60,  // 265: weir.api.v1.JobService.ExecIO:output_type -> weir.api.v1.ExecIOResponse
+	82,  // 266: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	84,  // 267: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	64,  // 268: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	86,  // 269: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	89,  // 270: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	98,  // 271: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	100, // 272: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	105, // 273: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	94,  // 274: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	91,  // 275: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	108, // 276: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	110, // 277: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	112, // 278: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	114, // 279: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	116, // 280: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	118, // 281: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	122, // 282: weir.api.v1.TreeService.WhatIf:output_type -> weir.api.v1.WhatIfResponse
+	128, // 283: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	138, // 284: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	141, // 285: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	143, // 286: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	145, // 287: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	147, // 288: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	130, // 289: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
+	133, // 290: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
+	155, // 291: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	157, // 292: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	161, // 293: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	163, // 294: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	165, // 295: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	167, // 296: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	169, // 297: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	171, // 298: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	173, // 299: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	149, // 300: weir.api.v1.ClusterService.UpgradeStatus:output_type -> weir.api.v1.UpgradeStatusResponse
+	152, // 301: weir.api.v1.ClusterService.FinishUpgrade:output_type -> weir.api.v1.FinishUpgradeResponse
+	180, // 302: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	183, // 303: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	187, // 304: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	190, // 305: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	192, // 306: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
+	195, // 307: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
+	197, // 308: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	200, // 309: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	175, // 310: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
+	178, // 311: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
+	243, // [243:312] is the sub-list for method output_type
+	174, // [174:243] is the sub-list for method input_type
+	174, // [174:174] is the sub-list for extension type_name
+	174, // [174:174] is the sub-list for extension extendee
+	0,   // [0:174] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -15269,7 +15679,7 @@ func file_apipb_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   205,
+			NumMessages:   210,
 			NumExtensions: 0,
 			NumServices:   9,
 		},

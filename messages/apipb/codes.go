@@ -45,6 +45,8 @@ const (
 	CodeNotTransferred = "not_transferred"
 	// CodeMembersNotChanged: the membership of the cluster was not changed.
 	CodeMembersNotChanged = "members_not_changed"
+	// CodeUpgradeBlocked: the version of the cluster was not raised.
+	CodeUpgradeBlocked = "upgrade_blocked"
 	// CodeEventsGone: the events are no longer kept.
 	CodeEventsGone = "events_gone"
 	// CodeEventsMissing: this replica does not know some events; another one may.

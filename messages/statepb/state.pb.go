@@ -5520,7 +5520,9 @@ type SnapshotHeader struct {
 	// The tree of operations that name none.
 	DefaultTree string `protobuf:"bytes,7,opt,name=default_tree,json=defaultTree,proto3" json:"default_tree,omitempty"`
 	// The last id that a pool was given.
-	LastPoolId    uint64 `protobuf:"varint,8,opt,name=last_pool_id,json=lastPoolId,proto3" json:"last_pool_id,omitempty"`
+	LastPoolId uint64 `protobuf:"varint,8,opt,name=last_pool_id,json=lastPoolId,proto3" json:"last_pool_id,omitempty"`
+	// The cluster's version; not set: 1.
+	Version       uint32 `protobuf:"varint,9,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5607,6 +5609,13 @@ func (x *SnapshotHeader) GetDefaultTree() string {
 func (x *SnapshotHeader) GetLastPoolId() uint64 {
 	if x != nil {
 		return x.LastPoolId
+	}
+	return 0
+}
+
+func (x *SnapshotHeader) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
 	}
 	return 0
 }
@@ -7249,7 +7258,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x04Term\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x18\n" +
 	"\areplica\x18\x02 \x01(\tR\areplica\x12.\n" +
-	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xb3\x02\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xcd\x02\n" +
 	"\x0eSnapshotHeader\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12'\n" +
@@ -7260,7 +7269,8 @@ const file_statepb_state_proto_rawDesc = "" +
 	"cluster_id\x18\x06 \x01(\tR\tclusterId\x12!\n" +
 	"\fdefault_tree\x18\a \x01(\tR\vdefaultTree\x12 \n" +
 	"\flast_pool_id\x18\b \x01(\x04R\n" +
-	"lastPoolId\"\xb9\x05\n" +
+	"lastPoolId\x12\x18\n" +
+	"\aversion\x18\t \x01(\rR\aversion\"\xb9\x05\n" +
 	"\x06Limits\x12/\n" +
 	"\x13archived_operations\x18\x01 \x01(\x05R\x12archivedOperations\x12=\n" +
 	"\x1bfinished_jobs_per_operation\x18\x02 \x01(\x05R\x18finishedJobsPerOperation\x120\n" +

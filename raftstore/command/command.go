@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"weir/messages/commandpb"
+	"weir/messages/versions"
 	"weir/scheduling/statistics"
 )
 
@@ -77,6 +78,7 @@ var kinds = [...]struct {
 	39: {"edit_accounts", (*commandpb.EditAccounts)(nil)},
 	40: {"edit_node_grant", (*commandpb.EditNodeGrant)(nil)},
 	41: {"edit_store", (*commandpb.EditStore)(nil)},
+	42: {"raise_version", (*commandpb.RaiseVersion)(nil)},
 }
 
 // byMessage finds a kind by the full name of its message.
@@ -181,10 +183,14 @@ func DecodeAll(commands []*commandpb.Command) ([]Decoded, error) {
 	return decoded, nil
 }
 
-// DecodeEntry returns the commands of a log entry, decoded.
+// DecodeEntry returns the commands of a log entry, decoded. It returns versions.ErrNewer for an entry that
+// needs a newer program.
 func DecodeEntry(data []byte) ([]Decoded, error) {
 	var entry commandpb.Entry
 	if err := proto.Unmarshal(data, &entry); err != nil {
+		return nil, fmt.Errorf("decode log entry: %w", err)
+	}
+	if err := versions.Program.Check(entry.GetVersion()); errors.Is(err, versions.ErrNewer) {
 		return nil, fmt.Errorf("decode log entry: %w", err)
 	}
 	decoded, err := DecodeAll(entry.GetCommands())

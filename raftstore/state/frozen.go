@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/statepb"
+	"weir/messages/versions"
 )
 
 // Frozen is an immutable copy of a State. Commands can still change the State, and any goroutine
@@ -23,13 +24,16 @@ type Frozen struct {
 // copied when it is next changed.
 func (s *State) Freeze() *Frozen {
 	header := &statepb.SnapshotHeader{
-		Format:      Format,
+		Format:      Format(s.version),
 		Index:       s.lastIndex,
 		Term:        s.term,
 		Limits:      s.limits,
 		ClusterId:   s.clusterID,
 		DefaultTree: string(s.defaultTree),
 		LastPoolId:  uint64(s.lastPool),
+	}
+	if s.version > versions.Oldest {
+		header.Version = s.version
 	}
 	if !s.lastTime.IsZero() {
 		header.LastTime = timestamppb.New(s.lastTime)

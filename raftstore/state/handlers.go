@@ -11,6 +11,7 @@ import (
 
 	"weir/messages/bounds"
 	"weir/messages/commandpb"
+	"weir/messages/versions"
 	"weir/scheduling/access"
 )
 
@@ -41,6 +42,7 @@ func ofMemory(c *change) memoryChange        { return memoryChange{c} }
 // everything before it changes anything.
 var handlers = byMessage(
 	anyone(func(c *change) *change { return c }, (*change).beginTerm),
+	asked(operators[*commandpb.RaiseVersion]("raise the version of the cluster"), anyone(func(c *change) *change { return c }, raiseVersion)),
 	asked(mayStart, anyone(ofOperations, operationChange.startOperation)),
 	anyone(ofOperations, operationChange.advanceOperation),
 	anyone(ofOperations, operationChange.setPendingReason),
@@ -204,6 +206,9 @@ func (c *change) apply(msg proto.Message) *refusal {
 	h, ok := handlers[reflect.TypeOf(msg)]
 	if !ok {
 		panic(fmt.Sprintf("apply %T at index %d: this version does not know the command: start a newer one", msg, c.index))
+	}
+	if name := versions.Newer(msg, c.version); name != "" {
+		return refuse(CodeNewerVersion, "%s: %s needs a newer version of the cluster than %d: raise it first: weir cluster upgrade finish", spoken(msg), name, c.version)
 	}
 	if c.by != nil {
 		if named, ok := msg.(interface{ GetUser() string }); ok && named.GetUser() != c.by.GetUser() && named.GetUser() != "" {

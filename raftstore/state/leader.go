@@ -10,6 +10,7 @@ import (
 	"weir/messages/bounds"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
+	"weir/messages/versions"
 	"weir/scheduling"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/preemption"
@@ -56,6 +57,19 @@ func (c *change) beginTerm(m *commandpb.BeginTerm) *refusal {
 	}
 	c.trimArchive()
 	memoryChange{c}.trimProfiles()
+	return nil
+}
+
+// raiseVersion raises the version of the cluster. It panics if this program does not know the version, as for an
+// unknown command.
+func raiseVersion(c *change, m *commandpb.RaiseVersion) *refusal {
+	if err := versions.Program.Check(m.GetVersion()); err != nil {
+		panic(fmt.Sprintf("apply raise version at index %d: %v", c.index, err))
+	}
+	if m.GetVersion() < c.version {
+		return refuse(CodeInvalidCommand, "raise version: %d is less than the version of the cluster, %d: there is no way back", m.GetVersion(), c.version)
+	}
+	c.version = m.GetVersion()
 	return nil
 }
 

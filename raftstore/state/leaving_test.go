@@ -104,7 +104,7 @@ func TestLeavingOfOperation(t *testing.T) {
 		if got := s.AllocationCount(id); got != want.jobs {
 			t.Errorf("%s has %d allocations, want %d", id, got, want.jobs)
 		}
-		if got := jobsOf(s.LeavingOfOperation(id)); !slices.Equal(got, want.leaving) {
+		if got := jobsOf(LeavingOfOperation(s, id)); !slices.Equal(got, want.leaving) {
 			t.Errorf("of %s %v have to go, want %v", id, got, want.leaving)
 		}
 	}

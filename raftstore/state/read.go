@@ -27,6 +27,9 @@ func (s *State) LastTime() time.Time { return s.lastTime }
 // one.
 func (s *State) Term() *statepb.Term { return s.term }
 
+// Version returns the version of the cluster (package versions).
+func (s *State) Version() uint32 { return s.version }
+
 // ClusterID returns the id of the cluster, empty before its first leader.
 func (s *State) ClusterID() string { return s.clusterID }
 
@@ -252,7 +255,7 @@ func (s *State) AllocationCount(id scheduling.OperationID) int {
 
 // LeavingOfOperation returns the allocations of an operation that are ordered to stop, in
 // the order of their grants.
-func (s *State) LeavingOfOperation(id scheduling.OperationID) (leaving []*statepb.Allocation) {
+func LeavingOfOperation(s *State, id scheduling.OperationID) (leaving []*statepb.Allocation) {
 	o, _ := operationIn(s.operations, id)
 	for _, a := range o.allocations {
 		if o.record.StopOrderFor(a) != nil {

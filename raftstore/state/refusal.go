@@ -18,6 +18,8 @@ const (
 	CodeStaleEpoch = "stale_epoch"
 	// CodeWrongCluster: the replica belongs to another cluster.
 	CodeWrongCluster = "wrong_cluster"
+	// CodeNewerVersion: the command, or a part of it, is newer than the version of the cluster.
+	CodeNewerVersion = "newer_version"
 
 	// CodeDenied: the subject lacks the right to the command.
 	CodeDenied = "permission_denied"

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/messages/statepb"
+	"weir/messages/versions"
 	"weir/scheduling"
 	"weir/scheduling/cookies"
 	"weir/scheduling/lifecycle"
@@ -143,15 +144,19 @@ func (r *Restorer) countOperation(o *operation) error {
 }
 
 func (r *Restorer) addHeader(h *statepb.SnapshotHeader) error {
-	if h.GetFormat() != Format {
-		return fmt.Errorf("format %d, but this version reads only format %d", h.GetFormat(), Format)
+	version := max(h.GetVersion(), versions.Oldest)
+	if err := versions.Program.Check(version); err != nil {
+		return err
+	}
+	if h.GetFormat() != Format(version) {
+		return fmt.Errorf("format %d, but cluster version %d has only format %d", h.GetFormat(), version, Format(version))
 	}
 	limits, refused := completeLimits(h.GetLimits())
 	if refused != nil {
 		return fmt.Errorf("header: %w", refused)
 	}
 	s := r.state
-	s.lastIndex, s.clusterID, s.limits = h.GetIndex(), h.GetClusterId(), limits
+	s.lastIndex, s.clusterID, s.limits, s.version = h.GetIndex(), h.GetClusterId(), limits, version
 	s.defaultTree, s.lastPool = scheduling.TreeName(h.GetDefaultTree()), scheduling.PoolID(h.GetLastPoolId())
 	if h.GetTerm() != nil {
 		s.term = h.GetTerm()

@@ -12,12 +12,13 @@ import (
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
+	"weir/messages/versions"
 	"weir/scheduling"
 	"weir/scheduling/pooltree"
 )
 
-// Format is the format of the records that a Frozen yields.
-const Format = 2
+// Format returns the format of the records that a Frozen yields in a version of the cluster.
+func Format(version uint32) uint32 { return min(version, 2) + 1 }
 
 // State is the replicated state. One writer calls Apply and Freeze. Between these calls, any number
 // of readers may call the other methods.
@@ -27,6 +28,8 @@ type State struct {
 	term      *statepb.Term
 	clusterID string
 	limits    *statepb.Limits
+	// version is the version of the cluster: what is newer is not in the state.
+	version uint32
 	// generation grows with each Freeze. A version made in an earlier generation may be shared with
 	// a Frozen.
 	generation uint64
@@ -112,6 +115,7 @@ func New() *State {
 
 func empty() *State {
 	return &State{
+		version:     versions.Oldest,
 		term:        &statepb.Term{},
 		limits:      DefaultLimits(),
 		trees:       make(map[scheduling.TreeName]*tree),

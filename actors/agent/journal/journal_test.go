@@ -159,7 +159,7 @@ func TestRememberedJobsAreBounded(t *testing.T) {
 }
 
 func born9() *journalpb.Record {
-	return &journalpb.Record{Event: &journalpb.Record_Born{Born: &journalpb.Born{Format: format, Node: "n1", Life: 9}}}
+	return &journalpb.Record{Event: &journalpb.Record_Born{Born: &journalpb.Born{Format: Format, Node: "n1", Life: 9}}}
 }
 
 func TestOpenRefuses(t *testing.T) {
@@ -173,7 +173,7 @@ func TestOpenRefuses(t *testing.T) {
 		return data
 	}
 	later := born9()
-	later.GetBorn().Format = format + 1
+	later.GetBorn().Format = Format + 1
 	unknown := &journalpb.Record{}
 	must(t, proto.Unmarshal([]byte{0xfa, 0x01, 0x00}, unknown))
 	whole := frames(born9(), Seen(scheduling.Token{Term: 1}), Seen(scheduling.Token{Term: 2}))

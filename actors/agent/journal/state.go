@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// format is the version of the format that this code writes. It is also the highest version
+	// Format is the version of the format that this code writes. It is also the highest version
 	// that this code reads.
-	format = 1
+	Format = 1
 	// maxHad is how many released jobs are remembered. A delayed plan is seconds old at most,
 	// and a node ends a few jobs a second.
 	maxHad = 10_000
@@ -63,8 +63,8 @@ func (s *State) apply(record *journalpb.Record) error {
 	}
 	switch e := record.GetEvent().(type) {
 	case *journalpb.Record_Born:
-		if e.Born.GetFormat() > format {
-			return fmt.Errorf("%w: has format %d, but this version reads %d: written by a newer version; run that one", ErrForeign, e.Born.GetFormat(), format)
+		if e.Born.GetFormat() > Format {
+			return fmt.Errorf("%w: has format %d, but this version reads %d: written by a newer version; run that one", ErrForeign, e.Born.GetFormat(), Format)
 		}
 		if e.Born.GetLife() == 0 {
 			return fmt.Errorf("%w: the node's incarnation is 0", ErrDamaged)
@@ -139,7 +139,7 @@ func (s *State) clone() *State {
 // records returns the fewest records that result in the state.
 func (s *State) records() []*journalpb.Record {
 	all := []*journalpb.Record{
-		{Event: &journalpb.Record_Born{Born: &journalpb.Born{Format: format, Node: s.Node, Life: s.Life}}},
+		{Event: &journalpb.Record_Born{Born: &journalpb.Born{Format: Format, Node: s.Node, Life: s.Life}}},
 		{Event: &journalpb.Record_Woke{Woke: &journalpb.Woke{Session: s.Session, Version: s.version}}},
 		Seen(s.Token),
 	}

@@ -175,6 +175,12 @@ const (
 	ClusterServiceBackupProcedure = "/weir.api.v1.ClusterService/Backup"
 	// ClusterServiceJoinProcedure is the fully-qualified name of the ClusterService's Join RPC.
 	ClusterServiceJoinProcedure = "/weir.api.v1.ClusterService/Join"
+	// ClusterServiceUpgradeStatusProcedure is the fully-qualified name of the ClusterService's
+	// UpgradeStatus RPC.
+	ClusterServiceUpgradeStatusProcedure = "/weir.api.v1.ClusterService/UpgradeStatus"
+	// ClusterServiceFinishUpgradeProcedure is the fully-qualified name of the ClusterService's
+	// FinishUpgrade RPC.
+	ClusterServiceFinishUpgradeProcedure = "/weir.api.v1.ClusterService/FinishUpgrade"
 	// AccessServiceWhoAmIProcedure is the fully-qualified name of the AccessService's WhoAmI RPC.
 	AccessServiceWhoAmIProcedure = "/weir.api.v1.AccessService/WhoAmI"
 	// AccessServiceMayIProcedure is the fully-qualified name of the AccessService's MayI RPC.
@@ -1919,6 +1925,11 @@ type ClusterServiceClient interface {
 	// Join is how replicas ask the leader what they are in the cluster. Only a
 	// replica can call it, and only for itself.
 	Join(context.Context, *connect.Request[apipb.JoinRequest]) (*connect.Response[apipb.JoinResponse], error)
+	// UpgradeStatus says which process has which version, and what keeps the cluster's version from being
+	// raised. Any replica answers; what agents can is known to the leader.
+	UpgradeStatus(context.Context, *connect.Request[apipb.UpgradeStatusRequest]) (*connect.Response[apipb.UpgradeStatusResponse], error)
+	// FinishUpgrade raises the cluster's version. There is no way back to programs that do not know it.
+	FinishUpgrade(context.Context, *connect.Request[apipb.FinishUpgradeRequest]) (*connect.Response[apipb.FinishUpgradeResponse], error)
 }
 
 // NewClusterServiceClient constructs a client for the weir.api.v1.ClusterService service. By
@@ -1986,20 +1997,34 @@ func NewClusterServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(clusterServiceMethods.ByName("Join")),
 			connect.WithClientOptions(opts...),
 		),
+		upgradeStatus: connect.NewClient[apipb.UpgradeStatusRequest, apipb.UpgradeStatusResponse](
+			httpClient,
+			baseURL+ClusterServiceUpgradeStatusProcedure,
+			connect.WithSchema(clusterServiceMethods.ByName("UpgradeStatus")),
+			connect.WithClientOptions(opts...),
+		),
+		finishUpgrade: connect.NewClient[apipb.FinishUpgradeRequest, apipb.FinishUpgradeResponse](
+			httpClient,
+			baseURL+ClusterServiceFinishUpgradeProcedure,
+			connect.WithSchema(clusterServiceMethods.ByName("FinishUpgrade")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // clusterServiceClient implements ClusterServiceClient.
 type clusterServiceClient struct {
-	members  *connect.Client[apipb.MembersRequest, apipb.MembersResponse]
-	status   *connect.Client[apipb.StatusRequest, apipb.StatusResponse]
-	transfer *connect.Client[apipb.TransferRequest, apipb.TransferResponse]
-	add      *connect.Client[apipb.AddReplicaRequest, apipb.AddReplicaResponse]
-	remove   *connect.Client[apipb.RemoveReplicaRequest, apipb.RemoveReplicaResponse]
-	promote  *connect.Client[apipb.PromoteReplicaRequest, apipb.PromoteReplicaResponse]
-	demote   *connect.Client[apipb.DemoteReplicaRequest, apipb.DemoteReplicaResponse]
-	backup   *connect.Client[apipb.BackupRequest, apipb.BackupPart]
-	join     *connect.Client[apipb.JoinRequest, apipb.JoinResponse]
+	members       *connect.Client[apipb.MembersRequest, apipb.MembersResponse]
+	status        *connect.Client[apipb.StatusRequest, apipb.StatusResponse]
+	transfer      *connect.Client[apipb.TransferRequest, apipb.TransferResponse]
+	add           *connect.Client[apipb.AddReplicaRequest, apipb.AddReplicaResponse]
+	remove        *connect.Client[apipb.RemoveReplicaRequest, apipb.RemoveReplicaResponse]
+	promote       *connect.Client[apipb.PromoteReplicaRequest, apipb.PromoteReplicaResponse]
+	demote        *connect.Client[apipb.DemoteReplicaRequest, apipb.DemoteReplicaResponse]
+	backup        *connect.Client[apipb.BackupRequest, apipb.BackupPart]
+	join          *connect.Client[apipb.JoinRequest, apipb.JoinResponse]
+	upgradeStatus *connect.Client[apipb.UpgradeStatusRequest, apipb.UpgradeStatusResponse]
+	finishUpgrade *connect.Client[apipb.FinishUpgradeRequest, apipb.FinishUpgradeResponse]
 }
 
 // Members calls weir.api.v1.ClusterService.Members.
@@ -2047,6 +2072,16 @@ func (c *clusterServiceClient) Join(ctx context.Context, req *connect.Request[ap
 	return c.join.CallUnary(ctx, req)
 }
 
+// UpgradeStatus calls weir.api.v1.ClusterService.UpgradeStatus.
+func (c *clusterServiceClient) UpgradeStatus(ctx context.Context, req *connect.Request[apipb.UpgradeStatusRequest]) (*connect.Response[apipb.UpgradeStatusResponse], error) {
+	return c.upgradeStatus.CallUnary(ctx, req)
+}
+
+// FinishUpgrade calls weir.api.v1.ClusterService.FinishUpgrade.
+func (c *clusterServiceClient) FinishUpgrade(ctx context.Context, req *connect.Request[apipb.FinishUpgradeRequest]) (*connect.Response[apipb.FinishUpgradeResponse], error) {
+	return c.finishUpgrade.CallUnary(ctx, req)
+}
+
 // ClusterServiceHandler is an implementation of the weir.api.v1.ClusterService service.
 type ClusterServiceHandler interface {
 	// Members lists the replicas.
@@ -2069,6 +2104,11 @@ type ClusterServiceHandler interface {
 	// Join is how replicas ask the leader what they are in the cluster. Only a
 	// replica can call it, and only for itself.
 	Join(context.Context, *connect.Request[apipb.JoinRequest]) (*connect.Response[apipb.JoinResponse], error)
+	// UpgradeStatus says which process has which version, and what keeps the cluster's version from being
+	// raised. Any replica answers; what agents can is known to the leader.
+	UpgradeStatus(context.Context, *connect.Request[apipb.UpgradeStatusRequest]) (*connect.Response[apipb.UpgradeStatusResponse], error)
+	// FinishUpgrade raises the cluster's version. There is no way back to programs that do not know it.
+	FinishUpgrade(context.Context, *connect.Request[apipb.FinishUpgradeRequest]) (*connect.Response[apipb.FinishUpgradeResponse], error)
 }
 
 // NewClusterServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -2132,6 +2172,18 @@ func NewClusterServiceHandler(svc ClusterServiceHandler, opts ...connect.Handler
 		connect.WithSchema(clusterServiceMethods.ByName("Join")),
 		connect.WithHandlerOptions(opts...),
 	)
+	clusterServiceUpgradeStatusHandler := connect.NewUnaryHandler(
+		ClusterServiceUpgradeStatusProcedure,
+		svc.UpgradeStatus,
+		connect.WithSchema(clusterServiceMethods.ByName("UpgradeStatus")),
+		connect.WithHandlerOptions(opts...),
+	)
+	clusterServiceFinishUpgradeHandler := connect.NewUnaryHandler(
+		ClusterServiceFinishUpgradeProcedure,
+		svc.FinishUpgrade,
+		connect.WithSchema(clusterServiceMethods.ByName("FinishUpgrade")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/weir.api.v1.ClusterService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case ClusterServiceMembersProcedure:
@@ -2152,6 +2204,10 @@ func NewClusterServiceHandler(svc ClusterServiceHandler, opts ...connect.Handler
 			clusterServiceBackupHandler.ServeHTTP(w, r)
 		case ClusterServiceJoinProcedure:
 			clusterServiceJoinHandler.ServeHTTP(w, r)
+		case ClusterServiceUpgradeStatusProcedure:
+			clusterServiceUpgradeStatusHandler.ServeHTTP(w, r)
+		case ClusterServiceFinishUpgradeProcedure:
+			clusterServiceFinishUpgradeHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -2195,6 +2251,14 @@ func (UnimplementedClusterServiceHandler) Backup(context.Context, *connect.Reque
 
 func (UnimplementedClusterServiceHandler) Join(context.Context, *connect.Request[apipb.JoinRequest]) (*connect.Response[apipb.JoinResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.ClusterService.Join is not implemented"))
+}
+
+func (UnimplementedClusterServiceHandler) UpgradeStatus(context.Context, *connect.Request[apipb.UpgradeStatusRequest]) (*connect.Response[apipb.UpgradeStatusResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.ClusterService.UpgradeStatus is not implemented"))
+}
+
+func (UnimplementedClusterServiceHandler) FinishUpgrade(context.Context, *connect.Request[apipb.FinishUpgradeRequest]) (*connect.Response[apipb.FinishUpgradeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.ClusterService.FinishUpgrade is not implemented"))
 }
 
 // AccessServiceClient is a client for the weir.api.v1.AccessService service.

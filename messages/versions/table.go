@@ -1,0 +1,31 @@
+package versions
+
+// Row is something that is newer than version 1 of the cluster.
+type Row struct {
+	// Name is the full name of a message, which stands for all of its fields, or of a field; or a name
+	// with a space of what is neither.
+	Name string
+	// Since is the version of the cluster from which on it is written.
+	Since uint32
+	// Before says what happens instead in clusters of an earlier version.
+	Before string
+	// Told things are written at every version, since readers that do not know them skip them and lose
+	// nothing: what a process says of itself.
+	Told bool
+}
+
+// rows is the table.
+var rows = []Row{
+	{Name: "weir.command.v1.RaiseVersion", Since: 2, Before: "the command that raises the version is the only one that is applied before its version"},
+	{Name: "weir.command.v1.Entry.version", Since: 2, Before: "entries have no version: every program reads them"},
+	{Name: "weir.state.v1.SnapshotHeader.version", Since: 2, Before: "snapshots and backups have no version and format 2"},
+	{Name: "format 3 of snapshots and backups", Since: 2, Before: "format 2"},
+	{Name: "format 2 in replica.json", Since: 2, Before: "format 1"},
+	{Name: "tag 12 of gossip members", Since: 2, Before: "a replica that does not say what it can works with version 1", Told: true},
+	{Name: "tag 13 of gossip members", Since: 2, Before: "a replica that does not say its version has 1", Told: true},
+	{Name: "weir.actor.v1.RegisterAgent.can", Since: 2, Before: "an agent that does not say what it can works with version 1", Told: true},
+	{Name: "weir.actor.v1.NodeView.can", Since: 2, Before: "it stays on the leader's board", Told: true},
+	{Name: "weir.actor.v1.SchedulerViewRequest.agents", Since: 2, Before: "an older leader answers with its view, without agents", Told: true},
+	{Name: "weir.actor.v1.SchedulerView.agents", Since: 2, Before: "what agents can is not known", Told: true},
+	{Name: "weir.actor.v1.AgentProgram", Since: 2, Before: "what agents can is not known", Told: true},
+}
