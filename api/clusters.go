@@ -102,6 +102,7 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 	}
 	health := s.health()
 	out.Credentials, out.Log = s.ownCredentials(health.Holds), logHealth(health.Store)
+	addChecks(out, health.Store.Checks)
 	var total, usage resource.Amounts
 	var ofNodes nodeTroubles
 	var stuck misfits

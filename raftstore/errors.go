@@ -46,6 +46,9 @@ var (
 	// ErrNewerFormat is returned for a folder that a newer version wrote.
 	ErrNewerFormat = errors.New("replica's data is in a newer format")
 
+	// ErrDiverged is returned for a replica whose state is not that of the others.
+	ErrDiverged = errors.New("replica's state differs")
+
 	// ErrMembership is returned when a change of the members is refused.
 	ErrMembership = errors.New("members not changed")
 )

@@ -25,6 +25,10 @@ func (f fsm) ApplyBatch(entries []*raft.Log) []any { return f.machine.apply(entr
 
 // Snapshot implements raft.FSM: it copies the state; Persist encodes the copy.
 func (f fsm) Snapshot() (raft.FSMSnapshot, error) {
+	if f.machine.checks.isHalted() {
+		// Nobody may get a wrong state.
+		return nil, ErrDiverged
+	}
 	frozen := f.machine.freeze()
 	frozen.trail = f.trail
 	return frozen, nil

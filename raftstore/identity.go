@@ -39,6 +39,9 @@ type Identity struct {
 	// Demoted is set when an operator has removed the replica's vote. The replica then does not ask
 	// for a vote by itself.
 	Demoted bool `json:"demoted,omitempty"`
+	// Diverged is the index at which the replica's state was not that of the majority; 0: none. The folder
+	// is refused.
+	Diverged uint64 `json:"diverged,omitempty"`
 }
 
 // ReadIdentity returns the identity of a folder. The error is fs.ErrNotExist if the folder was
@@ -63,6 +66,9 @@ func ReadIdentity(dir string) (Identity, error) {
 	if id.Format > DataFormat {
 		return Identity{}, fmt.Errorf("%w: %s has data format %d, but this version reads formats up to %d: start the version that wrote it",
 			ErrNewerFormat, dir, id.Format, DataFormat)
+	}
+	if id.Diverged != 0 {
+		return Identity{}, divergedAt(dir, id.Diverged, "")
 	}
 	return id, nil
 }

@@ -33,7 +33,9 @@ type machine struct {
 	mu    sync.RWMutex
 	state *state.State
 	times machineTimes
-	tally Tally
+	// checks compare the state with those of other replicas.
+	checks *checks
+	tally  Tally
 	// teller turns commands into events for the event log; both are nil without one.
 	teller *events.Teller
 	events EventLog
@@ -45,7 +47,7 @@ type machineTimes struct {
 }
 
 func newMachine(cfg Config) *machine {
-	m := &machine{log: cfg.Logger, clock: cfg.Clock, feed: newFeed(cfg.WatchBuffer), state: state.New(), tally: newTally()}
+	m := &machine{log: cfg.Logger, clock: cfg.Clock, feed: newFeed(cfg.WatchBuffer), state: state.New(), tally: newTally(), checks: newChecks(cfg.Hashes)}
 	if cfg.Events != nil {
 		m.events, m.teller = cfg.Events, events.NewTeller(m.state)
 	}
@@ -70,6 +72,7 @@ func (m *machine) apply(entries []*raft.Log) []any {
 		decoded[i] = commands
 	}
 	answers := make([]any, len(entries))
+	m.checks.pass()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	begin := time.Now()
@@ -92,6 +95,11 @@ func (m *machine) applyEntry(index uint64, commands []command.Decoded) []*comman
 		result, caused := state.ApplyBy(m.state, index, cmd.By, msg)
 		result.Index = index
 		results[i] = result
+		if check, ok := msg.(*commandpb.CheckState); ok && result.GetRefusal() == nil {
+			m.checks.passed(index, check, m.state)
+		} else {
+			m.checks.changed()
+		}
 		changes = append(changes, caused...)
 		m.tally.count(msg, result, caused, m.state)
 		m.audit(caused)
@@ -151,6 +159,7 @@ func (m *machine) restore(r io.Reader) error {
 	took := time.Since(begin)
 	m.mu.Lock()
 	m.state, m.times.restore = restored, took
+	m.checks.restored()
 	m.clock.Applied(restored.LastTime())
 	if m.events != nil {
 		m.teller = events.NewTeller(restored)

@@ -216,6 +216,22 @@ func TestGrants(t *testing.T) {
 	})
 }
 
+// TestStatesThatDiffer has replicas of which one comes to another state than the others.
+func TestStatesThatDiffer(t *testing.T) {
+	checkAll(t, map[string]checkCase{
+		"another hash": {change: func(r *history.Run) { r.Hashes[2].Hash = "cc" }, want: "S25", says: "at index 8 the state of r1 has hash bb, that of r2 cc"},
+		"no hash at a common index": {
+			change: func(r *history.Run) { r.Hashes = append(r.Hashes, history.StateHash{Replica: "r3", Index: 5, Hash: "aa"}) },
+			want:   "S25", says: "replica r3 has no hash of its state at index 8",
+		},
+		"no hash at all": {
+			change: func(r *history.Run) { r.Hashes = append(r.Hashes, history.StateHash{Replica: "r3"}) },
+			want:   "S25", says: "replica r3 has no hash of its state at index 8",
+		},
+		"states are not compared": {change: func(r *history.Run) { r.Hashes = []history.StateHash{{Replica: "r1"}, {Replica: "r2"}} }},
+	})
+}
+
 // TestLeftovers has members that leave something behind, or panic.
 func TestLeftovers(t *testing.T) {
 	checkAll(t, map[string]checkCase{

@@ -25,6 +25,8 @@ func TestMemberRoundTrip(t *testing.T) {
 			PeerList:    text.Draw(t, "peers"),
 			Initialized: rapid.Bool().Draw(t, "initialized"),
 			Ready:       rapid.Bool().Draw(t, "ready"),
+			StateIndex:  rapid.Uint64().Draw(t, "state index"),
+			StateHash:   string(rapid.SliceOfN(rapid.Byte(), 0, 16).Draw(t, "state hash")),
 		}
 		encoded, err := encodeMember(want)
 		if err != nil {

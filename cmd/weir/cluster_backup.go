@@ -171,6 +171,7 @@ var fatal = []struct {
 	code int
 	errs []error
 }{
+	{exitDiverged, []error{raftstore.ErrDiverged}},
 	{exitForeignData, []error{
 		gossip.ErrRival, raftstore.ErrForeign, raftstore.ErrNewerFormat, raftstore.ErrSnapshotFormat, journal.ErrForeign, runner.ErrInUse, filecache.ErrInUse,
 	}},

@@ -10920,7 +10920,14 @@ type StatusResponse struct {
 	// As in ListNodesResponse.
 	Refused []*RefusedAgent `protobuf:"bytes,22,rep,name=refused,proto3" json:"refused,omitempty"`
 	// How the log of this replica fares.
-	Log           *LogHealth `protobuf:"bytes,24,opt,name=log,proto3" json:"log,omitempty"`
+	Log *LogHealth `protobuf:"bytes,24,opt,name=log,proto3" json:"log,omitempty"`
+	// The last point of the log at which this replica's state was that of the majority, and when; 0: none
+	// since it was started.
+	CheckedIndex uint64                 `protobuf:"varint,30,opt,name=checked_index,json=checkedIndex,proto3" json:"checked_index,omitempty"`
+	CheckedTime  *timestamppb.Timestamp `protobuf:"bytes,31,opt,name=checked_time,json=checkedTime,proto3" json:"checked_time,omitempty"`
+	// The hash of this replica's state at the last point at which it has taken it.
+	HashedIndex   uint64 `protobuf:"varint,32,opt,name=hashed_index,json=hashedIndex,proto3" json:"hashed_index,omitempty"`
+	StateHash     []byte `protobuf:"bytes,33,opt,name=state_hash,json=stateHash,proto3" json:"state_hash,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -11119,6 +11126,34 @@ func (x *StatusResponse) GetRefused() []*RefusedAgent {
 func (x *StatusResponse) GetLog() *LogHealth {
 	if x != nil {
 		return x.Log
+	}
+	return nil
+}
+
+func (x *StatusResponse) GetCheckedIndex() uint64 {
+	if x != nil {
+		return x.CheckedIndex
+	}
+	return 0
+}
+
+func (x *StatusResponse) GetCheckedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CheckedTime
+	}
+	return nil
+}
+
+func (x *StatusResponse) GetHashedIndex() uint64 {
+	if x != nil {
+		return x.HashedIndex
+	}
+	return 0
+}
+
+func (x *StatusResponse) GetStateHash() []byte {
+	if x != nil {
+		return x.StateHash
 	}
 	return nil
 }
@@ -14440,7 +14475,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x0eMembersRequest\"@\n" +
 	"\x0fMembersResponse\x12-\n" +
 	"\amembers\x18\x01 \x03(\v2\x13.weir.api.v1.MemberR\amembers\"\x0f\n" +
-	"\rStatusRequest\"\xb0\a\n" +
+	"\rStatusRequest\"\xd6\b\n" +
 	"\x0eStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x18\n" +
@@ -14468,7 +14503,12 @@ const file_apipb_api_proto_rawDesc = "" +
 	"nodeGrants\x12>\n" +
 	"\vcredentials\x18\x15 \x03(\v2\x1c.weir.api.v1.HeldCredentialsR\vcredentials\x123\n" +
 	"\arefused\x18\x16 \x03(\v2\x19.weir.api.v1.RefusedAgentR\arefused\x12(\n" +
-	"\x03log\x18\x18 \x01(\v2\x16.weir.api.v1.LogHealthR\x03log\"\xa4\x01\n" +
+	"\x03log\x18\x18 \x01(\v2\x16.weir.api.v1.LogHealthR\x03log\x12#\n" +
+	"\rchecked_index\x18\x1e \x01(\x04R\fcheckedIndex\x12=\n" +
+	"\fchecked_time\x18\x1f \x01(\v2\x1a.google.protobuf.TimestampR\vcheckedTime\x12!\n" +
+	"\fhashed_index\x18  \x01(\x04R\vhashedIndex\x12\x1d\n" +
+	"\n" +
+	"state_hash\x18! \x01(\fR\tstateHash\"\xa4\x01\n" +
 	"\tLogHealth\x12!\n" +
 	"\fcommit_index\x18\x01 \x01(\x04R\vcommitIndex\x12,\n" +
 	"\x12worst_write_millis\x18\x02 \x01(\x01R\x10worstWriteMillis\x12\x1f\n" +
@@ -15084,163 +15124,164 @@ var file_apipb_api_proto_depIdxs = []int32{
 	154, // 150: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
 	139, // 151: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
 	153, // 152: weir.api.v1.StatusResponse.log:type_name -> weir.api.v1.LogHealth
-	206, // 153: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
-	148, // 154: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	171, // 155: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
-	206, // 156: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
-	171, // 157: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
-	176, // 158: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
-	188, // 159: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
-	101, // 160: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
-	204, // 161: weir.api.v1.MayIResponse.refused:type_name -> weir.api.v1.MayIResponse.RefusedEntry
-	180, // 162: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
-	183, // 163: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	206, // 164: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	188, // 165: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
-	206, // 166: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
-	193, // 167: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
-	206, // 168: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	206, // 169: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	193, // 170: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
-	6,   // 171: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 172: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 173: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	28,  // 174: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	25,  // 175: weir.api.v1.OperationService.Names:input_type -> weir.api.v1.OperationNamesRequest
-	30,  // 176: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	32,  // 177: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	34,  // 178: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	44,  // 179: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	46,  // 180: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	48,  // 181: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	53,  // 182: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	50,  // 183: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	36,  // 184: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	38,  // 185: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	41,  // 186: weir.api.v1.OperationService.Services:input_type -> weir.api.v1.ServicesRequest
-	2,   // 187: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	72,  // 188: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	74,  // 189: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	76,  // 190: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	78,  // 191: weir.api.v1.JobService.File:input_type -> weir.api.v1.JobFileRequest
-	56,  // 192: weir.api.v1.JobService.Exec:input_type -> weir.api.v1.ExecJobRequest
-	59,  // 193: weir.api.v1.JobService.ExecIO:input_type -> weir.api.v1.ExecIORequest
-	81,  // 194: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	83,  // 195: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	63,  // 196: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	85,  // 197: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	88,  // 198: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	97,  // 199: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	99,  // 200: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	101, // 201: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	93,  // 202: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	90,  // 203: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	107, // 204: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	109, // 205: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	111, // 206: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	113, // 207: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	115, // 208: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	117, // 209: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	119, // 210: weir.api.v1.TreeService.WhatIf:input_type -> weir.api.v1.WhatIfRequest
-	127, // 211: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	137, // 212: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	140, // 213: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	142, // 214: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	144, // 215: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	146, // 216: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	129, // 217: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
-	132, // 218: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
-	149, // 219: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	151, // 220: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	155, // 221: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	157, // 222: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	159, // 223: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	161, // 224: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	163, // 225: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	165, // 226: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	167, // 227: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	174, // 228: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	177, // 229: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	181, // 230: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	184, // 231: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	186, // 232: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
-	189, // 233: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
-	191, // 234: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
-	194, // 235: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
-	169, // 236: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
-	172, // 237: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
-	7,   // 238: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 239: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 240: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	29,  // 241: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	26,  // 242: weir.api.v1.OperationService.Names:output_type -> weir.api.v1.OperationNamesResponse
-	31,  // 243: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	33,  // 244: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	35,  // 245: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	45,  // 246: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	47,  // 247: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	49,  // 248: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	55,  // 249: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	52,  // 250: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	37,  // 251: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	39,  // 252: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	42,  // 253: weir.api.v1.OperationService.Services:output_type -> weir.api.v1.ServicesResponse
-	3,   // 254: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	73,  // 255: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	75,  // 256: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	77,  // 257: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	79,  // 258: weir.api.v1.JobService.File:output_type -> weir.api.v1.JobFileResponse
-	58,  // 259: weir.api.v1.JobService.Exec:output_type -> weir.api.v1.ExecJobResponse
-	60,  // 260: weir.api.v1.JobService.ExecIO:output_type -> weir.api.v1.ExecIOResponse
-	82,  // 261: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	84,  // 262: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	64,  // 263: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	86,  // 264: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	89,  // 265: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	98,  // 266: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	100, // 267: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	105, // 268: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	94,  // 269: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	91,  // 270: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	108, // 271: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	110, // 272: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	112, // 273: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	114, // 274: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	116, // 275: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	118, // 276: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	122, // 277: weir.api.v1.TreeService.WhatIf:output_type -> weir.api.v1.WhatIfResponse
-	128, // 278: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	138, // 279: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	141, // 280: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	143, // 281: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	145, // 282: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	147, // 283: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	130, // 284: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
-	133, // 285: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
-	150, // 286: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	152, // 287: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	156, // 288: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	158, // 289: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	160, // 290: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	162, // 291: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	164, // 292: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	166, // 293: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	168, // 294: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	175, // 295: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	178, // 296: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	182, // 297: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	185, // 298: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	187, // 299: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
-	190, // 300: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
-	192, // 301: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
-	195, // 302: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
-	170, // 303: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
-	173, // 304: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
-	238, // [238:305] is the sub-list for method output_type
-	171, // [171:238] is the sub-list for method input_type
-	171, // [171:171] is the sub-list for extension type_name
-	171, // [171:171] is the sub-list for extension extendee
-	0,   // [0:171] is the sub-list for field type_name
+	206, // 153: weir.api.v1.StatusResponse.checked_time:type_name -> google.protobuf.Timestamp
+	206, // 154: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
+	148, // 155: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	171, // 156: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
+	206, // 157: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
+	171, // 158: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
+	176, // 159: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
+	188, // 160: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
+	101, // 161: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
+	204, // 162: weir.api.v1.MayIResponse.refused:type_name -> weir.api.v1.MayIResponse.RefusedEntry
+	180, // 163: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
+	183, // 164: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
+	206, // 165: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	188, // 166: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
+	206, // 167: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	193, // 168: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	206, // 169: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	206, // 170: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	193, // 171: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 172: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 173: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 174: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	28,  // 175: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	25,  // 176: weir.api.v1.OperationService.Names:input_type -> weir.api.v1.OperationNamesRequest
+	30,  // 177: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	32,  // 178: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	34,  // 179: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	44,  // 180: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	46,  // 181: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	48,  // 182: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	53,  // 183: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	50,  // 184: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	36,  // 185: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	38,  // 186: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	41,  // 187: weir.api.v1.OperationService.Services:input_type -> weir.api.v1.ServicesRequest
+	2,   // 188: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	72,  // 189: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	74,  // 190: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	76,  // 191: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	78,  // 192: weir.api.v1.JobService.File:input_type -> weir.api.v1.JobFileRequest
+	56,  // 193: weir.api.v1.JobService.Exec:input_type -> weir.api.v1.ExecJobRequest
+	59,  // 194: weir.api.v1.JobService.ExecIO:input_type -> weir.api.v1.ExecIORequest
+	81,  // 195: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	83,  // 196: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	63,  // 197: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	85,  // 198: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	88,  // 199: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	97,  // 200: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	99,  // 201: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	101, // 202: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	93,  // 203: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	90,  // 204: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	107, // 205: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	109, // 206: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	111, // 207: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	113, // 208: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	115, // 209: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	117, // 210: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	119, // 211: weir.api.v1.TreeService.WhatIf:input_type -> weir.api.v1.WhatIfRequest
+	127, // 212: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	137, // 213: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	140, // 214: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	142, // 215: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	144, // 216: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	146, // 217: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	129, // 218: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
+	132, // 219: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
+	149, // 220: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	151, // 221: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	155, // 222: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	157, // 223: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	159, // 224: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	161, // 225: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	163, // 226: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	165, // 227: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	167, // 228: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	174, // 229: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	177, // 230: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	181, // 231: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	184, // 232: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	186, // 233: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
+	189, // 234: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
+	191, // 235: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	194, // 236: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	169, // 237: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
+	172, // 238: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
+	7,   // 239: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 240: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 241: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	29,  // 242: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	26,  // 243: weir.api.v1.OperationService.Names:output_type -> weir.api.v1.OperationNamesResponse
+	31,  // 244: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	33,  // 245: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	35,  // 246: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	45,  // 247: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	47,  // 248: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	49,  // 249: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	55,  // 250: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	52,  // 251: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	37,  // 252: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	39,  // 253: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	42,  // 254: weir.api.v1.OperationService.Services:output_type -> weir.api.v1.ServicesResponse
+	3,   // 255: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	73,  // 256: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	75,  // 257: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	77,  // 258: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	79,  // 259: weir.api.v1.JobService.File:output_type -> weir.api.v1.JobFileResponse
+	58,  // 260: weir.api.v1.JobService.Exec:output_type -> weir.api.v1.ExecJobResponse
+	60,  // 261: weir.api.v1.JobService.ExecIO:output_type -> weir.api.v1.ExecIOResponse
+	82,  // 262: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	84,  // 263: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	64,  // 264: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	86,  // 265: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	89,  // 266: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	98,  // 267: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	100, // 268: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	105, // 269: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	94,  // 270: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	91,  // 271: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	108, // 272: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	110, // 273: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	112, // 274: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	114, // 275: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	116, // 276: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	118, // 277: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	122, // 278: weir.api.v1.TreeService.WhatIf:output_type -> weir.api.v1.WhatIfResponse
+	128, // 279: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	138, // 280: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	141, // 281: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	143, // 282: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	145, // 283: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	147, // 284: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	130, // 285: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
+	133, // 286: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
+	150, // 287: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	152, // 288: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	156, // 289: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	158, // 290: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	160, // 291: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	162, // 292: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	164, // 293: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	166, // 294: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	168, // 295: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	175, // 296: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	178, // 297: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	182, // 298: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	185, // 299: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	187, // 300: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
+	190, // 301: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
+	192, // 302: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	195, // 303: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	170, // 304: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
+	173, // 305: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
+	239, // [239:306] is the sub-list for method output_type
+	172, // [172:239] is the sub-list for method input_type
+	172, // [172:172] is the sub-list for extension type_name
+	172, // [172:172] is the sub-list for extension extendee
+	0,   // [0:172] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }

@@ -1009,6 +1009,71 @@ func (x *EditStore) GetUser() string {
 	return ""
 }
 
+// CheckState has all replicas compare their states. Without a hash it is a point in the log: each replica
+// hashes its state as it is right after the command. With a hash it is the verdict on an earlier point:
+// the hash that a majority of the voters have there. The leader proposes both; they change nothing.
+type CheckState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Time  *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	// Of a verdict: the index of the point.
+	Index uint64 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	// 16 bytes; empty: a point.
+	Hash          []byte `protobuf:"bytes,3,opt,name=hash,proto3" json:"hash,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckState) Reset() {
+	*x = CheckState{}
+	mi := &file_commandpb_command_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckState) ProtoMessage() {}
+
+func (x *CheckState) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckState.ProtoReflect.Descriptor instead.
+func (*CheckState) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *CheckState) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *CheckState) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *CheckState) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
 type StartOperationResult struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
@@ -1022,7 +1087,7 @@ type StartOperationResult struct {
 
 func (x *StartOperationResult) Reset() {
 	*x = StartOperationResult{}
-	mi := &file_commandpb_command_proto_msgTypes[12]
+	mi := &file_commandpb_command_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1034,7 +1099,7 @@ func (x *StartOperationResult) String() string {
 func (*StartOperationResult) ProtoMessage() {}
 
 func (x *StartOperationResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[12]
+	mi := &file_commandpb_command_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1047,7 +1112,7 @@ func (x *StartOperationResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOperationResult.ProtoReflect.Descriptor instead.
 func (*StartOperationResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{12}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StartOperationResult) GetOperationId() string {
@@ -1090,7 +1155,7 @@ type AdvanceOperation struct {
 
 func (x *AdvanceOperation) Reset() {
 	*x = AdvanceOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[13]
+	mi := &file_commandpb_command_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1102,7 +1167,7 @@ func (x *AdvanceOperation) String() string {
 func (*AdvanceOperation) ProtoMessage() {}
 
 func (x *AdvanceOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[13]
+	mi := &file_commandpb_command_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1115,7 +1180,7 @@ func (x *AdvanceOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdvanceOperation.ProtoReflect.Descriptor instead.
 func (*AdvanceOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{13}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AdvanceOperation) GetOperationId() string {
@@ -1190,7 +1255,7 @@ type SetPendingReason struct {
 
 func (x *SetPendingReason) Reset() {
 	*x = SetPendingReason{}
-	mi := &file_commandpb_command_proto_msgTypes[14]
+	mi := &file_commandpb_command_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1202,7 +1267,7 @@ func (x *SetPendingReason) String() string {
 func (*SetPendingReason) ProtoMessage() {}
 
 func (x *SetPendingReason) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[14]
+	mi := &file_commandpb_command_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1215,7 +1280,7 @@ func (x *SetPendingReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPendingReason.ProtoReflect.Descriptor instead.
 func (*SetPendingReason) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{14}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SetPendingReason) GetOperationId() string {
@@ -1266,7 +1331,7 @@ type AssignController struct {
 
 func (x *AssignController) Reset() {
 	*x = AssignController{}
-	mi := &file_commandpb_command_proto_msgTypes[15]
+	mi := &file_commandpb_command_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1278,7 +1343,7 @@ func (x *AssignController) String() string {
 func (*AssignController) ProtoMessage() {}
 
 func (x *AssignController) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[15]
+	mi := &file_commandpb_command_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1291,7 +1356,7 @@ func (x *AssignController) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignController.ProtoReflect.Descriptor instead.
 func (*AssignController) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{15}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AssignController) GetTerm() uint64 {
@@ -1326,7 +1391,7 @@ type ControllerAssignment struct {
 
 func (x *ControllerAssignment) Reset() {
 	*x = ControllerAssignment{}
-	mi := &file_commandpb_command_proto_msgTypes[16]
+	mi := &file_commandpb_command_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1338,7 +1403,7 @@ func (x *ControllerAssignment) String() string {
 func (*ControllerAssignment) ProtoMessage() {}
 
 func (x *ControllerAssignment) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[16]
+	mi := &file_commandpb_command_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1351,7 +1416,7 @@ func (x *ControllerAssignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControllerAssignment.ProtoReflect.Descriptor instead.
 func (*ControllerAssignment) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{16}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ControllerAssignment) GetOperationId() string {
@@ -1397,7 +1462,7 @@ type PrepareOperation struct {
 
 func (x *PrepareOperation) Reset() {
 	*x = PrepareOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[17]
+	mi := &file_commandpb_command_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1409,7 +1474,7 @@ func (x *PrepareOperation) String() string {
 func (*PrepareOperation) ProtoMessage() {}
 
 func (x *PrepareOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[17]
+	mi := &file_commandpb_command_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1422,7 +1487,7 @@ func (x *PrepareOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareOperation.ProtoReflect.Descriptor instead.
 func (*PrepareOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{17}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PrepareOperation) GetOperationId() string {
@@ -1488,7 +1553,7 @@ type DefineTasks struct {
 
 func (x *DefineTasks) Reset() {
 	*x = DefineTasks{}
-	mi := &file_commandpb_command_proto_msgTypes[18]
+	mi := &file_commandpb_command_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1500,7 +1565,7 @@ func (x *DefineTasks) String() string {
 func (*DefineTasks) ProtoMessage() {}
 
 func (x *DefineTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[18]
+	mi := &file_commandpb_command_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1513,7 +1578,7 @@ func (x *DefineTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DefineTasks.ProtoReflect.Descriptor instead.
 func (*DefineTasks) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{18}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DefineTasks) GetOperationId() string {
@@ -1559,7 +1624,7 @@ type TaskDefinition struct {
 
 func (x *TaskDefinition) Reset() {
 	*x = TaskDefinition{}
-	mi := &file_commandpb_command_proto_msgTypes[19]
+	mi := &file_commandpb_command_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +1636,7 @@ func (x *TaskDefinition) String() string {
 func (*TaskDefinition) ProtoMessage() {}
 
 func (x *TaskDefinition) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[19]
+	mi := &file_commandpb_command_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +1649,7 @@ func (x *TaskDefinition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskDefinition.ProtoReflect.Descriptor instead.
 func (*TaskDefinition) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{19}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TaskDefinition) GetName() string {
@@ -1634,7 +1699,7 @@ type StartAllocations struct {
 
 func (x *StartAllocations) Reset() {
 	*x = StartAllocations{}
-	mi := &file_commandpb_command_proto_msgTypes[20]
+	mi := &file_commandpb_command_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1646,7 +1711,7 @@ func (x *StartAllocations) String() string {
 func (*StartAllocations) ProtoMessage() {}
 
 func (x *StartAllocations) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[20]
+	mi := &file_commandpb_command_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1659,7 +1724,7 @@ func (x *StartAllocations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAllocations.ProtoReflect.Descriptor instead.
 func (*StartAllocations) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{20}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *StartAllocations) GetTerm() uint64 {
@@ -1707,7 +1772,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_commandpb_command_proto_msgTypes[21]
+	mi := &file_commandpb_command_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1719,7 +1784,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[21]
+	mi := &file_commandpb_command_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1732,7 +1797,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{21}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Grant) GetJobId() string {
@@ -1815,7 +1880,7 @@ type StartAllocationsResult struct {
 
 func (x *StartAllocationsResult) Reset() {
 	*x = StartAllocationsResult{}
-	mi := &file_commandpb_command_proto_msgTypes[22]
+	mi := &file_commandpb_command_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1827,7 +1892,7 @@ func (x *StartAllocationsResult) String() string {
 func (*StartAllocationsResult) ProtoMessage() {}
 
 func (x *StartAllocationsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[22]
+	mi := &file_commandpb_command_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1840,7 +1905,7 @@ func (x *StartAllocationsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAllocationsResult.ProtoReflect.Descriptor instead.
 func (*StartAllocationsResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{22}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StartAllocationsResult) GetGrants() []*GrantResult {
@@ -1866,7 +1931,7 @@ type GrantResult struct {
 
 func (x *GrantResult) Reset() {
 	*x = GrantResult{}
-	mi := &file_commandpb_command_proto_msgTypes[23]
+	mi := &file_commandpb_command_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1878,7 +1943,7 @@ func (x *GrantResult) String() string {
 func (*GrantResult) ProtoMessage() {}
 
 func (x *GrantResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[23]
+	mi := &file_commandpb_command_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1891,7 +1956,7 @@ func (x *GrantResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantResult.ProtoReflect.Descriptor instead.
 func (*GrantResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{23}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GrantResult) GetJobId() string {
@@ -1949,7 +2014,7 @@ type FinishJobs struct {
 
 func (x *FinishJobs) Reset() {
 	*x = FinishJobs{}
-	mi := &file_commandpb_command_proto_msgTypes[24]
+	mi := &file_commandpb_command_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1961,7 +2026,7 @@ func (x *FinishJobs) String() string {
 func (*FinishJobs) ProtoMessage() {}
 
 func (x *FinishJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[24]
+	mi := &file_commandpb_command_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1974,7 +2039,7 @@ func (x *FinishJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishJobs.ProtoReflect.Descriptor instead.
 func (*FinishJobs) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{24}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FinishJobs) GetOperationId() string {
@@ -2016,7 +2081,7 @@ type FinishJobsResult struct {
 
 func (x *FinishJobsResult) Reset() {
 	*x = FinishJobsResult{}
-	mi := &file_commandpb_command_proto_msgTypes[25]
+	mi := &file_commandpb_command_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2028,7 +2093,7 @@ func (x *FinishJobsResult) String() string {
 func (*FinishJobsResult) ProtoMessage() {}
 
 func (x *FinishJobsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[25]
+	mi := &file_commandpb_command_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2041,7 +2106,7 @@ func (x *FinishJobsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishJobsResult.ProtoReflect.Descriptor instead.
 func (*FinishJobsResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{25}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FinishJobsResult) GetJobs() []*FinishJobResult {
@@ -2065,7 +2130,7 @@ type FinishJobResult struct {
 
 func (x *FinishJobResult) Reset() {
 	*x = FinishJobResult{}
-	mi := &file_commandpb_command_proto_msgTypes[26]
+	mi := &file_commandpb_command_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2077,7 +2142,7 @@ func (x *FinishJobResult) String() string {
 func (*FinishJobResult) ProtoMessage() {}
 
 func (x *FinishJobResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[26]
+	mi := &file_commandpb_command_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2090,7 +2155,7 @@ func (x *FinishJobResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishJobResult.ProtoReflect.Descriptor instead.
 func (*FinishJobResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{26}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FinishJobResult) GetJobId() string {
@@ -2129,7 +2194,7 @@ type AbortAllocations struct {
 
 func (x *AbortAllocations) Reset() {
 	*x = AbortAllocations{}
-	mi := &file_commandpb_command_proto_msgTypes[27]
+	mi := &file_commandpb_command_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2141,7 +2206,7 @@ func (x *AbortAllocations) String() string {
 func (*AbortAllocations) ProtoMessage() {}
 
 func (x *AbortAllocations) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[27]
+	mi := &file_commandpb_command_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2154,7 +2219,7 @@ func (x *AbortAllocations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortAllocations.ProtoReflect.Descriptor instead.
 func (*AbortAllocations) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{27}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AbortAllocations) GetTerm() uint64 {
@@ -2204,7 +2269,7 @@ type SuspendOperation struct {
 
 func (x *SuspendOperation) Reset() {
 	*x = SuspendOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[28]
+	mi := &file_commandpb_command_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2216,7 +2281,7 @@ func (x *SuspendOperation) String() string {
 func (*SuspendOperation) ProtoMessage() {}
 
 func (x *SuspendOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[28]
+	mi := &file_commandpb_command_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2229,7 +2294,7 @@ func (x *SuspendOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendOperation.ProtoReflect.Descriptor instead.
 func (*SuspendOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{28}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SuspendOperation) GetOperationId() string {
@@ -2271,7 +2336,7 @@ type ResumeOperation struct {
 
 func (x *ResumeOperation) Reset() {
 	*x = ResumeOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[29]
+	mi := &file_commandpb_command_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2283,7 +2348,7 @@ func (x *ResumeOperation) String() string {
 func (*ResumeOperation) ProtoMessage() {}
 
 func (x *ResumeOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[29]
+	mi := &file_commandpb_command_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2296,7 +2361,7 @@ func (x *ResumeOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeOperation.ProtoReflect.Descriptor instead.
 func (*ResumeOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{29}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ResumeOperation) GetOperationId() string {
@@ -2334,7 +2399,7 @@ type AbortOperation struct {
 
 func (x *AbortOperation) Reset() {
 	*x = AbortOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[30]
+	mi := &file_commandpb_command_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2346,7 +2411,7 @@ func (x *AbortOperation) String() string {
 func (*AbortOperation) ProtoMessage() {}
 
 func (x *AbortOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[30]
+	mi := &file_commandpb_command_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2359,7 +2424,7 @@ func (x *AbortOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortOperation.ProtoReflect.Descriptor instead.
 func (*AbortOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{30}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *AbortOperation) GetOperationId() string {
@@ -2408,7 +2473,7 @@ type CompleteOperation struct {
 
 func (x *CompleteOperation) Reset() {
 	*x = CompleteOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[31]
+	mi := &file_commandpb_command_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2420,7 +2485,7 @@ func (x *CompleteOperation) String() string {
 func (*CompleteOperation) ProtoMessage() {}
 
 func (x *CompleteOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[31]
+	mi := &file_commandpb_command_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2433,7 +2498,7 @@ func (x *CompleteOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteOperation.ProtoReflect.Descriptor instead.
 func (*CompleteOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{31}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CompleteOperation) GetOperationId() string {
@@ -2474,7 +2539,7 @@ type EditTree struct {
 
 func (x *EditTree) Reset() {
 	*x = EditTree{}
-	mi := &file_commandpb_command_proto_msgTypes[32]
+	mi := &file_commandpb_command_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2486,7 +2551,7 @@ func (x *EditTree) String() string {
 func (*EditTree) ProtoMessage() {}
 
 func (x *EditTree) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[32]
+	mi := &file_commandpb_command_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2499,7 +2564,7 @@ func (x *EditTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTree.ProtoReflect.Descriptor instead.
 func (*EditTree) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{32}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *EditTree) GetTree() string {
@@ -2555,7 +2620,7 @@ type TreeEdit struct {
 
 func (x *TreeEdit) Reset() {
 	*x = TreeEdit{}
-	mi := &file_commandpb_command_proto_msgTypes[33]
+	mi := &file_commandpb_command_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2567,7 +2632,7 @@ func (x *TreeEdit) String() string {
 func (*TreeEdit) ProtoMessage() {}
 
 func (x *TreeEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[33]
+	mi := &file_commandpb_command_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2580,7 +2645,7 @@ func (x *TreeEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeEdit.ProtoReflect.Descriptor instead.
 func (*TreeEdit) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{33}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *TreeEdit) GetEdit() isTreeEdit_Edit {
@@ -2715,7 +2780,7 @@ type Changes struct {
 
 func (x *Changes) Reset() {
 	*x = Changes{}
-	mi := &file_commandpb_command_proto_msgTypes[34]
+	mi := &file_commandpb_command_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2727,7 +2792,7 @@ func (x *Changes) String() string {
 func (*Changes) ProtoMessage() {}
 
 func (x *Changes) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[34]
+	mi := &file_commandpb_command_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2740,7 +2805,7 @@ func (x *Changes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Changes.ProtoReflect.Descriptor instead.
 func (*Changes) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{34}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Changes) GetValues() map[string]*structpb.Value {
@@ -2763,7 +2828,7 @@ type PoolChange struct {
 
 func (x *PoolChange) Reset() {
 	*x = PoolChange{}
-	mi := &file_commandpb_command_proto_msgTypes[35]
+	mi := &file_commandpb_command_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2775,7 +2840,7 @@ func (x *PoolChange) String() string {
 func (*PoolChange) ProtoMessage() {}
 
 func (x *PoolChange) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[35]
+	mi := &file_commandpb_command_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2788,7 +2853,7 @@ func (x *PoolChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolChange.ProtoReflect.Descriptor instead.
 func (*PoolChange) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{35}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PoolChange) GetName() string {
@@ -2822,7 +2887,7 @@ type RenamePool struct {
 
 func (x *RenamePool) Reset() {
 	*x = RenamePool{}
-	mi := &file_commandpb_command_proto_msgTypes[36]
+	mi := &file_commandpb_command_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2834,7 +2899,7 @@ func (x *RenamePool) String() string {
 func (*RenamePool) ProtoMessage() {}
 
 func (x *RenamePool) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[36]
+	mi := &file_commandpb_command_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2847,7 +2912,7 @@ func (x *RenamePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenamePool.ProtoReflect.Descriptor instead.
 func (*RenamePool) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{36}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RenamePool) GetFrom() string {
@@ -2874,7 +2939,7 @@ type TreeResult struct {
 
 func (x *TreeResult) Reset() {
 	*x = TreeResult{}
-	mi := &file_commandpb_command_proto_msgTypes[37]
+	mi := &file_commandpb_command_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2886,7 +2951,7 @@ func (x *TreeResult) String() string {
 func (*TreeResult) ProtoMessage() {}
 
 func (x *TreeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[37]
+	mi := &file_commandpb_command_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2899,7 +2964,7 @@ func (x *TreeResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeResult.ProtoReflect.Descriptor instead.
 func (*TreeResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{37}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *TreeResult) GetRevision() uint64 {
@@ -2921,7 +2986,7 @@ type CreateTree struct {
 
 func (x *CreateTree) Reset() {
 	*x = CreateTree{}
-	mi := &file_commandpb_command_proto_msgTypes[38]
+	mi := &file_commandpb_command_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2933,7 +2998,7 @@ func (x *CreateTree) String() string {
 func (*CreateTree) ProtoMessage() {}
 
 func (x *CreateTree) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[38]
+	mi := &file_commandpb_command_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2946,7 +3011,7 @@ func (x *CreateTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTree.ProtoReflect.Descriptor instead.
 func (*CreateTree) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{38}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CreateTree) GetTree() string {
@@ -2989,7 +3054,7 @@ type RemoveTree struct {
 
 func (x *RemoveTree) Reset() {
 	*x = RemoveTree{}
-	mi := &file_commandpb_command_proto_msgTypes[39]
+	mi := &file_commandpb_command_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3001,7 +3066,7 @@ func (x *RemoveTree) String() string {
 func (*RemoveTree) ProtoMessage() {}
 
 func (x *RemoveTree) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[39]
+	mi := &file_commandpb_command_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3014,7 +3079,7 @@ func (x *RemoveTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTree.ProtoReflect.Descriptor instead.
 func (*RemoveTree) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{39}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RemoveTree) GetTree() string {
@@ -3050,7 +3115,7 @@ type SetDefaultTree struct {
 
 func (x *SetDefaultTree) Reset() {
 	*x = SetDefaultTree{}
-	mi := &file_commandpb_command_proto_msgTypes[40]
+	mi := &file_commandpb_command_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3062,7 +3127,7 @@ func (x *SetDefaultTree) String() string {
 func (*SetDefaultTree) ProtoMessage() {}
 
 func (x *SetDefaultTree) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[40]
+	mi := &file_commandpb_command_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3075,7 +3140,7 @@ func (x *SetDefaultTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultTree.ProtoReflect.Descriptor instead.
 func (*SetDefaultTree) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{40}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SetDefaultTree) GetTree() string {
@@ -3113,7 +3178,7 @@ type UpdateOperation struct {
 
 func (x *UpdateOperation) Reset() {
 	*x = UpdateOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[41]
+	mi := &file_commandpb_command_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3125,7 +3190,7 @@ func (x *UpdateOperation) String() string {
 func (*UpdateOperation) ProtoMessage() {}
 
 func (x *UpdateOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[41]
+	mi := &file_commandpb_command_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3138,7 +3203,7 @@ func (x *UpdateOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateOperation.ProtoReflect.Descriptor instead.
 func (*UpdateOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{41}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *UpdateOperation) GetOperationId() string {
@@ -3179,7 +3244,7 @@ type UpdateOperationResult struct {
 
 func (x *UpdateOperationResult) Reset() {
 	*x = UpdateOperationResult{}
-	mi := &file_commandpb_command_proto_msgTypes[42]
+	mi := &file_commandpb_command_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3191,7 +3256,7 @@ func (x *UpdateOperationResult) String() string {
 func (*UpdateOperationResult) ProtoMessage() {}
 
 func (x *UpdateOperationResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[42]
+	mi := &file_commandpb_command_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3204,7 +3269,7 @@ func (x *UpdateOperationResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateOperationResult.ProtoReflect.Descriptor instead.
 func (*UpdateOperationResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{42}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *UpdateOperationResult) GetWarnings() []string {
@@ -3227,7 +3292,7 @@ type OperationChange struct {
 
 func (x *OperationChange) Reset() {
 	*x = OperationChange{}
-	mi := &file_commandpb_command_proto_msgTypes[43]
+	mi := &file_commandpb_command_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3239,7 +3304,7 @@ func (x *OperationChange) String() string {
 func (*OperationChange) ProtoMessage() {}
 
 func (x *OperationChange) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[43]
+	mi := &file_commandpb_command_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3252,7 +3317,7 @@ func (x *OperationChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationChange.ProtoReflect.Descriptor instead.
 func (*OperationChange) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{43}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *OperationChange) GetTree() string {
@@ -3290,7 +3355,7 @@ type AdmitOperation struct {
 
 func (x *AdmitOperation) Reset() {
 	*x = AdmitOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[44]
+	mi := &file_commandpb_command_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3302,7 +3367,7 @@ func (x *AdmitOperation) String() string {
 func (*AdmitOperation) ProtoMessage() {}
 
 func (x *AdmitOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[44]
+	mi := &file_commandpb_command_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3315,7 +3380,7 @@ func (x *AdmitOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitOperation.ProtoReflect.Descriptor instead.
 func (*AdmitOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{44}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *AdmitOperation) GetOperationId() string {
@@ -3367,7 +3432,7 @@ type CheckpointVolumes struct {
 
 func (x *CheckpointVolumes) Reset() {
 	*x = CheckpointVolumes{}
-	mi := &file_commandpb_command_proto_msgTypes[45]
+	mi := &file_commandpb_command_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3379,7 +3444,7 @@ func (x *CheckpointVolumes) String() string {
 func (*CheckpointVolumes) ProtoMessage() {}
 
 func (x *CheckpointVolumes) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[45]
+	mi := &file_commandpb_command_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3392,7 +3457,7 @@ func (x *CheckpointVolumes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointVolumes.ProtoReflect.Descriptor instead.
 func (*CheckpointVolumes) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{45}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *CheckpointVolumes) GetTerm() uint64 {
@@ -3449,7 +3514,7 @@ type RegisterNode struct {
 
 func (x *RegisterNode) Reset() {
 	*x = RegisterNode{}
-	mi := &file_commandpb_command_proto_msgTypes[46]
+	mi := &file_commandpb_command_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3461,7 +3526,7 @@ func (x *RegisterNode) String() string {
 func (*RegisterNode) ProtoMessage() {}
 
 func (x *RegisterNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[46]
+	mi := &file_commandpb_command_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3474,7 +3539,7 @@ func (x *RegisterNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterNode.ProtoReflect.Descriptor instead.
 func (*RegisterNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{46}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *RegisterNode) GetTerm() uint64 {
@@ -3512,7 +3577,7 @@ type SetNodeOffline struct {
 
 func (x *SetNodeOffline) Reset() {
 	*x = SetNodeOffline{}
-	mi := &file_commandpb_command_proto_msgTypes[47]
+	mi := &file_commandpb_command_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3524,7 +3589,7 @@ func (x *SetNodeOffline) String() string {
 func (*SetNodeOffline) ProtoMessage() {}
 
 func (x *SetNodeOffline) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[47]
+	mi := &file_commandpb_command_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3537,7 +3602,7 @@ func (x *SetNodeOffline) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetNodeOffline.ProtoReflect.Descriptor instead.
 func (*SetNodeOffline) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{47}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *SetNodeOffline) GetTerm() uint64 {
@@ -3591,7 +3656,7 @@ type DrainNode struct {
 
 func (x *DrainNode) Reset() {
 	*x = DrainNode{}
-	mi := &file_commandpb_command_proto_msgTypes[48]
+	mi := &file_commandpb_command_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3603,7 +3668,7 @@ func (x *DrainNode) String() string {
 func (*DrainNode) ProtoMessage() {}
 
 func (x *DrainNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[48]
+	mi := &file_commandpb_command_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3616,7 +3681,7 @@ func (x *DrainNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNode.ProtoReflect.Descriptor instead.
 func (*DrainNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{48}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *DrainNode) GetNode() string {
@@ -3669,7 +3734,7 @@ type RemoveNode struct {
 
 func (x *RemoveNode) Reset() {
 	*x = RemoveNode{}
-	mi := &file_commandpb_command_proto_msgTypes[49]
+	mi := &file_commandpb_command_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3681,7 +3746,7 @@ func (x *RemoveNode) String() string {
 func (*RemoveNode) ProtoMessage() {}
 
 func (x *RemoveNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[49]
+	mi := &file_commandpb_command_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3694,7 +3759,7 @@ func (x *RemoveNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNode.ProtoReflect.Descriptor instead.
 func (*RemoveNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{49}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *RemoveNode) GetNode() string {
@@ -3738,7 +3803,7 @@ type UndrainNode struct {
 
 func (x *UndrainNode) Reset() {
 	*x = UndrainNode{}
-	mi := &file_commandpb_command_proto_msgTypes[50]
+	mi := &file_commandpb_command_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3750,7 +3815,7 @@ func (x *UndrainNode) String() string {
 func (*UndrainNode) ProtoMessage() {}
 
 func (x *UndrainNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[50]
+	mi := &file_commandpb_command_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3763,7 +3828,7 @@ func (x *UndrainNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNode.ProtoReflect.Descriptor instead.
 func (*UndrainNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{50}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *UndrainNode) GetNode() string {
@@ -3802,7 +3867,7 @@ type StopJobs struct {
 
 func (x *StopJobs) Reset() {
 	*x = StopJobs{}
-	mi := &file_commandpb_command_proto_msgTypes[51]
+	mi := &file_commandpb_command_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3814,7 +3879,7 @@ func (x *StopJobs) String() string {
 func (*StopJobs) ProtoMessage() {}
 
 func (x *StopJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[51]
+	mi := &file_commandpb_command_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3827,7 +3892,7 @@ func (x *StopJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopJobs.ProtoReflect.Descriptor instead.
 func (*StopJobs) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{51}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *StopJobs) GetOperationId() string {
@@ -3873,7 +3938,7 @@ type PreemptAllocations struct {
 
 func (x *PreemptAllocations) Reset() {
 	*x = PreemptAllocations{}
-	mi := &file_commandpb_command_proto_msgTypes[52]
+	mi := &file_commandpb_command_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3885,7 +3950,7 @@ func (x *PreemptAllocations) String() string {
 func (*PreemptAllocations) ProtoMessage() {}
 
 func (x *PreemptAllocations) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[52]
+	mi := &file_commandpb_command_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3898,7 +3963,7 @@ func (x *PreemptAllocations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptAllocations.ProtoReflect.Descriptor instead.
 func (*PreemptAllocations) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{52}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PreemptAllocations) GetTerm() uint64 {
@@ -3941,7 +4006,7 @@ type Preemption struct {
 
 func (x *Preemption) Reset() {
 	*x = Preemption{}
-	mi := &file_commandpb_command_proto_msgTypes[53]
+	mi := &file_commandpb_command_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3953,7 +4018,7 @@ func (x *Preemption) String() string {
 func (*Preemption) ProtoMessage() {}
 
 func (x *Preemption) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[53]
+	mi := &file_commandpb_command_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3966,7 +4031,7 @@ func (x *Preemption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preemption.ProtoReflect.Descriptor instead.
 func (*Preemption) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{53}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Preemption) GetJobId() string {
@@ -4007,7 +4072,7 @@ type HandOver struct {
 
 func (x *HandOver) Reset() {
 	*x = HandOver{}
-	mi := &file_commandpb_command_proto_msgTypes[54]
+	mi := &file_commandpb_command_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4019,7 +4084,7 @@ func (x *HandOver) String() string {
 func (*HandOver) ProtoMessage() {}
 
 func (x *HandOver) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[54]
+	mi := &file_commandpb_command_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4032,7 +4097,7 @@ func (x *HandOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandOver.ProtoReflect.Descriptor instead.
 func (*HandOver) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{54}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *HandOver) GetTerm() uint64 {
@@ -4083,7 +4148,7 @@ type UpdateReserves struct {
 
 func (x *UpdateReserves) Reset() {
 	*x = UpdateReserves{}
-	mi := &file_commandpb_command_proto_msgTypes[55]
+	mi := &file_commandpb_command_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4095,7 +4160,7 @@ func (x *UpdateReserves) String() string {
 func (*UpdateReserves) ProtoMessage() {}
 
 func (x *UpdateReserves) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[55]
+	mi := &file_commandpb_command_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4108,7 +4173,7 @@ func (x *UpdateReserves) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateReserves.ProtoReflect.Descriptor instead.
 func (*UpdateReserves) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{55}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *UpdateReserves) GetOperationId() string {
@@ -4153,7 +4218,7 @@ type TaskReserve struct {
 
 func (x *TaskReserve) Reset() {
 	*x = TaskReserve{}
-	mi := &file_commandpb_command_proto_msgTypes[56]
+	mi := &file_commandpb_command_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4165,7 +4230,7 @@ func (x *TaskReserve) String() string {
 func (*TaskReserve) ProtoMessage() {}
 
 func (x *TaskReserve) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[56]
+	mi := &file_commandpb_command_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4178,7 +4243,7 @@ func (x *TaskReserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskReserve.ProtoReflect.Descriptor instead.
 func (*TaskReserve) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{56}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *TaskReserve) GetTask() string {
@@ -4230,7 +4295,7 @@ type SaveMemoryProfiles struct {
 
 func (x *SaveMemoryProfiles) Reset() {
 	*x = SaveMemoryProfiles{}
-	mi := &file_commandpb_command_proto_msgTypes[57]
+	mi := &file_commandpb_command_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4242,7 +4307,7 @@ func (x *SaveMemoryProfiles) String() string {
 func (*SaveMemoryProfiles) ProtoMessage() {}
 
 func (x *SaveMemoryProfiles) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[57]
+	mi := &file_commandpb_command_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4255,7 +4320,7 @@ func (x *SaveMemoryProfiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveMemoryProfiles.ProtoReflect.Descriptor instead.
 func (*SaveMemoryProfiles) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{57}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *SaveMemoryProfiles) GetOperationId() string {
@@ -4300,7 +4365,7 @@ type SavedProfile struct {
 
 func (x *SavedProfile) Reset() {
 	*x = SavedProfile{}
-	mi := &file_commandpb_command_proto_msgTypes[58]
+	mi := &file_commandpb_command_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4312,7 +4377,7 @@ func (x *SavedProfile) String() string {
 func (*SavedProfile) ProtoMessage() {}
 
 func (x *SavedProfile) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[58]
+	mi := &file_commandpb_command_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4325,7 +4390,7 @@ func (x *SavedProfile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedProfile.ProtoReflect.Descriptor instead.
 func (*SavedProfile) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{58}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *SavedProfile) GetTask() string {
@@ -4361,7 +4426,7 @@ type RemoveMemoryProfiles struct {
 
 func (x *RemoveMemoryProfiles) Reset() {
 	*x = RemoveMemoryProfiles{}
-	mi := &file_commandpb_command_proto_msgTypes[59]
+	mi := &file_commandpb_command_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4373,7 +4438,7 @@ func (x *RemoveMemoryProfiles) String() string {
 func (*RemoveMemoryProfiles) ProtoMessage() {}
 
 func (x *RemoveMemoryProfiles) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[59]
+	mi := &file_commandpb_command_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4386,7 +4451,7 @@ func (x *RemoveMemoryProfiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMemoryProfiles.ProtoReflect.Descriptor instead.
 func (*RemoveMemoryProfiles) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{59}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *RemoveMemoryProfiles) GetKeys() []string {
@@ -4426,7 +4491,7 @@ type PublishOutput struct {
 
 func (x *PublishOutput) Reset() {
 	*x = PublishOutput{}
-	mi := &file_commandpb_command_proto_msgTypes[60]
+	mi := &file_commandpb_command_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4438,7 +4503,7 @@ func (x *PublishOutput) String() string {
 func (*PublishOutput) ProtoMessage() {}
 
 func (x *PublishOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[60]
+	mi := &file_commandpb_command_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4451,7 +4516,7 @@ func (x *PublishOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishOutput.ProtoReflect.Descriptor instead.
 func (*PublishOutput) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{60}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *PublishOutput) GetOperationId() string {
@@ -4569,7 +4634,12 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x06create\x18\x02 \x01(\bR\x06create\x12\x16\n" +
 	"\x06delete\x18\x03 \x01(\bR\x06delete\x12.\n" +
 	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
-	"\x04user\x18\x05 \x01(\tR\x04user\"q\n" +
+	"\x04user\x18\x05 \x01(\tR\x04user\"f\n" +
+	"\n" +
+	"CheckState\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x12\n" +
+	"\x04hash\x18\x03 \x01(\fR\x04hash\"q\n" +
 	"\x14StartOperationResult\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x1a\n" +
 	"\brepeated\x18\x02 \x01(\bR\brepeated\x12\x1a\n" +
@@ -4847,7 +4917,7 @@ func file_commandpb_command_proto_rawDescGZIP() []byte {
 	return file_commandpb_command_proto_rawDescData
 }
 
-var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
+var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 64)
 var file_commandpb_command_proto_goTypes = []any{
 	(*Entry)(nil),                   // 0: weir.command.v1.Entry
 	(*Command)(nil),                 // 1: weir.command.v1.Command
@@ -4861,178 +4931,180 @@ var file_commandpb_command_proto_goTypes = []any{
 	(*EditAccounts)(nil),            // 9: weir.command.v1.EditAccounts
 	(*EditNodeGrant)(nil),           // 10: weir.command.v1.EditNodeGrant
 	(*EditStore)(nil),               // 11: weir.command.v1.EditStore
-	(*StartOperationResult)(nil),    // 12: weir.command.v1.StartOperationResult
-	(*AdvanceOperation)(nil),        // 13: weir.command.v1.AdvanceOperation
-	(*SetPendingReason)(nil),        // 14: weir.command.v1.SetPendingReason
-	(*AssignController)(nil),        // 15: weir.command.v1.AssignController
-	(*ControllerAssignment)(nil),    // 16: weir.command.v1.ControllerAssignment
-	(*PrepareOperation)(nil),        // 17: weir.command.v1.PrepareOperation
-	(*DefineTasks)(nil),             // 18: weir.command.v1.DefineTasks
-	(*TaskDefinition)(nil),          // 19: weir.command.v1.TaskDefinition
-	(*StartAllocations)(nil),        // 20: weir.command.v1.StartAllocations
-	(*Grant)(nil),                   // 21: weir.command.v1.Grant
-	(*StartAllocationsResult)(nil),  // 22: weir.command.v1.StartAllocationsResult
-	(*GrantResult)(nil),             // 23: weir.command.v1.GrantResult
-	(*FinishJobs)(nil),              // 24: weir.command.v1.FinishJobs
-	(*FinishJobsResult)(nil),        // 25: weir.command.v1.FinishJobsResult
-	(*FinishJobResult)(nil),         // 26: weir.command.v1.FinishJobResult
-	(*AbortAllocations)(nil),        // 27: weir.command.v1.AbortAllocations
-	(*SuspendOperation)(nil),        // 28: weir.command.v1.SuspendOperation
-	(*ResumeOperation)(nil),         // 29: weir.command.v1.ResumeOperation
-	(*AbortOperation)(nil),          // 30: weir.command.v1.AbortOperation
-	(*CompleteOperation)(nil),       // 31: weir.command.v1.CompleteOperation
-	(*EditTree)(nil),                // 32: weir.command.v1.EditTree
-	(*TreeEdit)(nil),                // 33: weir.command.v1.TreeEdit
-	(*Changes)(nil),                 // 34: weir.command.v1.Changes
-	(*PoolChange)(nil),              // 35: weir.command.v1.PoolChange
-	(*RenamePool)(nil),              // 36: weir.command.v1.RenamePool
-	(*TreeResult)(nil),              // 37: weir.command.v1.TreeResult
-	(*CreateTree)(nil),              // 38: weir.command.v1.CreateTree
-	(*RemoveTree)(nil),              // 39: weir.command.v1.RemoveTree
-	(*SetDefaultTree)(nil),          // 40: weir.command.v1.SetDefaultTree
-	(*UpdateOperation)(nil),         // 41: weir.command.v1.UpdateOperation
-	(*UpdateOperationResult)(nil),   // 42: weir.command.v1.UpdateOperationResult
-	(*OperationChange)(nil),         // 43: weir.command.v1.OperationChange
-	(*AdmitOperation)(nil),          // 44: weir.command.v1.AdmitOperation
-	(*CheckpointVolumes)(nil),       // 45: weir.command.v1.CheckpointVolumes
-	(*RegisterNode)(nil),            // 46: weir.command.v1.RegisterNode
-	(*SetNodeOffline)(nil),          // 47: weir.command.v1.SetNodeOffline
-	(*DrainNode)(nil),               // 48: weir.command.v1.DrainNode
-	(*RemoveNode)(nil),              // 49: weir.command.v1.RemoveNode
-	(*UndrainNode)(nil),             // 50: weir.command.v1.UndrainNode
-	(*StopJobs)(nil),                // 51: weir.command.v1.StopJobs
-	(*PreemptAllocations)(nil),      // 52: weir.command.v1.PreemptAllocations
-	(*Preemption)(nil),              // 53: weir.command.v1.Preemption
-	(*HandOver)(nil),                // 54: weir.command.v1.HandOver
-	(*UpdateReserves)(nil),          // 55: weir.command.v1.UpdateReserves
-	(*TaskReserve)(nil),             // 56: weir.command.v1.TaskReserve
-	(*SaveMemoryProfiles)(nil),      // 57: weir.command.v1.SaveMemoryProfiles
-	(*SavedProfile)(nil),            // 58: weir.command.v1.SavedProfile
-	(*RemoveMemoryProfiles)(nil),    // 59: weir.command.v1.RemoveMemoryProfiles
-	(*PublishOutput)(nil),           // 60: weir.command.v1.PublishOutput
-	nil,                             // 61: weir.command.v1.SetPendingReason.ReasonsEntry
-	nil,                             // 62: weir.command.v1.Changes.ValuesEntry
-	(*timestamppb.Timestamp)(nil),   // 63: google.protobuf.Timestamp
-	(*statepb.Limits)(nil),          // 64: weir.state.v1.Limits
-	(*statepb.OperationSpec)(nil),   // 65: weir.state.v1.OperationSpec
-	(*statepb.Revocation)(nil),      // 66: weir.state.v1.Revocation
-	(*statepb.NodeGrant)(nil),       // 67: weir.state.v1.NodeGrant
-	(*statepb.Store)(nil),           // 68: weir.state.v1.Store
-	(*statepb.Error)(nil),           // 69: weir.state.v1.Error
-	(*statepb.Input)(nil),           // 70: weir.state.v1.Input
-	(*statepb.Resources)(nil),       // 71: weir.state.v1.Resources
-	(*statepb.TaskMemory)(nil),      // 72: weir.state.v1.TaskMemory
-	(*statepb.Slices)(nil),          // 73: weir.state.v1.Slices
-	(*statepb.FinishedJob)(nil),     // 74: weir.state.v1.FinishedJob
-	(*structpb.Struct)(nil),         // 75: google.protobuf.Struct
-	(*statepb.Pool)(nil),            // 76: weir.state.v1.Pool
-	(*statepb.PoolVolume)(nil),      // 77: weir.state.v1.PoolVolume
-	(*statepb.StarvationClock)(nil), // 78: weir.state.v1.StarvationClock
-	(*statepb.PreemptionAge)(nil),   // 79: weir.state.v1.PreemptionAge
-	(*statepb.Node)(nil),            // 80: weir.state.v1.Node
-	(*statepb.StopOrder)(nil),       // 81: weir.state.v1.StopOrder
-	(*statepb.JobReserve)(nil),      // 82: weir.state.v1.JobReserve
-	(*statepb.MemoryProfile)(nil),   // 83: weir.state.v1.MemoryProfile
-	(*statepb.Output)(nil),          // 84: weir.state.v1.Output
-	(*structpb.Value)(nil),          // 85: google.protobuf.Value
+	(*CheckState)(nil),              // 12: weir.command.v1.CheckState
+	(*StartOperationResult)(nil),    // 13: weir.command.v1.StartOperationResult
+	(*AdvanceOperation)(nil),        // 14: weir.command.v1.AdvanceOperation
+	(*SetPendingReason)(nil),        // 15: weir.command.v1.SetPendingReason
+	(*AssignController)(nil),        // 16: weir.command.v1.AssignController
+	(*ControllerAssignment)(nil),    // 17: weir.command.v1.ControllerAssignment
+	(*PrepareOperation)(nil),        // 18: weir.command.v1.PrepareOperation
+	(*DefineTasks)(nil),             // 19: weir.command.v1.DefineTasks
+	(*TaskDefinition)(nil),          // 20: weir.command.v1.TaskDefinition
+	(*StartAllocations)(nil),        // 21: weir.command.v1.StartAllocations
+	(*Grant)(nil),                   // 22: weir.command.v1.Grant
+	(*StartAllocationsResult)(nil),  // 23: weir.command.v1.StartAllocationsResult
+	(*GrantResult)(nil),             // 24: weir.command.v1.GrantResult
+	(*FinishJobs)(nil),              // 25: weir.command.v1.FinishJobs
+	(*FinishJobsResult)(nil),        // 26: weir.command.v1.FinishJobsResult
+	(*FinishJobResult)(nil),         // 27: weir.command.v1.FinishJobResult
+	(*AbortAllocations)(nil),        // 28: weir.command.v1.AbortAllocations
+	(*SuspendOperation)(nil),        // 29: weir.command.v1.SuspendOperation
+	(*ResumeOperation)(nil),         // 30: weir.command.v1.ResumeOperation
+	(*AbortOperation)(nil),          // 31: weir.command.v1.AbortOperation
+	(*CompleteOperation)(nil),       // 32: weir.command.v1.CompleteOperation
+	(*EditTree)(nil),                // 33: weir.command.v1.EditTree
+	(*TreeEdit)(nil),                // 34: weir.command.v1.TreeEdit
+	(*Changes)(nil),                 // 35: weir.command.v1.Changes
+	(*PoolChange)(nil),              // 36: weir.command.v1.PoolChange
+	(*RenamePool)(nil),              // 37: weir.command.v1.RenamePool
+	(*TreeResult)(nil),              // 38: weir.command.v1.TreeResult
+	(*CreateTree)(nil),              // 39: weir.command.v1.CreateTree
+	(*RemoveTree)(nil),              // 40: weir.command.v1.RemoveTree
+	(*SetDefaultTree)(nil),          // 41: weir.command.v1.SetDefaultTree
+	(*UpdateOperation)(nil),         // 42: weir.command.v1.UpdateOperation
+	(*UpdateOperationResult)(nil),   // 43: weir.command.v1.UpdateOperationResult
+	(*OperationChange)(nil),         // 44: weir.command.v1.OperationChange
+	(*AdmitOperation)(nil),          // 45: weir.command.v1.AdmitOperation
+	(*CheckpointVolumes)(nil),       // 46: weir.command.v1.CheckpointVolumes
+	(*RegisterNode)(nil),            // 47: weir.command.v1.RegisterNode
+	(*SetNodeOffline)(nil),          // 48: weir.command.v1.SetNodeOffline
+	(*DrainNode)(nil),               // 49: weir.command.v1.DrainNode
+	(*RemoveNode)(nil),              // 50: weir.command.v1.RemoveNode
+	(*UndrainNode)(nil),             // 51: weir.command.v1.UndrainNode
+	(*StopJobs)(nil),                // 52: weir.command.v1.StopJobs
+	(*PreemptAllocations)(nil),      // 53: weir.command.v1.PreemptAllocations
+	(*Preemption)(nil),              // 54: weir.command.v1.Preemption
+	(*HandOver)(nil),                // 55: weir.command.v1.HandOver
+	(*UpdateReserves)(nil),          // 56: weir.command.v1.UpdateReserves
+	(*TaskReserve)(nil),             // 57: weir.command.v1.TaskReserve
+	(*SaveMemoryProfiles)(nil),      // 58: weir.command.v1.SaveMemoryProfiles
+	(*SavedProfile)(nil),            // 59: weir.command.v1.SavedProfile
+	(*RemoveMemoryProfiles)(nil),    // 60: weir.command.v1.RemoveMemoryProfiles
+	(*PublishOutput)(nil),           // 61: weir.command.v1.PublishOutput
+	nil,                             // 62: weir.command.v1.SetPendingReason.ReasonsEntry
+	nil,                             // 63: weir.command.v1.Changes.ValuesEntry
+	(*timestamppb.Timestamp)(nil),   // 64: google.protobuf.Timestamp
+	(*statepb.Limits)(nil),          // 65: weir.state.v1.Limits
+	(*statepb.OperationSpec)(nil),   // 66: weir.state.v1.OperationSpec
+	(*statepb.Revocation)(nil),      // 67: weir.state.v1.Revocation
+	(*statepb.NodeGrant)(nil),       // 68: weir.state.v1.NodeGrant
+	(*statepb.Store)(nil),           // 69: weir.state.v1.Store
+	(*statepb.Error)(nil),           // 70: weir.state.v1.Error
+	(*statepb.Input)(nil),           // 71: weir.state.v1.Input
+	(*statepb.Resources)(nil),       // 72: weir.state.v1.Resources
+	(*statepb.TaskMemory)(nil),      // 73: weir.state.v1.TaskMemory
+	(*statepb.Slices)(nil),          // 74: weir.state.v1.Slices
+	(*statepb.FinishedJob)(nil),     // 75: weir.state.v1.FinishedJob
+	(*structpb.Struct)(nil),         // 76: google.protobuf.Struct
+	(*statepb.Pool)(nil),            // 77: weir.state.v1.Pool
+	(*statepb.PoolVolume)(nil),      // 78: weir.state.v1.PoolVolume
+	(*statepb.StarvationClock)(nil), // 79: weir.state.v1.StarvationClock
+	(*statepb.PreemptionAge)(nil),   // 80: weir.state.v1.PreemptionAge
+	(*statepb.Node)(nil),            // 81: weir.state.v1.Node
+	(*statepb.StopOrder)(nil),       // 82: weir.state.v1.StopOrder
+	(*statepb.JobReserve)(nil),      // 83: weir.state.v1.JobReserve
+	(*statepb.MemoryProfile)(nil),   // 84: weir.state.v1.MemoryProfile
+	(*statepb.Output)(nil),          // 85: weir.state.v1.Output
+	(*structpb.Value)(nil),          // 86: google.protobuf.Value
 }
 var file_commandpb_command_proto_depIdxs = []int32{
 	1,  // 0: weir.command.v1.Entry.commands:type_name -> weir.command.v1.Command
 	2,  // 1: weir.command.v1.Command.subject:type_name -> weir.command.v1.Subject
 	4,  // 2: weir.command.v1.Result.refusal:type_name -> weir.command.v1.Refusal
-	12, // 3: weir.command.v1.Result.start_operation:type_name -> weir.command.v1.StartOperationResult
-	22, // 4: weir.command.v1.Result.start_allocations:type_name -> weir.command.v1.StartAllocationsResult
-	25, // 5: weir.command.v1.Result.finish_jobs:type_name -> weir.command.v1.FinishJobsResult
-	37, // 6: weir.command.v1.Result.tree:type_name -> weir.command.v1.TreeResult
-	42, // 7: weir.command.v1.Result.update_operation:type_name -> weir.command.v1.UpdateOperationResult
-	63, // 8: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
-	64, // 9: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
-	65, // 10: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
-	63, // 11: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
-	63, // 12: weir.command.v1.EditGroup.time:type_name -> google.protobuf.Timestamp
-	66, // 13: weir.command.v1.Revoke.revocation:type_name -> weir.state.v1.Revocation
-	63, // 14: weir.command.v1.Revoke.time:type_name -> google.protobuf.Timestamp
-	63, // 15: weir.command.v1.EditAccounts.time:type_name -> google.protobuf.Timestamp
-	67, // 16: weir.command.v1.EditNodeGrant.grant:type_name -> weir.state.v1.NodeGrant
-	63, // 17: weir.command.v1.EditNodeGrant.time:type_name -> google.protobuf.Timestamp
-	68, // 18: weir.command.v1.EditStore.store:type_name -> weir.state.v1.Store
-	63, // 19: weir.command.v1.EditStore.time:type_name -> google.protobuf.Timestamp
-	63, // 20: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
-	69, // 21: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
-	61, // 22: weir.command.v1.SetPendingReason.reasons:type_name -> weir.command.v1.SetPendingReason.ReasonsEntry
-	63, // 23: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
-	16, // 24: weir.command.v1.AssignController.assignments:type_name -> weir.command.v1.ControllerAssignment
-	63, // 25: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
-	69, // 26: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
-	70, // 27: weir.command.v1.PrepareOperation.input:type_name -> weir.state.v1.Input
-	19, // 28: weir.command.v1.PrepareOperation.tasks:type_name -> weir.command.v1.TaskDefinition
-	63, // 29: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
-	19, // 30: weir.command.v1.DefineTasks.tasks:type_name -> weir.command.v1.TaskDefinition
-	71, // 31: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
-	72, // 32: weir.command.v1.TaskDefinition.memory:type_name -> weir.state.v1.TaskMemory
-	73, // 33: weir.command.v1.TaskDefinition.slices:type_name -> weir.state.v1.Slices
-	63, // 34: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
-	21, // 35: weir.command.v1.StartAllocations.grants:type_name -> weir.command.v1.Grant
-	71, // 36: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
-	63, // 37: weir.command.v1.Grant.claim_time:type_name -> google.protobuf.Timestamp
-	23, // 38: weir.command.v1.StartAllocationsResult.grants:type_name -> weir.command.v1.GrantResult
-	63, // 39: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
-	74, // 40: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
-	26, // 41: weir.command.v1.FinishJobsResult.jobs:type_name -> weir.command.v1.FinishJobResult
-	63, // 42: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
-	63, // 43: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
-	63, // 44: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
-	63, // 45: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
-	63, // 46: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
-	33, // 47: weir.command.v1.EditTree.edits:type_name -> weir.command.v1.TreeEdit
-	63, // 48: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
-	75, // 49: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
-	34, // 50: weir.command.v1.TreeEdit.change:type_name -> weir.command.v1.Changes
-	76, // 51: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
-	76, // 52: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
-	35, // 53: weir.command.v1.TreeEdit.change_pool:type_name -> weir.command.v1.PoolChange
-	36, // 54: weir.command.v1.TreeEdit.rename:type_name -> weir.command.v1.RenamePool
-	62, // 55: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
-	34, // 56: weir.command.v1.PoolChange.options:type_name -> weir.command.v1.Changes
-	75, // 57: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
-	63, // 58: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
-	63, // 59: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
-	63, // 60: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
-	63, // 61: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
-	43, // 62: weir.command.v1.UpdateOperation.changes:type_name -> weir.command.v1.OperationChange
-	34, // 63: weir.command.v1.OperationChange.options:type_name -> weir.command.v1.Changes
-	63, // 64: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
-	63, // 65: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
-	77, // 66: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
-	78, // 67: weir.command.v1.CheckpointVolumes.clocks:type_name -> weir.state.v1.StarvationClock
-	79, // 68: weir.command.v1.CheckpointVolumes.age:type_name -> weir.state.v1.PreemptionAge
-	63, // 69: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
-	80, // 70: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
-	63, // 71: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
-	63, // 72: weir.command.v1.DrainNode.time:type_name -> google.protobuf.Timestamp
-	63, // 73: weir.command.v1.RemoveNode.time:type_name -> google.protobuf.Timestamp
-	63, // 74: weir.command.v1.UndrainNode.time:type_name -> google.protobuf.Timestamp
-	81, // 75: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
-	63, // 76: weir.command.v1.PreemptAllocations.time:type_name -> google.protobuf.Timestamp
-	53, // 77: weir.command.v1.PreemptAllocations.preemptions:type_name -> weir.command.v1.Preemption
-	81, // 78: weir.command.v1.Preemption.order:type_name -> weir.state.v1.StopOrder
-	63, // 79: weir.command.v1.HandOver.time:type_name -> google.protobuf.Timestamp
-	63, // 80: weir.command.v1.UpdateReserves.time:type_name -> google.protobuf.Timestamp
-	56, // 81: weir.command.v1.UpdateReserves.tasks:type_name -> weir.command.v1.TaskReserve
-	82, // 82: weir.command.v1.TaskReserve.reserve:type_name -> weir.state.v1.JobReserve
-	63, // 83: weir.command.v1.SaveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
-	58, // 84: weir.command.v1.SaveMemoryProfiles.profiles:type_name -> weir.command.v1.SavedProfile
-	83, // 85: weir.command.v1.SavedProfile.profile:type_name -> weir.state.v1.MemoryProfile
-	63, // 86: weir.command.v1.RemoveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
-	63, // 87: weir.command.v1.PublishOutput.time:type_name -> google.protobuf.Timestamp
-	84, // 88: weir.command.v1.PublishOutput.output:type_name -> weir.state.v1.Output
-	69, // 89: weir.command.v1.PublishOutput.error:type_name -> weir.state.v1.Error
-	85, // 90: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
-	91, // [91:91] is the sub-list for method output_type
-	91, // [91:91] is the sub-list for method input_type
-	91, // [91:91] is the sub-list for extension type_name
-	91, // [91:91] is the sub-list for extension extendee
-	0,  // [0:91] is the sub-list for field type_name
+	13, // 3: weir.command.v1.Result.start_operation:type_name -> weir.command.v1.StartOperationResult
+	23, // 4: weir.command.v1.Result.start_allocations:type_name -> weir.command.v1.StartAllocationsResult
+	26, // 5: weir.command.v1.Result.finish_jobs:type_name -> weir.command.v1.FinishJobsResult
+	38, // 6: weir.command.v1.Result.tree:type_name -> weir.command.v1.TreeResult
+	43, // 7: weir.command.v1.Result.update_operation:type_name -> weir.command.v1.UpdateOperationResult
+	64, // 8: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
+	65, // 9: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
+	66, // 10: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
+	64, // 11: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
+	64, // 12: weir.command.v1.EditGroup.time:type_name -> google.protobuf.Timestamp
+	67, // 13: weir.command.v1.Revoke.revocation:type_name -> weir.state.v1.Revocation
+	64, // 14: weir.command.v1.Revoke.time:type_name -> google.protobuf.Timestamp
+	64, // 15: weir.command.v1.EditAccounts.time:type_name -> google.protobuf.Timestamp
+	68, // 16: weir.command.v1.EditNodeGrant.grant:type_name -> weir.state.v1.NodeGrant
+	64, // 17: weir.command.v1.EditNodeGrant.time:type_name -> google.protobuf.Timestamp
+	69, // 18: weir.command.v1.EditStore.store:type_name -> weir.state.v1.Store
+	64, // 19: weir.command.v1.EditStore.time:type_name -> google.protobuf.Timestamp
+	64, // 20: weir.command.v1.CheckState.time:type_name -> google.protobuf.Timestamp
+	64, // 21: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
+	70, // 22: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
+	62, // 23: weir.command.v1.SetPendingReason.reasons:type_name -> weir.command.v1.SetPendingReason.ReasonsEntry
+	64, // 24: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
+	17, // 25: weir.command.v1.AssignController.assignments:type_name -> weir.command.v1.ControllerAssignment
+	64, // 26: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
+	70, // 27: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
+	71, // 28: weir.command.v1.PrepareOperation.input:type_name -> weir.state.v1.Input
+	20, // 29: weir.command.v1.PrepareOperation.tasks:type_name -> weir.command.v1.TaskDefinition
+	64, // 30: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
+	20, // 31: weir.command.v1.DefineTasks.tasks:type_name -> weir.command.v1.TaskDefinition
+	72, // 32: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
+	73, // 33: weir.command.v1.TaskDefinition.memory:type_name -> weir.state.v1.TaskMemory
+	74, // 34: weir.command.v1.TaskDefinition.slices:type_name -> weir.state.v1.Slices
+	64, // 35: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
+	22, // 36: weir.command.v1.StartAllocations.grants:type_name -> weir.command.v1.Grant
+	72, // 37: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
+	64, // 38: weir.command.v1.Grant.claim_time:type_name -> google.protobuf.Timestamp
+	24, // 39: weir.command.v1.StartAllocationsResult.grants:type_name -> weir.command.v1.GrantResult
+	64, // 40: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
+	75, // 41: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
+	27, // 42: weir.command.v1.FinishJobsResult.jobs:type_name -> weir.command.v1.FinishJobResult
+	64, // 43: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
+	64, // 44: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
+	64, // 45: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
+	64, // 46: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
+	64, // 47: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
+	34, // 48: weir.command.v1.EditTree.edits:type_name -> weir.command.v1.TreeEdit
+	64, // 49: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
+	76, // 50: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
+	35, // 51: weir.command.v1.TreeEdit.change:type_name -> weir.command.v1.Changes
+	77, // 52: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
+	77, // 53: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
+	36, // 54: weir.command.v1.TreeEdit.change_pool:type_name -> weir.command.v1.PoolChange
+	37, // 55: weir.command.v1.TreeEdit.rename:type_name -> weir.command.v1.RenamePool
+	63, // 56: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
+	35, // 57: weir.command.v1.PoolChange.options:type_name -> weir.command.v1.Changes
+	76, // 58: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
+	64, // 59: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
+	64, // 60: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
+	64, // 61: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
+	64, // 62: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
+	44, // 63: weir.command.v1.UpdateOperation.changes:type_name -> weir.command.v1.OperationChange
+	35, // 64: weir.command.v1.OperationChange.options:type_name -> weir.command.v1.Changes
+	64, // 65: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
+	64, // 66: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
+	78, // 67: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
+	79, // 68: weir.command.v1.CheckpointVolumes.clocks:type_name -> weir.state.v1.StarvationClock
+	80, // 69: weir.command.v1.CheckpointVolumes.age:type_name -> weir.state.v1.PreemptionAge
+	64, // 70: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
+	81, // 71: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
+	64, // 72: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
+	64, // 73: weir.command.v1.DrainNode.time:type_name -> google.protobuf.Timestamp
+	64, // 74: weir.command.v1.RemoveNode.time:type_name -> google.protobuf.Timestamp
+	64, // 75: weir.command.v1.UndrainNode.time:type_name -> google.protobuf.Timestamp
+	82, // 76: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
+	64, // 77: weir.command.v1.PreemptAllocations.time:type_name -> google.protobuf.Timestamp
+	54, // 78: weir.command.v1.PreemptAllocations.preemptions:type_name -> weir.command.v1.Preemption
+	82, // 79: weir.command.v1.Preemption.order:type_name -> weir.state.v1.StopOrder
+	64, // 80: weir.command.v1.HandOver.time:type_name -> google.protobuf.Timestamp
+	64, // 81: weir.command.v1.UpdateReserves.time:type_name -> google.protobuf.Timestamp
+	57, // 82: weir.command.v1.UpdateReserves.tasks:type_name -> weir.command.v1.TaskReserve
+	83, // 83: weir.command.v1.TaskReserve.reserve:type_name -> weir.state.v1.JobReserve
+	64, // 84: weir.command.v1.SaveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
+	59, // 85: weir.command.v1.SaveMemoryProfiles.profiles:type_name -> weir.command.v1.SavedProfile
+	84, // 86: weir.command.v1.SavedProfile.profile:type_name -> weir.state.v1.MemoryProfile
+	64, // 87: weir.command.v1.RemoveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
+	64, // 88: weir.command.v1.PublishOutput.time:type_name -> google.protobuf.Timestamp
+	85, // 89: weir.command.v1.PublishOutput.output:type_name -> weir.state.v1.Output
+	70, // 90: weir.command.v1.PublishOutput.error:type_name -> weir.state.v1.Error
+	86, // 91: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
+	92, // [92:92] is the sub-list for method output_type
+	92, // [92:92] is the sub-list for method input_type
+	92, // [92:92] is the sub-list for extension type_name
+	92, // [92:92] is the sub-list for extension extendee
+	0,  // [0:92] is the sub-list for field type_name
 }
 
 func init() { file_commandpb_command_proto_init() }
@@ -5047,7 +5119,7 @@ func file_commandpb_command_proto_init() {
 		(*Result_Tree)(nil),
 		(*Result_UpdateOperation)(nil),
 	}
-	file_commandpb_command_proto_msgTypes[33].OneofWrappers = []any{
+	file_commandpb_command_proto_msgTypes[34].OneofWrappers = []any{
 		(*TreeEdit_Options)(nil),
 		(*TreeEdit_Change)(nil),
 		(*TreeEdit_Create)(nil),
@@ -5056,15 +5128,15 @@ func file_commandpb_command_proto_init() {
 		(*TreeEdit_Rename)(nil),
 		(*TreeEdit_Remove)(nil),
 	}
-	file_commandpb_command_proto_msgTypes[35].OneofWrappers = []any{}
-	file_commandpb_command_proto_msgTypes[43].OneofWrappers = []any{}
+	file_commandpb_command_proto_msgTypes[36].OneofWrappers = []any{}
+	file_commandpb_command_proto_msgTypes[44].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandpb_command_proto_rawDesc), len(file_commandpb_command_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   63,
+			NumMessages:   64,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
