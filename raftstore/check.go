@@ -113,7 +113,7 @@ func newChecks(hashes Hashes) *checks {
 
 // begin has a store act on what the comparisons find.
 func (c *checks) begin(s *Store) {
-	c.wrong, c.right = s.diverged, s.agreed
+	c.wrong, c.right = checker{s}.diverged, checker{s}.agreed
 	c.fail = func(err error) { s.cfg.Logger.Error("state not hashed", "error", err) }
 }
 
@@ -263,7 +263,7 @@ const (
 	checkGrace = 2 * time.Second
 )
 
-// checker puts points and verdicts into the log, while the replica leads.
+// checker puts points and verdicts into the log, while the replica leads, and ends a replica that is wrong.
 type checker struct{ *Store }
 
 // watch runs until the store closes.

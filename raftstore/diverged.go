@@ -33,7 +33,7 @@ const (
 
 // diverged ends this replica, because the majority has another state than it has at a point. The state is
 // kept for inquiry, and the folder is marked, so that it is not used again.
-func (s *Store) diverged(p *point) {
+func (s checker) diverged(p *point) {
 	select {
 	case <-s.started:
 	case <-s.closing:
@@ -60,7 +60,7 @@ func (s *Store) diverged(p *point) {
 }
 
 // divergedAlone has the only voter go on: there is no other replica that could have the right state.
-func (s *Store) divergedAlone(p *point) {
+func (s checker) divergedAlone(p *point) {
 	path, err := s.keepAside(divergedPrefix, p)
 	s.cfg.Logger.Error("state differs from what this replica had in its log before; going on, as there is no other", "index", p.index, "hash", *p.own, "file", path, "error", err)
 	c := s.machine.checks
@@ -76,7 +76,7 @@ func divergedAt(dir string, index uint64, details string) error {
 }
 
 // agreed keeps the state at a point at which another replica's differs, so that the two can be compared.
-func (s *Store) agreed(p *point) {
+func (s checker) agreed(p *point) {
 	path, err := s.keepAside(agreedPrefix, p)
 	if err != nil {
 		s.cfg.Logger.Error("state not kept for comparison", "index", p.index, "error", err)
@@ -86,7 +86,7 @@ func (s *Store) agreed(p *point) {
 }
 
 // keepAside writes the state at a point into the replica's folder, and returns the path of the snapshot.
-func (s *Store) keepAside(prefix string, p *point) (path string, err error) {
+func (s checker) keepAside(prefix string, p *point) (path string, err error) {
 	if err := dropAside(s.cfg.Dir, prefix); err != nil {
 		return "", err
 	}

@@ -221,8 +221,10 @@ func TestStatesThatDiffer(t *testing.T) {
 	checkAll(t, map[string]checkCase{
 		"another hash": {change: func(r *history.Run) { r.Hashes[2].Hash = "cc" }, want: "S25", says: "at index 8 the state of r1 has hash bb, that of r2 cc"},
 		"no hash at a common index": {
-			change: func(r *history.Run) { r.Hashes = append(r.Hashes, history.StateHash{Replica: "r3", Index: 5, Hash: "aa"}) },
-			want:   "S25", says: "replica r3 has no hash of its state at index 8",
+			change: func(r *history.Run) {
+				r.Hashes = append(r.Hashes, history.StateHash{Replica: "r3", Index: 5, Hash: "aa"})
+			},
+			want: "S25", says: "replica r3 has no hash of its state at index 8",
 		},
 		"no hash at all": {
 			change: func(r *history.Run) { r.Hashes = append(r.Hashes, history.StateHash{Replica: "r3"}) },

@@ -282,7 +282,7 @@ func (s *hashSum) hash() (h Hash) {
 }
 
 // checkState has nothing to change: replicas act on the command itself.
-func (c *change) checkState(m *commandpb.CheckState) *refusal {
+func checkState(c *change, m *commandpb.CheckState) *refusal {
 	if n := len(m.GetHash()); n != 0 && n != len(Hash{}) || (n == 0) != (m.GetIndex() == 0) || m.GetIndex() > c.index {
 		return refuse(CodeInvalidCommand, "check state: hash of %d bytes at index %d: a point has neither, a verdict has %d bytes and the index of an earlier point",
 			n, m.GetIndex(), len(Hash{}))

@@ -41,7 +41,7 @@ func ofMemory(c *change) memoryChange        { return memoryChange{c} }
 // everything before it changes anything.
 var handlers = byMessage(
 	anyone(func(c *change) *change { return c }, (*change).beginTerm),
-	anyone(func(c *change) *change { return c }, (*change).checkState),
+	anyone(func(c *change) *change { return c }, checkState),
 	asked(mayStart, anyone(ofOperations, operationChange.startOperation)),
 	anyone(ofOperations, operationChange.advanceOperation),
 	anyone(ofOperations, operationChange.setPendingReason),

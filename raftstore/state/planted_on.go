@@ -18,7 +18,7 @@ var Unchecked bool
 var Drifts func() bool
 
 // drift adds 1 to the number of pools so far, from which the next pool gets its id.
-func (s *State) drift() {
+func drift(s *State) {
 	if Drifts != nil && Drifts() {
 		s.lastPool++
 	}
