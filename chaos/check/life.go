@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"weir/chaos/history"
 	"weir/scheduling/lifecycle"
@@ -61,8 +62,17 @@ func nothingLeft(x *index, say report) {
 	}
 }
 
+// differs is what a replica says when it ends because its state is not that of the others: the text of
+// raftstore.ErrDiverged.
+const differs = "replica's state differs"
+
 // alike checks invariant S25.
 func alike(x *index, say report) {
+	for _, l := range x.LogLines {
+		if strings.Contains(l.Text, differs) {
+			say("%s stopped because its state was not that of the others", l.Member)
+		}
+	}
 	first := make(map[uint64]history.StateHash)
 	told := make(map[string]map[uint64]bool)
 	for _, h := range x.Hashes {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weir/chaos/history"
+	"weir/raftstore"
 )
 
 // checkCase is a change to the good run.
@@ -229,6 +230,12 @@ func TestStatesThatDiffer(t *testing.T) {
 		"no hash at all": {
 			change: func(r *history.Run) { r.Hashes = append(r.Hashes, history.StateHash{Replica: "r3"}) },
 			want:   "S25", says: "replica r3 has no hash of its state at index 8",
+		},
+		"a replica that stops": {
+			change: func(r *history.Run) {
+				r.LogLines = []history.LogLine{{Member: "r3", Text: "ended; last log lines: weir: " + raftstore.ErrDiverged.Error() + ": /data"}}
+			},
+			want: "S25", says: "r3 stopped",
 		},
 		"states are not compared": {change: func(r *history.Run) { r.Hashes = []history.StateHash{{Replica: "r1"}, {Replica: "r2"}} }},
 	})
