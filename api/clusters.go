@@ -104,6 +104,7 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 	health := s.health()
 	out.Credentials, out.Log = s.ownCredentials(health.Holds), logHealth(health.Store)
 	out.Can, out.MixedSince = versions.Current, momentOf(health.MixedSince)
+	addChecks(out, health.Store.Checks)
 	var total, usage resource.Amounts
 	var ofNodes nodeTroubles
 	var stuck misfits

@@ -94,6 +94,9 @@ func (s *server) troubles(now time.Time, h Health) []string {
 	if n := h.Store.Tally.Breaches; n > 0 {
 		add("found %d operations with inconsistent job counters: see its log, and report it", n)
 	}
+	if h.Store.Checks.Dispute != "" {
+		add("sees states that differ, and cannot tell which is right, %s: see running.md (States that differ)", h.Store.Checks.Dispute)
+	}
 	if age := s.cfg.Now().Sub(h.SharesFound); h.Leading && !h.SharesFound.IsZero() && age > staleShares {
 		add("is the leader, but its scheduler has computed no fair shares for %s: see its log", age.Round(time.Second))
 	}
@@ -116,6 +119,16 @@ func logHealth(of raftstore.Stats) *apipb.LogHealth {
 	return &apipb.LogHealth{
 		CommitIndex: of.Commit, SnapshotIndex: of.Snapshot, SlowWrites: of.Disk.Doubts,
 		WorstWriteMillis: float64(of.Disk.RecentWorst.Microseconds()) / 1000,
+	}
+}
+
+// addChecks says when the states of replicas were compared.
+func addChecks(out *apipb.StatusResponse, checks raftstore.CheckStats) {
+	if checks.Agreed > 0 {
+		out.CheckedIndex, out.CheckedTime = checks.Agreed, timestamppb.New(checks.AgreedAt)
+	}
+	if checks.Hashed.Index > 0 {
+		out.HashedIndex, out.StateHash = checks.Hashed.Index, checks.Hashed.Hash[:]
 	}
 }
 

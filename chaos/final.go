@@ -3,6 +3,7 @@ package chaos
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -90,6 +91,49 @@ func readDeeds(ctx context.Context, api *client.Client, journal, acts *history.W
 			User: e.GetUser(), Kind: e.GetKind(), Index: e.GetIndex(), Operation: e.GetOperation(), Pool: e.GetPool(), On: cmp.Or(e.GetJob(), e.GetNode()),
 		}
 		if err := journal.Write(deed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hashPatience is how long replicas may take to tell a hash for the same index: many times the period
+// at which they compare their states.
+const hashPatience = 30 * time.Second
+
+// readHashes records hashes of the replicas' states until all have told one for the same index.
+func readHashes(ctx context.Context, api *client.Client, replicas []string, journal *history.Writer) error {
+	told := make(map[uint64]map[string]bool)
+	silent := make(map[string]bool)
+	for _, name := range replicas {
+		silent[name] = true
+	}
+	for end := time.Now().Add(hashPatience); time.Now().Before(end); {
+		for _, answer := range api.StatusAll(ctx) {
+			st := answer.Status
+			if answer.Err != nil || st.GetHashedIndex() == 0 || told[st.GetHashedIndex()][st.GetReplica()] {
+				continue
+			}
+			at := told[st.GetHashedIndex()]
+			if at == nil {
+				at = make(map[string]bool)
+				told[st.GetHashedIndex()] = at
+			}
+			at[st.GetReplica()] = true
+			delete(silent, st.GetReplica())
+			if err := journal.Write(history.StateHash{Replica: st.GetReplica(), Index: st.GetHashedIndex(), Hash: hex.EncodeToString(st.GetStateHash())}); err != nil {
+				return err
+			}
+			if len(at) == len(replicas) {
+				return nil
+			}
+		}
+		if err := sleep(ctx, lookPeriod); err != nil {
+			return err
+		}
+	}
+	for name := range silent {
+		if err := journal.Write(history.StateHash{Replica: name}); err != nil {
 			return err
 		}
 	}

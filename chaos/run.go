@@ -89,7 +89,7 @@ type Progress struct {
 // the cluster did wrong is in the histories.
 func Run(ctx context.Context, cfg Config, cluster Cluster, api *client.Client, watcher Watcher) (err error) {
 	streams, err := history.CreateAll(cfg.Dir, history.ClientFile, history.NemesisFile, history.StateFile, history.GrantFile, history.HeldFile,
-		history.AskFile, history.RightsFile, history.DeedFile)
+		history.AskFile, history.RightsFile, history.DeedFile, history.HashFile)
 	if err != nil {
 		return fmt.Errorf("start run: %w", err)
 	}
@@ -131,6 +131,9 @@ func Run(ctx context.Context, cfg Config, cluster Cluster, api *client.Client, w
 		return err
 	}
 	if err := readHeld(ctx, api, cfg.Agents, streams[history.HeldFile]); err != nil {
+		return err
+	}
+	if err := readHashes(ctx, api, cfg.Replicas, streams[history.HashFile]); err != nil {
 		return err
 	}
 	return streams[history.NemesisFile].Write(history.Act{What: history.Finish, At: history.Now()})

@@ -88,6 +88,14 @@ type Config struct {
 	// the store.
 	Events EventLog
 
+	// CheckPeriod is how often a leader has the replicas compare their states, if commands have come since
+	// (see Hashes); 0: never. Default 1 min: so long a wrong replica stays unseen. It costs two small log
+	// entries, and at each replica the encoding of the records that have changed since.
+	CheckPeriod time.Duration
+	// Hashes carries hashes of states between the replicas. Without it only a replica that is the one voter
+	// checks its state, against its own log.
+	Hashes Hashes
+
 	// DiskStall is how long one write to the log may take before the disk counts as failed; raft
 	// itself would continue to lead with a hung disk. Default 1s: no working disk takes this long,
 	// and a leader whose disk hangs is replaced as soon as a dead leader. If a write of log entries
@@ -198,6 +206,8 @@ func Default() Config {
 		QueueBytes:        64 << 20,
 		Clock:             wallClock{},
 		WatchBuffer:       65536,
+		CheckPeriod:       time.Minute,
+		Hashes:            noHashes{},
 		DiskStall:         time.Second,
 		Fatal:             func(err error) { panic(err) },
 		Logger:            slog.Default(),
@@ -236,6 +246,8 @@ func (c Config) Validate() error {
 	refuse(c.QueueBytes < c.EntryMaxBytes, "queue of %d bytes is smaller than one entry (%d)", c.QueueBytes, c.EntryMaxBytes)
 	refuse(c.Clock == nil, "clock is not set")
 	refuse(c.WatchBuffer < 1, "watch buffer of %d events: must be at least 1", c.WatchBuffer)
+	refuse(c.CheckPeriod < 0, "states are compared every %v: must not be negative; 0: never", c.CheckPeriod)
+	refuse(c.Hashes == nil, "hashes is not set")
 	refuse(c.DiskStall <= 0, "disk stall limit %v: must be above 0", c.DiskStall)
 	refuse(c.Fatal == nil, "fatal is not set")
 	refuse(c.Logger == nil, "logger is not set")

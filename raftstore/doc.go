@@ -30,6 +30,10 @@
 // these stops the process (Config.Fatal). If it continued, replicas could diverge, or writes could
 // be acknowledged that are not on disk.
 //
+// A replica can also diverge unseen. So the leader puts points into the log at which each replica hashes its
+// state, and the hash that a majority of the voters has. A replica with another one stops, and its folder is
+// refused until Rebuild has moved it aside (check.go, diverged.go).
+//
 // This is the only package that imports hashicorp/raft. It works around these problems of raft. The
 // transport does not pipeline. Close closes every connection. Raft drops unanswered futures at
 // shutdown, so the store first waits for all of them. A confirmation of leadership counts only

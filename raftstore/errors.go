@@ -51,6 +51,9 @@ var (
 	// happened.
 	ErrVersion = errors.New("newer than the version of the cluster")
 
+	// ErrDiverged is returned for a replica whose state is not that of the others.
+	ErrDiverged = errors.New("replica's state differs")
+
 	// ErrMembership is returned when a change of the members is refused.
 	ErrMembership = errors.New("members not changed")
 )

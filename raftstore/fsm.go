@@ -28,6 +28,10 @@ func (f fsm) Snapshot() (raft.FSMSnapshot, error) {
 	if f.machine.stopped != nil {
 		return nil, fmt.Errorf("snapshot: %w", f.machine.stopped)
 	}
+	if f.machine.checks.isHalted() {
+		// Nobody may get a wrong state.
+		return nil, ErrDiverged
+	}
 	frozen := f.machine.freeze()
 	frozen.trail = f.trail
 	return frozen, nil

@@ -38,6 +38,9 @@ type Identity struct {
 	// Demoted is set when an operator has removed the replica's vote. The replica then does not ask
 	// for a vote by itself.
 	Demoted bool `json:"demoted,omitempty"`
+	// Diverged is the index at which the replica's state was not that of the majority; 0: none. The folder
+	// is refused.
+	Diverged uint64 `json:"diverged,omitempty"`
 }
 
 // ReadIdentity returns the identity of a folder. The error is fs.ErrNotExist if the folder was
@@ -64,6 +67,9 @@ func readIdentity(dir string, program versions.Range) (Identity, error) {
 	}
 	if err := program.Check(id.Format); err != nil {
 		return Identity{}, fmt.Errorf("%w: %s: %w", ErrUnreadable, dir, err)
+	}
+	if id.Diverged != 0 {
+		return Identity{}, divergedAt(dir, id.Diverged, "")
 	}
 	return id, nil
 }

@@ -47,7 +47,9 @@ type machine struct {
 	mu    sync.RWMutex
 	state *state.State
 	times machineTimes
-	tally Tally
+	// checks compare the state with those of other replicas.
+	checks *checks
+	tally  Tally
 	// teller turns commands into events for the event log; both are nil without one.
 	teller *events.Teller
 	events EventLog
@@ -59,7 +61,10 @@ type machineTimes struct {
 }
 
 func newMachine(cfg Config) *machine {
-	m := &machine{log: cfg.Logger, clock: cfg.Clock, feed: newFeed(cfg.WatchBuffer), state: state.New(), tally: newTally(), stop: cfg.Fatal, raised: func(uint32) {}}
+	m := &machine{
+		log: cfg.Logger, clock: cfg.Clock, feed: newFeed(cfg.WatchBuffer), state: state.New(), tally: newTally(), checks: newChecks(cfg.Hashes),
+		stop: cfg.Fatal, raised: func(uint32) {},
+	}
 	m.version.Store(m.state.Version())
 	if cfg.Events != nil {
 		m.events, m.teller = cfg.Events, events.NewTeller(m.state)
@@ -106,6 +111,7 @@ func unreadableEntry(entry *raft.Log, err error) error {
 
 // applyDecoded applies entries whose commands are decoded, and sets their answers.
 func (m *machine) applyDecoded(entries []*raft.Log, decoded [][]command.Decoded, answers []any) {
+	m.checks.pass()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	begin := time.Now()
@@ -136,6 +142,11 @@ func (m *machine) applyEntry(index uint64, commands []command.Decoded) []*comman
 		result, caused := state.ApplyBy(m.state, index, cmd.By, msg)
 		result.Index = index
 		results[i] = result
+		if check, ok := msg.(*commandpb.CheckState); ok && result.GetRefusal() == nil {
+			m.checks.passed(index, check, m.state)
+		} else {
+			m.checks.changed()
+		}
 		changes = append(changes, caused...)
 		m.tally.count(msg, result, caused, m.state)
 		m.audit(caused)
@@ -203,6 +214,7 @@ func (m *machine) restore(r io.Reader) error {
 	took := time.Since(begin)
 	m.mu.Lock()
 	m.state, m.times.restore = restored, took
+	m.checks.restored()
 	m.clock.Applied(restored.LastTime())
 	if m.events != nil {
 		m.teller = events.NewTeller(restored)

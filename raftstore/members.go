@@ -211,6 +211,8 @@ type Stats struct {
 	Batches BatchStats
 	// Tally counts events in the log since the store was opened.
 	Tally Tally
+	// Checks holds figures about comparisons of states.
+	Checks CheckStats
 }
 
 // Stats returns figures about this replica; they are not one consistent snapshot.
@@ -225,6 +227,7 @@ func (s *Store) Stats() Stats {
 		Leader:      s.raft.State() == raft.Leader,
 		Disk:        s.disk.stats(time.Now()),
 		Batches:     s.batcher.stats(),
+		Checks:      s.machine.checks.read(),
 	}
 	if last := s.raft.LastContact(); stats.Leader {
 		stats.LastContact = 0

@@ -43,6 +43,8 @@ type Store struct {
 	// closing is closed when Close begins. down is closed when raft's goroutines have ended.
 	// stopped is closed when no call can get an answer any more.
 	closing, down, stopped chan struct{}
+	// started is closed when raft runs.
+	started chan struct{}
 	// watching are the watches of leadership, of the leader, and of the log's size.
 	watching  sync.WaitGroup
 	closeOnce sync.Once
@@ -84,8 +86,10 @@ func start(cfg Config, d *disk, t *transport, logger hclog.Logger) (*Store, erro
 		closing:    make(chan struct{}),
 		down:       make(chan struct{}),
 		stopped:    make(chan struct{}),
+		started:    make(chan struct{}),
 	}
 	s.machine.raised = d.keepVersion
+	s.machine.checks.begin(s)
 	if err := s.beginEvents(); err != nil {
 		return nil, err
 	}
@@ -99,9 +103,11 @@ func start(cfg Config, d *disk, t *transport, logger hclog.Logger) (*Store, erro
 	s.announcer = newAnnouncer(s.tellCommit)
 	t.announcer.Store(s.announcer)
 	t.book.raft.Store(s.raft)
+	close(s.started)
 	s.batcher = newBatcher(cfg, s.appendEntry, s.explainPropose, &s.machine.proposed, s.announce)
 	s.watching.Go(s.watchLeadership)
 	s.watching.Go(vacancy{s}.watch)
+	s.watching.Go(checker{s}.watch)
 	s.watching.Go(func() { s.watchLog(long) })
 	stats := s.Stats()
 	cfg.Logger.Info("store open", "replica", cfg.ReplicaID, "dir", cfg.Dir, "new", d.bootstrapped,
@@ -152,6 +158,7 @@ func (s *Store) close() error {
 	defer cancel()
 	s.resign(ctx)
 	close(s.closing)
+	s.machine.checks.stop()
 	// Raft drops unanswered calls at shutdown.
 	if !s.settle() {
 		s.cfg.Logger.Warn("closed with calls still in progress", "took", s.patience)
@@ -164,6 +171,7 @@ func (s *Store) close() error {
 	s.announcer.close()
 	close(s.down)
 	s.watching.Wait()
+	s.machine.checks.working.Wait()
 	s.machine.feed.close()
 	close(s.stopped)
 	return errors.Join(err, closed, s.disk.Close())

@@ -81,6 +81,7 @@ func (storeFake) Stats() raftstore.Stats {
 	return raftstore.Stats{
 		Term: 2, Leader: true, Last: 30, Commit: 29, Applied: 28, Snapshot: 27, LastContact: 1500 * time.Millisecond,
 		Disk:           raftstore.DiskStats{Writes: 26, Total: 2 * time.Second, Worst: 250 * time.Millisecond, RecentWorst: 125 * time.Millisecond, Doubts: 3},
+		Checks:         raftstore.CheckStats{Agreed: 26, AgreedAt: time.Now().Add(-time.Hour), Took: 750 * time.Millisecond, Differences: 2},
 		QueuedCommands: 25, Batches: raftstore.BatchStats{Entries: 3, Commands: 20, UpTo: map[int]uint64{1: 1, 16: 3}},
 		Tally: raftstore.Tally{
 			Jobs:       map[raftstore.JobEnd]uint64{{State: "aborted", Reason: "preemption"}: 24, {State: "completed"}: 23},
@@ -151,7 +152,7 @@ func TestReplicaShowsItsFigures(t *testing.T) {
 		`weir_build_info{version="v1"} 1`, `weir_raft_term 2`, `weir_raft_leader 1`, `weir_raft_last_index 30`, `weir_raft_commit_index 29`,
 		`weir_raft_applied_index 28`, `weir_raft_snapshot_index 27`, `weir_raft_last_contact_seconds 1.5`, `weir_raft_disk_writes_total 26`,
 		`weir_raft_disk_write_seconds_total 2`, `weir_raft_disk_write_worst_seconds 0.25`, `weir_raft_disk_write_recent_worst_seconds 0.125`, `weir_raft_disk_doubts_total 3`,
-		`weir_raft_queued_commands 25`, `weir_raft_batch_commands_bucket{le="16"} 3`, `weir_raft_batch_commands_sum 20`,
+		`weir_state_checked_index 26`, `weir_state_hash_seconds 0.75`, `weir_state_differences_total 2`, `weir_raft_queued_commands 25`, `weir_raft_batch_commands_bucket{le="16"} 3`, `weir_raft_batch_commands_sum 20`,
 		`weir_jobs_finished_total{reason="preemption",state="aborted"} 24`, `weir_jobs_finished_total{reason="",state="completed"} 23`,
 		`weir_operations_finished_total{state="completed"} 22`, `weir_commands_refused_total{code="unknown_allocation",command="FinishJobs"} 21`,
 		`weir_preemptions_total{kind="graceful_preemption",pool="ads",tree="default"} 32`,

@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"time"
+
 	"weir/messages/statepb"
 	"weir/raftstore"
 	"weir/raftstore/state"
@@ -29,6 +31,12 @@ func (s sink) raft(stats raftstore.Stats) {
 	counter(s, "raft_apply_seconds_total", "Time spent applying log entries to the state.", stats.ApplyTotal)
 	gauge(s, "raft_snapshot_write_seconds", "How long the latest snapshot took to write; 0 when none was written.", stats.SnapshotTook)
 	gauge(s, "raft_snapshot_restore_seconds", "How long the latest snapshot took to restore; 0 when none was restored.", stats.RestoreTook)
+	gauge(s, "state_checked_index", "Index of the last log entry at which the state here was that of the majority; 0: none since the start.", stats.Checks.Agreed)
+	if stats.Checks.Agreed > 0 {
+		gauge(s, "state_checked_seconds", "Time since then.", time.Since(stats.Checks.AgreedAt))
+	}
+	gauge(s, "state_hash_seconds", "How long the latest hash of the state took.", stats.Checks.Took)
+	counter(s, "state_differences_total", "Comparisons of states in which this replica, as the leader, saw replicas differ.", stats.Checks.Differences)
 	buckets := make(map[float64]uint64, len(stats.Batches.UpTo))
 	for bound, count := range stats.Batches.UpTo {
 		buckets[float64(bound)] = count

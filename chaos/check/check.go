@@ -51,6 +51,7 @@ var Invariants = []Invariant{
 	{"S20", "no process, control group or folder is left behind", nothingLeft, false},
 	{"S23", "nothing that a subject without the right asks for is ever done", entitled, false},
 	{"S24", "no process exits or panics unexpectedly", calm, false},
+	{"S25", "all replicas come to the same state", alike, false},
 	{"L3", "every operation ends and releases its resources", ended, true},
 }
 

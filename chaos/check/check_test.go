@@ -94,6 +94,7 @@ func good() *history.Run {
 			{User: "swing", Kind: "operation_updated", Index: 6, Operation: "o1", Pool: "p1"},
 			{User: "dev", Kind: "pool_changed", Index: 7, Pool: "p1"},
 		},
+		Hashes: []history.StateHash{{Replica: "r1", Index: 5, Hash: "aa"}, {Replica: "r1", Index: 8, Hash: "bb"}, {Replica: "r2", Index: 8, Hash: "bb"}},
 	}
 }
 
@@ -135,6 +136,9 @@ func TestFigures(t *testing.T) {
 	}
 	if f.Denied != 1 || f.Allowed != 1 || f.Turns != 2 || f.Deeds != 5 {
 		t.Errorf("%d denied, %d allowed, %d turns, %d deeds; want 1, 1, 2, 5", f.Denied, f.Allowed, f.Turns, f.Deeds)
+	}
+	if f.Compared != 2 {
+		t.Errorf("%d replicas compared, want 2", f.Compared)
 	}
 	if f.WorstGap != 30 || f.WorstGapAt != 20 {
 		t.Errorf("worst gap %d at %d, want 30 at 20", f.WorstGap, f.WorstGapAt)

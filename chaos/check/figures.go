@@ -33,6 +33,8 @@ type Figures struct {
 	Denied, Allowed, Turns, Deeds int
 	// Unread is why the event log was not read to its end.
 	Unread string
+	// Compared counts the replicas that have told hashes of their states.
+	Compared int
 	// Stalls counts replicas that stopped because the machine's disk hung.
 	Stalls int
 }
@@ -93,6 +95,15 @@ func (f *Figures) askedFor(run *history.Run) {
 		}
 	}
 	f.Deeds = len(run.Deeds)
+	compared := make(map[string]bool)
+	for _, h := range run.Hashes {
+		compared[h.Replica] = compared[h.Replica] || h.Index > 0
+	}
+	for _, told := range compared {
+		if told {
+			f.Compared++
+		}
+	}
 	for _, a := range run.Acts {
 		if a.What == history.Unread {
 			f.Unread = a.Error

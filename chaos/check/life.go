@@ -2,6 +2,9 @@ package check
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"weir/chaos/history"
 	"weir/scheduling/lifecycle"
@@ -56,6 +59,54 @@ func ended(x *index, say report) {
 func nothingLeft(x *index, say report) {
 	for _, l := range x.Leftovers {
 		say("left when %s: %s", l.When, l.What)
+	}
+}
+
+// differs is what a replica says when it ends because its state is not that of the others: the text of
+// raftstore.ErrDiverged.
+const differs = "replica's state differs"
+
+// alike checks invariant S25.
+func alike(x *index, say report) {
+	for _, l := range x.LogLines {
+		if strings.Contains(l.Text, differs) {
+			say("%s stopped because its state was not that of the others", l.Member)
+		}
+	}
+	first := make(map[uint64]history.StateHash)
+	told := make(map[string]map[uint64]bool)
+	for _, h := range x.Hashes {
+		if told[h.Replica] == nil {
+			told[h.Replica] = make(map[uint64]bool)
+		}
+		if h.Index == 0 {
+			continue
+		}
+		told[h.Replica][h.Index] = true
+		if other, known := first[h.Index]; !known {
+			first[h.Index] = h
+		} else if other.Hash != h.Hash {
+			say("at index %d the state of %s has hash %s, that of %s %s", h.Index, other.Replica, other.Hash, h.Replica, h.Hash)
+		}
+	}
+	best := uint64(0)
+	count := func(at uint64) (n int) {
+		for _, indexes := range told {
+			if indexes[at] {
+				n++
+			}
+		}
+		return n
+	}
+	for at := range first {
+		if n := count(at); n > count(best) || n == count(best) && at > best {
+			best = at
+		}
+	}
+	for _, replica := range slices.Sorted(maps.Keys(told)) {
+		if best > 0 && !told[replica][best] {
+			say("replica %s has no hash of its state at index %d, at which others have", replica, best)
+		}
 	}
 }
 

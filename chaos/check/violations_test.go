@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weir/chaos/history"
+	"weir/raftstore"
 )
 
 // checkCase is a change to the good run.
@@ -213,6 +214,30 @@ func TestGrants(t *testing.T) {
 		"a process that no journal knows": {
 			change: func(r *history.Run) { r.Entries = r.Entries[:14] }, want: "S7", says: "j2 (pid 12) began, but the journal of n2, to which it was granted, has no grant of it",
 		},
+	})
+}
+
+// TestStatesThatDiffer has replicas of which one comes to another state than the others.
+func TestStatesThatDiffer(t *testing.T) {
+	checkAll(t, map[string]checkCase{
+		"another hash": {change: func(r *history.Run) { r.Hashes[2].Hash = "cc" }, want: "S25", says: "at index 8 the state of r1 has hash bb, that of r2 cc"},
+		"no hash at a common index": {
+			change: func(r *history.Run) {
+				r.Hashes = append(r.Hashes, history.StateHash{Replica: "r3", Index: 5, Hash: "aa"})
+			},
+			want: "S25", says: "replica r3 has no hash of its state at index 8",
+		},
+		"no hash at all": {
+			change: func(r *history.Run) { r.Hashes = append(r.Hashes, history.StateHash{Replica: "r3"}) },
+			want:   "S25", says: "replica r3 has no hash of its state at index 8",
+		},
+		"a replica that stops": {
+			change: func(r *history.Run) {
+				r.LogLines = []history.LogLine{{Member: "r3", Text: "ended; last log lines: weir: " + raftstore.ErrDiverged.Error() + ": /data"}}
+			},
+			want: "S25", says: "r3 stopped",
+		},
+		"states are not compared": {change: func(r *history.Run) { r.Hashes = []history.StateHash{{Replica: "r1"}, {Replica: "r2"}} }},
 	})
 }
 

@@ -31,6 +31,7 @@ const (
 	AskFile       = "asks.jsonl"
 	RightsFile    = "rights.jsonl"
 	DeedFile      = "deeds.jsonl"
+	HashFile      = "hashes.jsonl"
 )
 
 // Outcome is what a client knows about the effect of a call.
@@ -233,6 +234,15 @@ type LogLine struct {
 	Text   string `json:"text"`
 }
 
+// StateHash is the hash of a replica's state at an index of the log. They are read at the end of a run, until
+// all replicas have told one for the same index.
+type StateHash struct {
+	Replica string `json:"replica"`
+	// Index is 0 if the replica has told none.
+	Index uint64 `json:"index,omitempty"`
+	Hash  string `json:"hash,omitempty"`
+}
+
 // Run is everything recorded about a run.
 type Run struct {
 	Calls      []Call
@@ -250,6 +260,8 @@ type Run struct {
 	// Turns are the changes of rights. Those of one way are made one after another.
 	Turns []Turn
 	Deeds []Deed
+	// Hashes are those of all replicas, at least once each.
+	Hashes []StateHash
 }
 
 // maxLine bounds one line: an operation with all its jobs.

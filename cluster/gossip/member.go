@@ -39,6 +39,10 @@ type Member struct {
 	// Ready says that the replica's state has caught up with the leader's since it
 	// started, so that it may be given work.
 	Ready bool
+	// StateHash is the hash of the replica's state at StateIndex, the last point of its log at which
+	// states are compared; empty: it has none.
+	StateIndex uint64
+	StateHash  string
 }
 
 // MaxMemberSize is the largest size of an encoded Member, in bytes. The limit is memberlist's: a
@@ -68,6 +72,8 @@ const (
 	tagIncarnation
 	tagCan
 	tagClusterVersion
+	tagStateIndex
+	tagStateHash
 )
 
 // field is a field of a Member: a *string, *uint64 or *bool.
@@ -81,6 +87,7 @@ func (m *Member) fields() []field {
 		{tagID, (*string)(&m.ID)}, {tagAddress, &m.Address}, {tagAPIAddress, &m.APIAddress}, {tagVersion, &m.Version}, {tagPeerList, &m.PeerList},
 		{tagTerm, &m.Term}, {tagIncarnation, &m.Incarnation}, {tagLeader, &m.Leader}, {tagInitialized, &m.Initialized}, {tagReady, &m.Ready},
 		{tagCan, &m.Can}, {tagClusterVersion, &m.ClusterVersion},
+		{tagStateIndex, &m.StateIndex}, {tagStateHash, &m.StateHash},
 	}
 }
 

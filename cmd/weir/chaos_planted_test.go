@@ -42,6 +42,8 @@ func TestPlantedBugs(t *testing.T) {
 		"open_door": {want: []string{"S23"}},
 		// One replica remembers for some seconds that somebody had a right.
 		"stale_rights": {want: []string{"S23"}},
+		// One replica adds 1 to a number of its state.
+		"drift": {want: []string{"S25"}},
 	} {
 		t.Run(bug, func(t *testing.T) {
 			want := planted.want

@@ -172,6 +172,7 @@ var fatal = []struct {
 	code int
 	errs []error
 }{
+	{exitDiverged, []error{raftstore.ErrDiverged}},
 	{exitForeignData, []error{
 		gossip.ErrRival, raftstore.ErrForeign, raftstore.ErrUnreadable, raftstore.ErrSnapshotFormat, versions.ErrNewer, journal.ErrForeign, runner.ErrInUse, filecache.ErrInUse,
 	}},

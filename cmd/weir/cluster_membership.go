@@ -374,3 +374,49 @@ func peersOf(members []raftstore.Member) cluster.Peers {
 	slices.SortFunc(peers, func(a, b cluster.Peer) int { return cmp.Compare(a.ID, b.ID) })
 	return peers
 }
+
+// folder returns the configuration of this replica's folder.
+func (s *server) folder() raftstore.Config {
+	cfg := raftstore.Default()
+	cfg.Dir, cfg.ClusterID, cfg.ReplicaID, cfg.Logger = raftDir(s.flags.data), s.protection.cluster, s.flags.id, s.log
+	return cfg
+}
+
+// rebuild moves the folder aside, if that is asked for and its state is wrong or its data are damaged.
+func (s *server) rebuild() error {
+	if !s.flags.rebuild {
+		return nil
+	}
+	aside, why, err := raftstore.Rebuild(s.folder())
+	switch {
+	case err != nil:
+		return err
+	case aside != "":
+		s.log.Warn("data moved aside; getting the state from the other replicas", "dir", aside, "reason", why)
+	default:
+		s.log.Info("nothing to rebuild: the data are in order")
+	}
+	return nil
+}
+
+// hashes carries hashes of states by gossip.
+type hashes struct{ *server }
+
+// Tell implements raftstore.Hashes.
+func (s hashes) Tell(own raftstore.StateHash) {
+	err := s.gossip.Update(func(m *gossip.Member) { m.StateIndex, m.StateHash = own.Index, string(own.Hash[:]) })
+	if err != nil {
+		s.log.Debug("hash of the state not told", "error", err)
+	}
+}
+
+// Told implements raftstore.Hashes.
+func (s hashes) Told() map[string]raftstore.StateHash {
+	told := make(map[string]raftstore.StateHash)
+	for _, m := range s.gossip.Members() {
+		if len(m.StateHash) == len(state.Hash{}) {
+			told[string(m.ID)] = raftstore.StateHash{Index: m.StateIndex, Hash: state.Hash([]byte(m.StateHash))}
+		}
+	}
+	return told
+}

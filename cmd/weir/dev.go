@@ -149,9 +149,13 @@ func (f *devFlags) config() (devcluster.Config, error) {
 	return c, usage(c.Validate())
 }
 
-// finally returns the advice for a member that ended because it was removed: a restart
-// would not help.
+// finally returns the advice for a member that ended because it was removed, or because its state is wrong: a
+// restart would not help.
 func finally(m devcluster.Member, code int) string {
+	if code == exitDiverged {
+		data := relative(raftDir(m.Data))
+		return fmt.Sprintf("its state is not that of the other replicas; to get theirs: mv %s %s.aside-1 && weir dev start %s", data, data, m.Name)
+	}
 	if code != exitRemoved {
 		return ""
 	}

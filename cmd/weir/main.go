@@ -53,6 +53,7 @@ const (
 	exitDamaged        = 11
 	exitRemoved        = 12
 	exitForeignData    = 13
+	exitDiverged       = 15
 	exitInterrupted    = 130
 )
 
@@ -73,6 +74,7 @@ var endings = []struct {
 	{exitDamaged, client.Code{Name: "data_damaged", Meaning: "Server and agent: the data are not what was written.", Do: "See running.md."}},
 	{exitRemoved, client.Code{Name: "removed", Meaning: "Server: it was removed from the cluster.", Do: "See running.md."}},
 	{exitForeignData, client.Code{Name: "foreign_data", Meaning: "Server and agent: the data are another's, or of another version, or in use; or the cluster has a newer version.", Do: "See running.md."}},
+	{exitDiverged, client.Code{Name: "state_differs", Meaning: "Server: its state is not that of the other replicas.", Do: "Start it with --rebuild; see running.md."}},
 	{exitInterrupted, client.Code{Name: "interrupted", Meaning: "A signal, such as Ctrl-C, ended the command. What it had begun may go on.", Do: "Look at what was done, then try again.", Again: true}},
 }
 

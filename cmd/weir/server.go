@@ -43,6 +43,8 @@ type serverFlags struct {
 	reassignAfter     time.Duration
 	snapshotThreshold uint64
 	diskStall         time.Duration
+	checkPeriod       time.Duration
+	rebuild           bool
 	maxOperations     int32
 	// What operations may take in bytes: those of a user, of a pool, all.
 	userBytes, poolBytes, allBytes string
@@ -69,7 +71,8 @@ up. A replica that comes back with an empty folder gets a new copy of the state.
 Exit codes: 10 the disk failed, is full or hangs; 11 the data is
 damaged; 12 removed from the cluster; 13 the data belongs to another replica or cluster,
 or another version, the cluster has a newer version, or another process already runs as
-this replica.`,
+this replica; 15 the state is not that of the other replicas. After 11 and 15, --rebuild
+gets the state from the others.`,
 		Example: `  weir server --id r1 --listen :7701 --advertise host1:7701 \
       --peers r1=host1:7701,r2=host2:7701,r3=host3:7701 \
       --data /var/lib/weir --credentials certs/replica-r1`,
@@ -105,6 +108,8 @@ this replica.`,
 	flags.StringVar(&f.poolBytes, "operation-bytes-per-pool", "512MiB", "maximum size of the records of a pool's operations in progress")
 	flags.StringVar(&f.allBytes, "operation-bytes", "2GiB", "maximum size of the records of all operations")
 	flags.DurationVar(&f.diskStall, "disk-stall", time.Second, "how long a write to the log may take before the disk counts as failed and the replica stops; after half this time a leader stops heartbeating, so that another can be elected")
+	flags.DurationVar(&f.checkPeriod, "check-period", time.Minute, "how often replicas compare their states, if anything has changed; the leader's value applies; 0: never")
+	flags.BoolVar(&f.rebuild, "rebuild", false, "if the state of this replica is not that of the others, or its data is damaged: move the data aside and get the state from the others")
 	flags.StringVar(&f.eventSize, "event-log-size", "256MiB", "maximum size of the event log in the folder; the oldest events are dropped first")
 	flags.DurationVar(&f.eventAge, "event-log-age", 7*24*time.Hour, "how long events are kept, if the size allows")
 	flags.StringVar(&f.auditSize, "audit-log-size", "64MiB", "maximum size of the audit log in the folder; the oldest lines about the subject that has most of them are dropped first")
@@ -139,6 +144,10 @@ func (f *serverFlags) validate() error {
 		return fmt.Errorf("--timing %q: must be default or fast", f.timing)
 	case f.diskStall <= 0:
 		return fmt.Errorf("--disk-stall %v: must be more than 0", f.diskStall)
+	case f.checkPeriod < 0:
+		return fmt.Errorf("--check-period %v: must not be negative; 0: never", f.checkPeriod)
+	case f.rebuild && len(f.peers) == 1:
+		return errors.New("--rebuild: this is the only replica: there is no other to get the state from: restore a backup (weir cluster restore)")
 	case f.maxOperations < 1:
 		return fmt.Errorf("--max-operations %d: must be at least 1", f.maxOperations)
 	case len(f.peers) > 0 && len(f.peers) != 1 && len(f.peers) != 3 && len(f.peers) != 5:

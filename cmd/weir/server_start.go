@@ -128,6 +128,9 @@ func (s *server) listen(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := s.rebuild(); err != nil {
+		return err
+	}
 	// Before anyone can connect.
 	if s.roll, err = readRoll(s.flags.data); err != nil {
 		return err
@@ -214,13 +217,13 @@ func (s *server) open(ctx context.Context) error {
 			return err
 		}
 	}
-	cfg := raftstore.Default()
-	cfg.Dir, cfg.ClusterID = raftDir(s.flags.data), s.protection.cluster
-	cfg.ReplicaID, cfg.Address = s.flags.id, s.flags.advertise
+	cfg := s.folder()
+	cfg.Address = s.flags.advertise
+	cfg.CheckPeriod, cfg.Hashes = s.flags.checkPeriod, hashes{s}
 	cfg.Locate, cfg.DiskStall = s.locate, s.flags.diskStall
 	cfg.Transport = raftstore.Transport{Listener: s.mux.Raft(), Dial: s.dialer.DialRaft}
 	cfg.SnapshotThreshold = s.flags.snapshotThreshold
-	cfg.Clock, cfg.Logger = s.clock, s.log
+	cfg.Clock = s.clock
 	cfg.Fatal = func(err error) {
 		if errors.Is(err, raftstore.ErrUnreadable) || errors.Is(err, raftstore.ErrSnapshotFormat) {
 			// What is on disk is whole, and this replica may still hand over what it leads.
@@ -323,7 +326,7 @@ func (s *server) locate(replica string) (string, bool) {
 // has been part of it while it had a leader, or another replica has and will bring this one up
 // to date. A folder alone proves nothing: the replica may have died before its first log entry.
 func (s *server) begun() bool {
-	if began, _, err := s.hasBegun(); err == nil && began {
+	if began, _, err := s.hasBegun(); err == nil && began || raftstore.Rebuilt(raftDir(s.flags.data)) {
 		return true
 	}
 	return slices.ContainsFunc(s.gossip.Members(), func(m gossip.Member) bool { return m.Initialized && string(m.ID) != s.flags.id })

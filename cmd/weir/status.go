@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/api/client"
+	"weir/cmd/weir/internal/figures"
 	"weir/cmd/weir/internal/top"
 	"weir/messages/apipb"
 	"weir/messages/statepb"
@@ -186,6 +187,7 @@ func acts(st *apipb.StatusResponse) bool { return st.GetQuorum() && st.GetLeader
 func statusView(st *apipb.StatusResponse) view {
 	calm := proto.CloneOf(st)
 	calm.AppliedIndex, calm.Replica, calm.Log = 0, "", nil
+	calm.CheckedIndex, calm.CheckedTime, calm.HashedIndex, calm.StateHash = 0, nil, 0, nil
 	for _, m := range calm.GetMembers() {
 		m.AppliedIndex = 0
 	}
@@ -244,6 +246,9 @@ func statusText(st *apipb.StatusResponse, now time.Time) string {
 	page.add("jobs", fmt.Sprintf("%d running, %d pending", st.GetJobsRunning(), st.GetJobsPending()))
 	page.add("resources", amounts(st.GetTotal()))
 	page.add("in use", amounts(st.GetUsage()))
+	if st.GetCheckedIndex() > 0 {
+		page.add("states checked", fmt.Sprintf("index %d, %s", st.GetCheckedIndex(), figures.Age(st.GetCheckedTime(), now)))
+	}
 	page.add("answered by", fmt.Sprintf("%s, version %s, log index %d", st.GetReplica(), st.GetVersion(), st.GetAppliedIndex()))
 	b.WriteString("\n" + page.String())
 	if len(st.GetMembers()) > 0 {

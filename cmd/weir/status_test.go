@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"weir/api/client"
 	"weir/messages/apipb"
 )
@@ -61,6 +64,23 @@ func TestStatusIsCalm(t *testing.T) {
 	}
 	if before.sameAs(shown("replica r1 has a slow disk")) {
 		t.Error("another problem is no news")
+	}
+}
+
+// TestStatusTellsWhenStatesWereChecked shows the last comparison of states, and is calm about the next.
+func TestStatusTellsWhenStatesWereChecked(t *testing.T) {
+	now := time.Now()
+	st := &apipb.StatusResponse{Leader: "r1", CheckedIndex: 900, CheckedTime: timestamppb.New(now.Add(-12 * time.Second)), HashedIndex: 900, StateHash: []byte{1}}
+	if text := statusText(st, now); !strings.Contains(text, "states checked") || !strings.Contains(text, "index 900, 12s ago") {
+		t.Errorf("status:\n%s", text)
+	}
+	later := proto.CloneOf(st)
+	later.CheckedIndex, later.CheckedTime, later.HashedIndex, later.StateHash = 950, timestamppb.New(now), 950, []byte{2}
+	if !statusView(st).sameAs(statusView(later)) {
+		t.Error("the next comparison is shown as news")
+	}
+	if text := statusText(&apipb.StatusResponse{Leader: "r1"}, now); strings.Contains(text, "states checked") {
+		t.Errorf("status without a comparison:\n%s", text)
 	}
 }
 

@@ -11257,7 +11257,14 @@ type StatusResponse struct {
 	Can            uint32 `protobuf:"varint,26,opt,name=can,proto3" json:"can,omitempty"`
 	// When this replica first saw that processes have different versions, or that the cluster's version is
 	// less than all of them can write; not set: neither.
-	MixedSince    *timestamppb.Timestamp `protobuf:"bytes,27,opt,name=mixed_since,json=mixedSince,proto3" json:"mixed_since,omitempty"`
+	MixedSince *timestamppb.Timestamp `protobuf:"bytes,27,opt,name=mixed_since,json=mixedSince,proto3" json:"mixed_since,omitempty"`
+	// The last point of the log at which this replica's state was that of the majority, and when; 0: none
+	// since it was started.
+	CheckedIndex uint64                 `protobuf:"varint,30,opt,name=checked_index,json=checkedIndex,proto3" json:"checked_index,omitempty"`
+	CheckedTime  *timestamppb.Timestamp `protobuf:"bytes,31,opt,name=checked_time,json=checkedTime,proto3" json:"checked_time,omitempty"`
+	// The hash of this replica's state at the last point at which it has taken it.
+	HashedIndex   uint64 `protobuf:"varint,32,opt,name=hashed_index,json=hashedIndex,proto3" json:"hashed_index,omitempty"`
+	StateHash     []byte `protobuf:"bytes,33,opt,name=state_hash,json=stateHash,proto3" json:"state_hash,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -11477,6 +11484,34 @@ func (x *StatusResponse) GetCan() uint32 {
 func (x *StatusResponse) GetMixedSince() *timestamppb.Timestamp {
 	if x != nil {
 		return x.MixedSince
+	}
+	return nil
+}
+
+func (x *StatusResponse) GetCheckedIndex() uint64 {
+	if x != nil {
+		return x.CheckedIndex
+	}
+	return 0
+}
+
+func (x *StatusResponse) GetCheckedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CheckedTime
+	}
+	return nil
+}
+
+func (x *StatusResponse) GetHashedIndex() uint64 {
+	if x != nil {
+		return x.HashedIndex
+	}
+	return 0
+}
+
+func (x *StatusResponse) GetStateHash() []byte {
+	if x != nil {
+		return x.StateHash
 	}
 	return nil
 }
@@ -14831,7 +14866,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x0eMembersRequest\"@\n" +
 	"\x0fMembersResponse\x12-\n" +
 	"\amembers\x18\x01 \x03(\v2\x13.weir.api.v1.MemberR\amembers\"\x0f\n" +
-	"\rStatusRequest\"\xa8\b\n" +
+	"\rStatusRequest\"\xce\t\n" +
 	"\x0eStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x18\n" +
@@ -14863,7 +14898,12 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x0fcluster_version\x18\x19 \x01(\rR\x0eclusterVersion\x12\x10\n" +
 	"\x03can\x18\x1a \x01(\rR\x03can\x12;\n" +
 	"\vmixed_since\x18\x1b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"mixedSince\"\xa4\x01\n" +
+	"mixedSince\x12#\n" +
+	"\rchecked_index\x18\x1e \x01(\x04R\fcheckedIndex\x12=\n" +
+	"\fchecked_time\x18\x1f \x01(\v2\x1a.google.protobuf.TimestampR\vcheckedTime\x12!\n" +
+	"\fhashed_index\x18  \x01(\x04R\vhashedIndex\x12\x1d\n" +
+	"\n" +
+	"state_hash\x18! \x01(\fR\tstateHash\"\xa4\x01\n" +
 	"\tLogHealth\x12!\n" +
 	"\fcommit_index\x18\x01 \x01(\x04R\vcommitIndex\x12,\n" +
 	"\x12worst_write_millis\x18\x02 \x01(\x01R\x10worstWriteMillis\x12\x1f\n" +
@@ -15490,167 +15530,168 @@ var file_apipb_api_proto_depIdxs = []int32{
 	139, // 153: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
 	158, // 154: weir.api.v1.StatusResponse.log:type_name -> weir.api.v1.LogHealth
 	211, // 155: weir.api.v1.StatusResponse.mixed_since:type_name -> google.protobuf.Timestamp
-	211, // 156: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
-	153, // 157: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	176, // 158: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
-	211, // 159: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
-	176, // 160: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
-	181, // 161: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
-	193, // 162: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
-	101, // 163: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
-	209, // 164: weir.api.v1.MayIResponse.refused:type_name -> weir.api.v1.MayIResponse.RefusedEntry
-	185, // 165: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
-	188, // 166: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	211, // 167: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	193, // 168: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
-	211, // 169: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
-	198, // 170: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
-	211, // 171: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	211, // 172: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	198, // 173: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
-	6,   // 174: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 175: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 176: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	28,  // 177: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	25,  // 178: weir.api.v1.OperationService.Names:input_type -> weir.api.v1.OperationNamesRequest
-	30,  // 179: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	32,  // 180: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	34,  // 181: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	44,  // 182: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	46,  // 183: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	48,  // 184: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	53,  // 185: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	50,  // 186: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	36,  // 187: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	38,  // 188: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	41,  // 189: weir.api.v1.OperationService.Services:input_type -> weir.api.v1.ServicesRequest
-	2,   // 190: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	72,  // 191: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	74,  // 192: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	76,  // 193: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	78,  // 194: weir.api.v1.JobService.File:input_type -> weir.api.v1.JobFileRequest
-	56,  // 195: weir.api.v1.JobService.Exec:input_type -> weir.api.v1.ExecJobRequest
-	59,  // 196: weir.api.v1.JobService.ExecIO:input_type -> weir.api.v1.ExecIORequest
-	81,  // 197: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	83,  // 198: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	63,  // 199: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	85,  // 200: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	88,  // 201: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	97,  // 202: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	99,  // 203: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	101, // 204: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	93,  // 205: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	90,  // 206: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	107, // 207: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	109, // 208: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	111, // 209: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	113, // 210: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	115, // 211: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	117, // 212: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	119, // 213: weir.api.v1.TreeService.WhatIf:input_type -> weir.api.v1.WhatIfRequest
-	127, // 214: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	137, // 215: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	140, // 216: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	142, // 217: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	144, // 218: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	146, // 219: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	129, // 220: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
-	132, // 221: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
-	154, // 222: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	156, // 223: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	160, // 224: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	162, // 225: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	164, // 226: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	166, // 227: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	168, // 228: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	170, // 229: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	172, // 230: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	148, // 231: weir.api.v1.ClusterService.UpgradeStatus:input_type -> weir.api.v1.UpgradeStatusRequest
-	151, // 232: weir.api.v1.ClusterService.FinishUpgrade:input_type -> weir.api.v1.FinishUpgradeRequest
-	179, // 233: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	182, // 234: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	186, // 235: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	189, // 236: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	191, // 237: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
-	194, // 238: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
-	196, // 239: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
-	199, // 240: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
-	174, // 241: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
-	177, // 242: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
-	7,   // 243: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 244: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 245: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	29,  // 246: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	26,  // 247: weir.api.v1.OperationService.Names:output_type -> weir.api.v1.OperationNamesResponse
-	31,  // 248: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	33,  // 249: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	35,  // 250: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	45,  // 251: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	47,  // 252: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	49,  // 253: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	55,  // 254: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	52,  // 255: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	37,  // 256: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	39,  // 257: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	42,  // 258: weir.api.v1.OperationService.Services:output_type -> weir.api.v1.ServicesResponse
-	3,   // 259: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	73,  // 260: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	75,  // 261: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	77,  // 262: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	79,  // 263: weir.api.v1.JobService.File:output_type -> weir.api.v1.JobFileResponse
-	58,  // 264: weir.api.v1.JobService.Exec:output_type -> weir.api.v1.ExecJobResponse
-	60,  // 265: weir.api.v1.JobService.ExecIO:output_type -> weir.api.v1.ExecIOResponse
-	82,  // 266: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	84,  // 267: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	64,  // 268: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	86,  // 269: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	89,  // 270: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	98,  // 271: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	100, // 272: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	105, // 273: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	94,  // 274: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	91,  // 275: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	108, // 276: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	110, // 277: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	112, // 278: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	114, // 279: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	116, // 280: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	118, // 281: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	122, // 282: weir.api.v1.TreeService.WhatIf:output_type -> weir.api.v1.WhatIfResponse
-	128, // 283: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	138, // 284: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	141, // 285: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	143, // 286: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	145, // 287: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	147, // 288: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	130, // 289: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
-	133, // 290: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
-	155, // 291: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	157, // 292: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	161, // 293: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	163, // 294: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	165, // 295: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	167, // 296: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	169, // 297: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	171, // 298: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	173, // 299: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	149, // 300: weir.api.v1.ClusterService.UpgradeStatus:output_type -> weir.api.v1.UpgradeStatusResponse
-	152, // 301: weir.api.v1.ClusterService.FinishUpgrade:output_type -> weir.api.v1.FinishUpgradeResponse
-	180, // 302: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	183, // 303: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	187, // 304: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	190, // 305: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	192, // 306: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
-	195, // 307: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
-	197, // 308: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
-	200, // 309: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
-	175, // 310: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
-	178, // 311: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
-	243, // [243:312] is the sub-list for method output_type
-	174, // [174:243] is the sub-list for method input_type
-	174, // [174:174] is the sub-list for extension type_name
-	174, // [174:174] is the sub-list for extension extendee
-	0,   // [0:174] is the sub-list for field type_name
+	211, // 156: weir.api.v1.StatusResponse.checked_time:type_name -> google.protobuf.Timestamp
+	211, // 157: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
+	153, // 158: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	176, // 159: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
+	211, // 160: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
+	176, // 161: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
+	181, // 162: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
+	193, // 163: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
+	101, // 164: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
+	209, // 165: weir.api.v1.MayIResponse.refused:type_name -> weir.api.v1.MayIResponse.RefusedEntry
+	185, // 166: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
+	188, // 167: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
+	211, // 168: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	193, // 169: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
+	211, // 170: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	198, // 171: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	211, // 172: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	211, // 173: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	198, // 174: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 175: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 176: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 177: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	28,  // 178: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	25,  // 179: weir.api.v1.OperationService.Names:input_type -> weir.api.v1.OperationNamesRequest
+	30,  // 180: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	32,  // 181: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	34,  // 182: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	44,  // 183: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	46,  // 184: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	48,  // 185: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	53,  // 186: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	50,  // 187: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	36,  // 188: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	38,  // 189: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	41,  // 190: weir.api.v1.OperationService.Services:input_type -> weir.api.v1.ServicesRequest
+	2,   // 191: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	72,  // 192: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	74,  // 193: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	76,  // 194: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	78,  // 195: weir.api.v1.JobService.File:input_type -> weir.api.v1.JobFileRequest
+	56,  // 196: weir.api.v1.JobService.Exec:input_type -> weir.api.v1.ExecJobRequest
+	59,  // 197: weir.api.v1.JobService.ExecIO:input_type -> weir.api.v1.ExecIORequest
+	81,  // 198: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	83,  // 199: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	63,  // 200: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	85,  // 201: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	88,  // 202: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	97,  // 203: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	99,  // 204: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	101, // 205: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	93,  // 206: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	90,  // 207: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	107, // 208: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	109, // 209: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	111, // 210: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	113, // 211: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	115, // 212: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	117, // 213: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	119, // 214: weir.api.v1.TreeService.WhatIf:input_type -> weir.api.v1.WhatIfRequest
+	127, // 215: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	137, // 216: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	140, // 217: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	142, // 218: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	144, // 219: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	146, // 220: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	129, // 221: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
+	132, // 222: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
+	154, // 223: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	156, // 224: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	160, // 225: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	162, // 226: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	164, // 227: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	166, // 228: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	168, // 229: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	170, // 230: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	172, // 231: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	148, // 232: weir.api.v1.ClusterService.UpgradeStatus:input_type -> weir.api.v1.UpgradeStatusRequest
+	151, // 233: weir.api.v1.ClusterService.FinishUpgrade:input_type -> weir.api.v1.FinishUpgradeRequest
+	179, // 234: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	182, // 235: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	186, // 236: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	189, // 237: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	191, // 238: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
+	194, // 239: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
+	196, // 240: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	199, // 241: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	174, // 242: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
+	177, // 243: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
+	7,   // 244: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 245: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 246: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	29,  // 247: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	26,  // 248: weir.api.v1.OperationService.Names:output_type -> weir.api.v1.OperationNamesResponse
+	31,  // 249: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	33,  // 250: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	35,  // 251: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	45,  // 252: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	47,  // 253: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	49,  // 254: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	55,  // 255: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	52,  // 256: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	37,  // 257: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	39,  // 258: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	42,  // 259: weir.api.v1.OperationService.Services:output_type -> weir.api.v1.ServicesResponse
+	3,   // 260: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	73,  // 261: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	75,  // 262: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	77,  // 263: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	79,  // 264: weir.api.v1.JobService.File:output_type -> weir.api.v1.JobFileResponse
+	58,  // 265: weir.api.v1.JobService.Exec:output_type -> weir.api.v1.ExecJobResponse
+	60,  // 266: weir.api.v1.JobService.ExecIO:output_type -> weir.api.v1.ExecIOResponse
+	82,  // 267: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	84,  // 268: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	64,  // 269: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	86,  // 270: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	89,  // 271: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	98,  // 272: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	100, // 273: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	105, // 274: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	94,  // 275: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	91,  // 276: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	108, // 277: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	110, // 278: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	112, // 279: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	114, // 280: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	116, // 281: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	118, // 282: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	122, // 283: weir.api.v1.TreeService.WhatIf:output_type -> weir.api.v1.WhatIfResponse
+	128, // 284: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	138, // 285: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	141, // 286: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	143, // 287: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	145, // 288: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	147, // 289: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	130, // 290: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
+	133, // 291: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
+	155, // 292: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	157, // 293: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	161, // 294: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	163, // 295: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	165, // 296: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	167, // 297: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	169, // 298: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	171, // 299: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	173, // 300: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	149, // 301: weir.api.v1.ClusterService.UpgradeStatus:output_type -> weir.api.v1.UpgradeStatusResponse
+	152, // 302: weir.api.v1.ClusterService.FinishUpgrade:output_type -> weir.api.v1.FinishUpgradeResponse
+	180, // 303: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	183, // 304: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	187, // 305: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	190, // 306: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	192, // 307: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
+	195, // 308: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
+	197, // 309: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	200, // 310: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	175, // 311: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
+	178, // 312: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
+	244, // [244:313] is the sub-list for method output_type
+	175, // [175:244] is the sub-list for method input_type
+	175, // [175:175] is the sub-list for extension type_name
+	175, // [175:175] is the sub-list for extension extendee
+	0,   // [0:175] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }

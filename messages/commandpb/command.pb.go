@@ -1081,6 +1081,71 @@ func (x *EditStore) GetUser() string {
 	return ""
 }
 
+// CheckState has all replicas compare their states. Without a hash it is a point in the log: each replica
+// hashes its state as it is right after the command. With a hash it is the verdict on an earlier point:
+// the hash that a majority of the voters have there. The leader proposes both; they change nothing.
+type CheckState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Time  *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	// Of a verdict: the index of the point.
+	Index uint64 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	// 16 bytes; empty: a point.
+	Hash          []byte `protobuf:"bytes,3,opt,name=hash,proto3" json:"hash,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckState) Reset() {
+	*x = CheckState{}
+	mi := &file_commandpb_command_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckState) ProtoMessage() {}
+
+func (x *CheckState) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckState.ProtoReflect.Descriptor instead.
+func (*CheckState) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *CheckState) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *CheckState) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *CheckState) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
 type StartOperationResult struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
@@ -1094,7 +1159,7 @@ type StartOperationResult struct {
 
 func (x *StartOperationResult) Reset() {
 	*x = StartOperationResult{}
-	mi := &file_commandpb_command_proto_msgTypes[13]
+	mi := &file_commandpb_command_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1106,7 +1171,7 @@ func (x *StartOperationResult) String() string {
 func (*StartOperationResult) ProtoMessage() {}
 
 func (x *StartOperationResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[13]
+	mi := &file_commandpb_command_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1119,7 +1184,7 @@ func (x *StartOperationResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOperationResult.ProtoReflect.Descriptor instead.
 func (*StartOperationResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{13}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StartOperationResult) GetOperationId() string {
@@ -1162,7 +1227,7 @@ type AdvanceOperation struct {
 
 func (x *AdvanceOperation) Reset() {
 	*x = AdvanceOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[14]
+	mi := &file_commandpb_command_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1174,7 +1239,7 @@ func (x *AdvanceOperation) String() string {
 func (*AdvanceOperation) ProtoMessage() {}
 
 func (x *AdvanceOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[14]
+	mi := &file_commandpb_command_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1187,7 +1252,7 @@ func (x *AdvanceOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdvanceOperation.ProtoReflect.Descriptor instead.
 func (*AdvanceOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{14}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AdvanceOperation) GetOperationId() string {
@@ -1262,7 +1327,7 @@ type SetPendingReason struct {
 
 func (x *SetPendingReason) Reset() {
 	*x = SetPendingReason{}
-	mi := &file_commandpb_command_proto_msgTypes[15]
+	mi := &file_commandpb_command_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1274,7 +1339,7 @@ func (x *SetPendingReason) String() string {
 func (*SetPendingReason) ProtoMessage() {}
 
 func (x *SetPendingReason) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[15]
+	mi := &file_commandpb_command_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1287,7 +1352,7 @@ func (x *SetPendingReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPendingReason.ProtoReflect.Descriptor instead.
 func (*SetPendingReason) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{15}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SetPendingReason) GetOperationId() string {
@@ -1338,7 +1403,7 @@ type AssignController struct {
 
 func (x *AssignController) Reset() {
 	*x = AssignController{}
-	mi := &file_commandpb_command_proto_msgTypes[16]
+	mi := &file_commandpb_command_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1350,7 +1415,7 @@ func (x *AssignController) String() string {
 func (*AssignController) ProtoMessage() {}
 
 func (x *AssignController) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[16]
+	mi := &file_commandpb_command_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1363,7 +1428,7 @@ func (x *AssignController) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignController.ProtoReflect.Descriptor instead.
 func (*AssignController) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{16}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AssignController) GetTerm() uint64 {
@@ -1398,7 +1463,7 @@ type ControllerAssignment struct {
 
 func (x *ControllerAssignment) Reset() {
 	*x = ControllerAssignment{}
-	mi := &file_commandpb_command_proto_msgTypes[17]
+	mi := &file_commandpb_command_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1410,7 +1475,7 @@ func (x *ControllerAssignment) String() string {
 func (*ControllerAssignment) ProtoMessage() {}
 
 func (x *ControllerAssignment) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[17]
+	mi := &file_commandpb_command_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1423,7 +1488,7 @@ func (x *ControllerAssignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControllerAssignment.ProtoReflect.Descriptor instead.
 func (*ControllerAssignment) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{17}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ControllerAssignment) GetOperationId() string {
@@ -1469,7 +1534,7 @@ type PrepareOperation struct {
 
 func (x *PrepareOperation) Reset() {
 	*x = PrepareOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[18]
+	mi := &file_commandpb_command_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1481,7 +1546,7 @@ func (x *PrepareOperation) String() string {
 func (*PrepareOperation) ProtoMessage() {}
 
 func (x *PrepareOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[18]
+	mi := &file_commandpb_command_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1494,7 +1559,7 @@ func (x *PrepareOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareOperation.ProtoReflect.Descriptor instead.
 func (*PrepareOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{18}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PrepareOperation) GetOperationId() string {
@@ -1560,7 +1625,7 @@ type DefineTasks struct {
 
 func (x *DefineTasks) Reset() {
 	*x = DefineTasks{}
-	mi := &file_commandpb_command_proto_msgTypes[19]
+	mi := &file_commandpb_command_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1572,7 +1637,7 @@ func (x *DefineTasks) String() string {
 func (*DefineTasks) ProtoMessage() {}
 
 func (x *DefineTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[19]
+	mi := &file_commandpb_command_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1585,7 +1650,7 @@ func (x *DefineTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DefineTasks.ProtoReflect.Descriptor instead.
 func (*DefineTasks) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{19}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DefineTasks) GetOperationId() string {
@@ -1631,7 +1696,7 @@ type TaskDefinition struct {
 
 func (x *TaskDefinition) Reset() {
 	*x = TaskDefinition{}
-	mi := &file_commandpb_command_proto_msgTypes[20]
+	mi := &file_commandpb_command_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1643,7 +1708,7 @@ func (x *TaskDefinition) String() string {
 func (*TaskDefinition) ProtoMessage() {}
 
 func (x *TaskDefinition) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[20]
+	mi := &file_commandpb_command_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1656,7 +1721,7 @@ func (x *TaskDefinition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskDefinition.ProtoReflect.Descriptor instead.
 func (*TaskDefinition) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{20}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TaskDefinition) GetName() string {
@@ -1706,7 +1771,7 @@ type StartAllocations struct {
 
 func (x *StartAllocations) Reset() {
 	*x = StartAllocations{}
-	mi := &file_commandpb_command_proto_msgTypes[21]
+	mi := &file_commandpb_command_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1718,7 +1783,7 @@ func (x *StartAllocations) String() string {
 func (*StartAllocations) ProtoMessage() {}
 
 func (x *StartAllocations) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[21]
+	mi := &file_commandpb_command_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1731,7 +1796,7 @@ func (x *StartAllocations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAllocations.ProtoReflect.Descriptor instead.
 func (*StartAllocations) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{21}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StartAllocations) GetTerm() uint64 {
@@ -1779,7 +1844,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_commandpb_command_proto_msgTypes[22]
+	mi := &file_commandpb_command_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1791,7 +1856,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[22]
+	mi := &file_commandpb_command_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1804,7 +1869,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{22}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Grant) GetJobId() string {
@@ -1887,7 +1952,7 @@ type StartAllocationsResult struct {
 
 func (x *StartAllocationsResult) Reset() {
 	*x = StartAllocationsResult{}
-	mi := &file_commandpb_command_proto_msgTypes[23]
+	mi := &file_commandpb_command_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1899,7 +1964,7 @@ func (x *StartAllocationsResult) String() string {
 func (*StartAllocationsResult) ProtoMessage() {}
 
 func (x *StartAllocationsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[23]
+	mi := &file_commandpb_command_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1912,7 +1977,7 @@ func (x *StartAllocationsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAllocationsResult.ProtoReflect.Descriptor instead.
 func (*StartAllocationsResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{23}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StartAllocationsResult) GetGrants() []*GrantResult {
@@ -1938,7 +2003,7 @@ type GrantResult struct {
 
 func (x *GrantResult) Reset() {
 	*x = GrantResult{}
-	mi := &file_commandpb_command_proto_msgTypes[24]
+	mi := &file_commandpb_command_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1950,7 +2015,7 @@ func (x *GrantResult) String() string {
 func (*GrantResult) ProtoMessage() {}
 
 func (x *GrantResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[24]
+	mi := &file_commandpb_command_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1963,7 +2028,7 @@ func (x *GrantResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantResult.ProtoReflect.Descriptor instead.
 func (*GrantResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{24}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GrantResult) GetJobId() string {
@@ -2021,7 +2086,7 @@ type FinishJobs struct {
 
 func (x *FinishJobs) Reset() {
 	*x = FinishJobs{}
-	mi := &file_commandpb_command_proto_msgTypes[25]
+	mi := &file_commandpb_command_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2033,7 +2098,7 @@ func (x *FinishJobs) String() string {
 func (*FinishJobs) ProtoMessage() {}
 
 func (x *FinishJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[25]
+	mi := &file_commandpb_command_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2046,7 +2111,7 @@ func (x *FinishJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishJobs.ProtoReflect.Descriptor instead.
 func (*FinishJobs) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{25}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FinishJobs) GetOperationId() string {
@@ -2088,7 +2153,7 @@ type FinishJobsResult struct {
 
 func (x *FinishJobsResult) Reset() {
 	*x = FinishJobsResult{}
-	mi := &file_commandpb_command_proto_msgTypes[26]
+	mi := &file_commandpb_command_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2100,7 +2165,7 @@ func (x *FinishJobsResult) String() string {
 func (*FinishJobsResult) ProtoMessage() {}
 
 func (x *FinishJobsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[26]
+	mi := &file_commandpb_command_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2113,7 +2178,7 @@ func (x *FinishJobsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishJobsResult.ProtoReflect.Descriptor instead.
 func (*FinishJobsResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{26}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FinishJobsResult) GetJobs() []*FinishJobResult {
@@ -2137,7 +2202,7 @@ type FinishJobResult struct {
 
 func (x *FinishJobResult) Reset() {
 	*x = FinishJobResult{}
-	mi := &file_commandpb_command_proto_msgTypes[27]
+	mi := &file_commandpb_command_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2149,7 +2214,7 @@ func (x *FinishJobResult) String() string {
 func (*FinishJobResult) ProtoMessage() {}
 
 func (x *FinishJobResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[27]
+	mi := &file_commandpb_command_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2162,7 +2227,7 @@ func (x *FinishJobResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishJobResult.ProtoReflect.Descriptor instead.
 func (*FinishJobResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{27}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FinishJobResult) GetJobId() string {
@@ -2201,7 +2266,7 @@ type AbortAllocations struct {
 
 func (x *AbortAllocations) Reset() {
 	*x = AbortAllocations{}
-	mi := &file_commandpb_command_proto_msgTypes[28]
+	mi := &file_commandpb_command_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2213,7 +2278,7 @@ func (x *AbortAllocations) String() string {
 func (*AbortAllocations) ProtoMessage() {}
 
 func (x *AbortAllocations) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[28]
+	mi := &file_commandpb_command_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2226,7 +2291,7 @@ func (x *AbortAllocations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortAllocations.ProtoReflect.Descriptor instead.
 func (*AbortAllocations) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{28}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *AbortAllocations) GetTerm() uint64 {
@@ -2276,7 +2341,7 @@ type SuspendOperation struct {
 
 func (x *SuspendOperation) Reset() {
 	*x = SuspendOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[29]
+	mi := &file_commandpb_command_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2288,7 +2353,7 @@ func (x *SuspendOperation) String() string {
 func (*SuspendOperation) ProtoMessage() {}
 
 func (x *SuspendOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[29]
+	mi := &file_commandpb_command_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2301,7 +2366,7 @@ func (x *SuspendOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendOperation.ProtoReflect.Descriptor instead.
 func (*SuspendOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{29}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SuspendOperation) GetOperationId() string {
@@ -2343,7 +2408,7 @@ type ResumeOperation struct {
 
 func (x *ResumeOperation) Reset() {
 	*x = ResumeOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[30]
+	mi := &file_commandpb_command_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2355,7 +2420,7 @@ func (x *ResumeOperation) String() string {
 func (*ResumeOperation) ProtoMessage() {}
 
 func (x *ResumeOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[30]
+	mi := &file_commandpb_command_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2368,7 +2433,7 @@ func (x *ResumeOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeOperation.ProtoReflect.Descriptor instead.
 func (*ResumeOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{30}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ResumeOperation) GetOperationId() string {
@@ -2406,7 +2471,7 @@ type AbortOperation struct {
 
 func (x *AbortOperation) Reset() {
 	*x = AbortOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[31]
+	mi := &file_commandpb_command_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2418,7 +2483,7 @@ func (x *AbortOperation) String() string {
 func (*AbortOperation) ProtoMessage() {}
 
 func (x *AbortOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[31]
+	mi := &file_commandpb_command_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2431,7 +2496,7 @@ func (x *AbortOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortOperation.ProtoReflect.Descriptor instead.
 func (*AbortOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{31}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *AbortOperation) GetOperationId() string {
@@ -2480,7 +2545,7 @@ type CompleteOperation struct {
 
 func (x *CompleteOperation) Reset() {
 	*x = CompleteOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[32]
+	mi := &file_commandpb_command_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2492,7 +2557,7 @@ func (x *CompleteOperation) String() string {
 func (*CompleteOperation) ProtoMessage() {}
 
 func (x *CompleteOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[32]
+	mi := &file_commandpb_command_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2505,7 +2570,7 @@ func (x *CompleteOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteOperation.ProtoReflect.Descriptor instead.
 func (*CompleteOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{32}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CompleteOperation) GetOperationId() string {
@@ -2546,7 +2611,7 @@ type EditTree struct {
 
 func (x *EditTree) Reset() {
 	*x = EditTree{}
-	mi := &file_commandpb_command_proto_msgTypes[33]
+	mi := &file_commandpb_command_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2558,7 +2623,7 @@ func (x *EditTree) String() string {
 func (*EditTree) ProtoMessage() {}
 
 func (x *EditTree) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[33]
+	mi := &file_commandpb_command_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2571,7 +2636,7 @@ func (x *EditTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTree.ProtoReflect.Descriptor instead.
 func (*EditTree) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{33}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *EditTree) GetTree() string {
@@ -2627,7 +2692,7 @@ type TreeEdit struct {
 
 func (x *TreeEdit) Reset() {
 	*x = TreeEdit{}
-	mi := &file_commandpb_command_proto_msgTypes[34]
+	mi := &file_commandpb_command_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2639,7 +2704,7 @@ func (x *TreeEdit) String() string {
 func (*TreeEdit) ProtoMessage() {}
 
 func (x *TreeEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[34]
+	mi := &file_commandpb_command_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2652,7 +2717,7 @@ func (x *TreeEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeEdit.ProtoReflect.Descriptor instead.
 func (*TreeEdit) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{34}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *TreeEdit) GetEdit() isTreeEdit_Edit {
@@ -2787,7 +2852,7 @@ type Changes struct {
 
 func (x *Changes) Reset() {
 	*x = Changes{}
-	mi := &file_commandpb_command_proto_msgTypes[35]
+	mi := &file_commandpb_command_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2799,7 +2864,7 @@ func (x *Changes) String() string {
 func (*Changes) ProtoMessage() {}
 
 func (x *Changes) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[35]
+	mi := &file_commandpb_command_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2812,7 +2877,7 @@ func (x *Changes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Changes.ProtoReflect.Descriptor instead.
 func (*Changes) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{35}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Changes) GetValues() map[string]*structpb.Value {
@@ -2835,7 +2900,7 @@ type PoolChange struct {
 
 func (x *PoolChange) Reset() {
 	*x = PoolChange{}
-	mi := &file_commandpb_command_proto_msgTypes[36]
+	mi := &file_commandpb_command_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2847,7 +2912,7 @@ func (x *PoolChange) String() string {
 func (*PoolChange) ProtoMessage() {}
 
 func (x *PoolChange) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[36]
+	mi := &file_commandpb_command_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2860,7 +2925,7 @@ func (x *PoolChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolChange.ProtoReflect.Descriptor instead.
 func (*PoolChange) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{36}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PoolChange) GetName() string {
@@ -2894,7 +2959,7 @@ type RenamePool struct {
 
 func (x *RenamePool) Reset() {
 	*x = RenamePool{}
-	mi := &file_commandpb_command_proto_msgTypes[37]
+	mi := &file_commandpb_command_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2906,7 +2971,7 @@ func (x *RenamePool) String() string {
 func (*RenamePool) ProtoMessage() {}
 
 func (x *RenamePool) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[37]
+	mi := &file_commandpb_command_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2919,7 +2984,7 @@ func (x *RenamePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenamePool.ProtoReflect.Descriptor instead.
 func (*RenamePool) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{37}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *RenamePool) GetFrom() string {
@@ -2946,7 +3011,7 @@ type TreeResult struct {
 
 func (x *TreeResult) Reset() {
 	*x = TreeResult{}
-	mi := &file_commandpb_command_proto_msgTypes[38]
+	mi := &file_commandpb_command_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2958,7 +3023,7 @@ func (x *TreeResult) String() string {
 func (*TreeResult) ProtoMessage() {}
 
 func (x *TreeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[38]
+	mi := &file_commandpb_command_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2971,7 +3036,7 @@ func (x *TreeResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeResult.ProtoReflect.Descriptor instead.
 func (*TreeResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{38}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *TreeResult) GetRevision() uint64 {
@@ -2993,7 +3058,7 @@ type CreateTree struct {
 
 func (x *CreateTree) Reset() {
 	*x = CreateTree{}
-	mi := &file_commandpb_command_proto_msgTypes[39]
+	mi := &file_commandpb_command_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3005,7 +3070,7 @@ func (x *CreateTree) String() string {
 func (*CreateTree) ProtoMessage() {}
 
 func (x *CreateTree) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[39]
+	mi := &file_commandpb_command_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3018,7 +3083,7 @@ func (x *CreateTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTree.ProtoReflect.Descriptor instead.
 func (*CreateTree) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{39}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CreateTree) GetTree() string {
@@ -3061,7 +3126,7 @@ type RemoveTree struct {
 
 func (x *RemoveTree) Reset() {
 	*x = RemoveTree{}
-	mi := &file_commandpb_command_proto_msgTypes[40]
+	mi := &file_commandpb_command_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3073,7 +3138,7 @@ func (x *RemoveTree) String() string {
 func (*RemoveTree) ProtoMessage() {}
 
 func (x *RemoveTree) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[40]
+	mi := &file_commandpb_command_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3086,7 +3151,7 @@ func (x *RemoveTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTree.ProtoReflect.Descriptor instead.
 func (*RemoveTree) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{40}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RemoveTree) GetTree() string {
@@ -3122,7 +3187,7 @@ type SetDefaultTree struct {
 
 func (x *SetDefaultTree) Reset() {
 	*x = SetDefaultTree{}
-	mi := &file_commandpb_command_proto_msgTypes[41]
+	mi := &file_commandpb_command_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3134,7 +3199,7 @@ func (x *SetDefaultTree) String() string {
 func (*SetDefaultTree) ProtoMessage() {}
 
 func (x *SetDefaultTree) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[41]
+	mi := &file_commandpb_command_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3147,7 +3212,7 @@ func (x *SetDefaultTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultTree.ProtoReflect.Descriptor instead.
 func (*SetDefaultTree) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{41}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SetDefaultTree) GetTree() string {
@@ -3185,7 +3250,7 @@ type UpdateOperation struct {
 
 func (x *UpdateOperation) Reset() {
 	*x = UpdateOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[42]
+	mi := &file_commandpb_command_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3197,7 +3262,7 @@ func (x *UpdateOperation) String() string {
 func (*UpdateOperation) ProtoMessage() {}
 
 func (x *UpdateOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[42]
+	mi := &file_commandpb_command_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3210,7 +3275,7 @@ func (x *UpdateOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateOperation.ProtoReflect.Descriptor instead.
 func (*UpdateOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{42}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *UpdateOperation) GetOperationId() string {
@@ -3251,7 +3316,7 @@ type UpdateOperationResult struct {
 
 func (x *UpdateOperationResult) Reset() {
 	*x = UpdateOperationResult{}
-	mi := &file_commandpb_command_proto_msgTypes[43]
+	mi := &file_commandpb_command_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3263,7 +3328,7 @@ func (x *UpdateOperationResult) String() string {
 func (*UpdateOperationResult) ProtoMessage() {}
 
 func (x *UpdateOperationResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[43]
+	mi := &file_commandpb_command_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3276,7 +3341,7 @@ func (x *UpdateOperationResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateOperationResult.ProtoReflect.Descriptor instead.
 func (*UpdateOperationResult) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{43}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *UpdateOperationResult) GetWarnings() []string {
@@ -3299,7 +3364,7 @@ type OperationChange struct {
 
 func (x *OperationChange) Reset() {
 	*x = OperationChange{}
-	mi := &file_commandpb_command_proto_msgTypes[44]
+	mi := &file_commandpb_command_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3311,7 +3376,7 @@ func (x *OperationChange) String() string {
 func (*OperationChange) ProtoMessage() {}
 
 func (x *OperationChange) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[44]
+	mi := &file_commandpb_command_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3324,7 +3389,7 @@ func (x *OperationChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationChange.ProtoReflect.Descriptor instead.
 func (*OperationChange) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{44}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *OperationChange) GetTree() string {
@@ -3362,7 +3427,7 @@ type AdmitOperation struct {
 
 func (x *AdmitOperation) Reset() {
 	*x = AdmitOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[45]
+	mi := &file_commandpb_command_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3374,7 +3439,7 @@ func (x *AdmitOperation) String() string {
 func (*AdmitOperation) ProtoMessage() {}
 
 func (x *AdmitOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[45]
+	mi := &file_commandpb_command_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3387,7 +3452,7 @@ func (x *AdmitOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitOperation.ProtoReflect.Descriptor instead.
 func (*AdmitOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{45}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *AdmitOperation) GetOperationId() string {
@@ -3439,7 +3504,7 @@ type CheckpointVolumes struct {
 
 func (x *CheckpointVolumes) Reset() {
 	*x = CheckpointVolumes{}
-	mi := &file_commandpb_command_proto_msgTypes[46]
+	mi := &file_commandpb_command_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3451,7 +3516,7 @@ func (x *CheckpointVolumes) String() string {
 func (*CheckpointVolumes) ProtoMessage() {}
 
 func (x *CheckpointVolumes) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[46]
+	mi := &file_commandpb_command_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3464,7 +3529,7 @@ func (x *CheckpointVolumes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointVolumes.ProtoReflect.Descriptor instead.
 func (*CheckpointVolumes) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{46}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *CheckpointVolumes) GetTerm() uint64 {
@@ -3521,7 +3586,7 @@ type RegisterNode struct {
 
 func (x *RegisterNode) Reset() {
 	*x = RegisterNode{}
-	mi := &file_commandpb_command_proto_msgTypes[47]
+	mi := &file_commandpb_command_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3533,7 +3598,7 @@ func (x *RegisterNode) String() string {
 func (*RegisterNode) ProtoMessage() {}
 
 func (x *RegisterNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[47]
+	mi := &file_commandpb_command_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3546,7 +3611,7 @@ func (x *RegisterNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterNode.ProtoReflect.Descriptor instead.
 func (*RegisterNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{47}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *RegisterNode) GetTerm() uint64 {
@@ -3584,7 +3649,7 @@ type SetNodeOffline struct {
 
 func (x *SetNodeOffline) Reset() {
 	*x = SetNodeOffline{}
-	mi := &file_commandpb_command_proto_msgTypes[48]
+	mi := &file_commandpb_command_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3596,7 +3661,7 @@ func (x *SetNodeOffline) String() string {
 func (*SetNodeOffline) ProtoMessage() {}
 
 func (x *SetNodeOffline) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[48]
+	mi := &file_commandpb_command_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3609,7 +3674,7 @@ func (x *SetNodeOffline) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetNodeOffline.ProtoReflect.Descriptor instead.
 func (*SetNodeOffline) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{48}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SetNodeOffline) GetTerm() uint64 {
@@ -3663,7 +3728,7 @@ type DrainNode struct {
 
 func (x *DrainNode) Reset() {
 	*x = DrainNode{}
-	mi := &file_commandpb_command_proto_msgTypes[49]
+	mi := &file_commandpb_command_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3675,7 +3740,7 @@ func (x *DrainNode) String() string {
 func (*DrainNode) ProtoMessage() {}
 
 func (x *DrainNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[49]
+	mi := &file_commandpb_command_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3688,7 +3753,7 @@ func (x *DrainNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNode.ProtoReflect.Descriptor instead.
 func (*DrainNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{49}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *DrainNode) GetNode() string {
@@ -3741,7 +3806,7 @@ type RemoveNode struct {
 
 func (x *RemoveNode) Reset() {
 	*x = RemoveNode{}
-	mi := &file_commandpb_command_proto_msgTypes[50]
+	mi := &file_commandpb_command_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3753,7 +3818,7 @@ func (x *RemoveNode) String() string {
 func (*RemoveNode) ProtoMessage() {}
 
 func (x *RemoveNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[50]
+	mi := &file_commandpb_command_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3766,7 +3831,7 @@ func (x *RemoveNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNode.ProtoReflect.Descriptor instead.
 func (*RemoveNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{50}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *RemoveNode) GetNode() string {
@@ -3810,7 +3875,7 @@ type UndrainNode struct {
 
 func (x *UndrainNode) Reset() {
 	*x = UndrainNode{}
-	mi := &file_commandpb_command_proto_msgTypes[51]
+	mi := &file_commandpb_command_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3822,7 +3887,7 @@ func (x *UndrainNode) String() string {
 func (*UndrainNode) ProtoMessage() {}
 
 func (x *UndrainNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[51]
+	mi := &file_commandpb_command_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3835,7 +3900,7 @@ func (x *UndrainNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNode.ProtoReflect.Descriptor instead.
 func (*UndrainNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{51}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *UndrainNode) GetNode() string {
@@ -3874,7 +3939,7 @@ type StopJobs struct {
 
 func (x *StopJobs) Reset() {
 	*x = StopJobs{}
-	mi := &file_commandpb_command_proto_msgTypes[52]
+	mi := &file_commandpb_command_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3886,7 +3951,7 @@ func (x *StopJobs) String() string {
 func (*StopJobs) ProtoMessage() {}
 
 func (x *StopJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[52]
+	mi := &file_commandpb_command_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3899,7 +3964,7 @@ func (x *StopJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopJobs.ProtoReflect.Descriptor instead.
 func (*StopJobs) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{52}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *StopJobs) GetOperationId() string {
@@ -3945,7 +4010,7 @@ type PreemptAllocations struct {
 
 func (x *PreemptAllocations) Reset() {
 	*x = PreemptAllocations{}
-	mi := &file_commandpb_command_proto_msgTypes[53]
+	mi := &file_commandpb_command_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3957,7 +4022,7 @@ func (x *PreemptAllocations) String() string {
 func (*PreemptAllocations) ProtoMessage() {}
 
 func (x *PreemptAllocations) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[53]
+	mi := &file_commandpb_command_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3970,7 +4035,7 @@ func (x *PreemptAllocations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptAllocations.ProtoReflect.Descriptor instead.
 func (*PreemptAllocations) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{53}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *PreemptAllocations) GetTerm() uint64 {
@@ -4013,7 +4078,7 @@ type Preemption struct {
 
 func (x *Preemption) Reset() {
 	*x = Preemption{}
-	mi := &file_commandpb_command_proto_msgTypes[54]
+	mi := &file_commandpb_command_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4025,7 +4090,7 @@ func (x *Preemption) String() string {
 func (*Preemption) ProtoMessage() {}
 
 func (x *Preemption) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[54]
+	mi := &file_commandpb_command_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4038,7 +4103,7 @@ func (x *Preemption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preemption.ProtoReflect.Descriptor instead.
 func (*Preemption) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{54}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Preemption) GetJobId() string {
@@ -4079,7 +4144,7 @@ type HandOver struct {
 
 func (x *HandOver) Reset() {
 	*x = HandOver{}
-	mi := &file_commandpb_command_proto_msgTypes[55]
+	mi := &file_commandpb_command_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4091,7 +4156,7 @@ func (x *HandOver) String() string {
 func (*HandOver) ProtoMessage() {}
 
 func (x *HandOver) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[55]
+	mi := &file_commandpb_command_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4104,7 +4169,7 @@ func (x *HandOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandOver.ProtoReflect.Descriptor instead.
 func (*HandOver) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{55}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *HandOver) GetTerm() uint64 {
@@ -4155,7 +4220,7 @@ type UpdateReserves struct {
 
 func (x *UpdateReserves) Reset() {
 	*x = UpdateReserves{}
-	mi := &file_commandpb_command_proto_msgTypes[56]
+	mi := &file_commandpb_command_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4167,7 +4232,7 @@ func (x *UpdateReserves) String() string {
 func (*UpdateReserves) ProtoMessage() {}
 
 func (x *UpdateReserves) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[56]
+	mi := &file_commandpb_command_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4180,7 +4245,7 @@ func (x *UpdateReserves) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateReserves.ProtoReflect.Descriptor instead.
 func (*UpdateReserves) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{56}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *UpdateReserves) GetOperationId() string {
@@ -4225,7 +4290,7 @@ type TaskReserve struct {
 
 func (x *TaskReserve) Reset() {
 	*x = TaskReserve{}
-	mi := &file_commandpb_command_proto_msgTypes[57]
+	mi := &file_commandpb_command_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4237,7 +4302,7 @@ func (x *TaskReserve) String() string {
 func (*TaskReserve) ProtoMessage() {}
 
 func (x *TaskReserve) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[57]
+	mi := &file_commandpb_command_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4250,7 +4315,7 @@ func (x *TaskReserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskReserve.ProtoReflect.Descriptor instead.
 func (*TaskReserve) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{57}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *TaskReserve) GetTask() string {
@@ -4302,7 +4367,7 @@ type SaveMemoryProfiles struct {
 
 func (x *SaveMemoryProfiles) Reset() {
 	*x = SaveMemoryProfiles{}
-	mi := &file_commandpb_command_proto_msgTypes[58]
+	mi := &file_commandpb_command_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4314,7 +4379,7 @@ func (x *SaveMemoryProfiles) String() string {
 func (*SaveMemoryProfiles) ProtoMessage() {}
 
 func (x *SaveMemoryProfiles) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[58]
+	mi := &file_commandpb_command_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4327,7 +4392,7 @@ func (x *SaveMemoryProfiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveMemoryProfiles.ProtoReflect.Descriptor instead.
 func (*SaveMemoryProfiles) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{58}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *SaveMemoryProfiles) GetOperationId() string {
@@ -4372,7 +4437,7 @@ type SavedProfile struct {
 
 func (x *SavedProfile) Reset() {
 	*x = SavedProfile{}
-	mi := &file_commandpb_command_proto_msgTypes[59]
+	mi := &file_commandpb_command_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4384,7 +4449,7 @@ func (x *SavedProfile) String() string {
 func (*SavedProfile) ProtoMessage() {}
 
 func (x *SavedProfile) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[59]
+	mi := &file_commandpb_command_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4397,7 +4462,7 @@ func (x *SavedProfile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedProfile.ProtoReflect.Descriptor instead.
 func (*SavedProfile) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{59}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *SavedProfile) GetTask() string {
@@ -4433,7 +4498,7 @@ type RemoveMemoryProfiles struct {
 
 func (x *RemoveMemoryProfiles) Reset() {
 	*x = RemoveMemoryProfiles{}
-	mi := &file_commandpb_command_proto_msgTypes[60]
+	mi := &file_commandpb_command_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4445,7 +4510,7 @@ func (x *RemoveMemoryProfiles) String() string {
 func (*RemoveMemoryProfiles) ProtoMessage() {}
 
 func (x *RemoveMemoryProfiles) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[60]
+	mi := &file_commandpb_command_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4458,7 +4523,7 @@ func (x *RemoveMemoryProfiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMemoryProfiles.ProtoReflect.Descriptor instead.
 func (*RemoveMemoryProfiles) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{60}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *RemoveMemoryProfiles) GetKeys() []string {
@@ -4498,7 +4563,7 @@ type PublishOutput struct {
 
 func (x *PublishOutput) Reset() {
 	*x = PublishOutput{}
-	mi := &file_commandpb_command_proto_msgTypes[61]
+	mi := &file_commandpb_command_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4510,7 +4575,7 @@ func (x *PublishOutput) String() string {
 func (*PublishOutput) ProtoMessage() {}
 
 func (x *PublishOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[61]
+	mi := &file_commandpb_command_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4523,7 +4588,7 @@ func (x *PublishOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishOutput.ProtoReflect.Descriptor instead.
 func (*PublishOutput) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{61}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *PublishOutput) GetOperationId() string {
@@ -4646,7 +4711,12 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x06create\x18\x02 \x01(\bR\x06create\x12\x16\n" +
 	"\x06delete\x18\x03 \x01(\bR\x06delete\x12.\n" +
 	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
-	"\x04user\x18\x05 \x01(\tR\x04user\"q\n" +
+	"\x04user\x18\x05 \x01(\tR\x04user\"f\n" +
+	"\n" +
+	"CheckState\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x12\n" +
+	"\x04hash\x18\x03 \x01(\fR\x04hash\"q\n" +
 	"\x14StartOperationResult\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x1a\n" +
 	"\brepeated\x18\x02 \x01(\bR\brepeated\x12\x1a\n" +
@@ -4924,7 +4994,7 @@ func file_commandpb_command_proto_rawDescGZIP() []byte {
 	return file_commandpb_command_proto_rawDescData
 }
 
-var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 64)
+var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
 var file_commandpb_command_proto_goTypes = []any{
 	(*Entry)(nil),                   // 0: weir.command.v1.Entry
 	(*Command)(nil),                 // 1: weir.command.v1.Command
@@ -4939,179 +5009,181 @@ var file_commandpb_command_proto_goTypes = []any{
 	(*EditAccounts)(nil),            // 10: weir.command.v1.EditAccounts
 	(*EditNodeGrant)(nil),           // 11: weir.command.v1.EditNodeGrant
 	(*EditStore)(nil),               // 12: weir.command.v1.EditStore
-	(*StartOperationResult)(nil),    // 13: weir.command.v1.StartOperationResult
-	(*AdvanceOperation)(nil),        // 14: weir.command.v1.AdvanceOperation
-	(*SetPendingReason)(nil),        // 15: weir.command.v1.SetPendingReason
-	(*AssignController)(nil),        // 16: weir.command.v1.AssignController
-	(*ControllerAssignment)(nil),    // 17: weir.command.v1.ControllerAssignment
-	(*PrepareOperation)(nil),        // 18: weir.command.v1.PrepareOperation
-	(*DefineTasks)(nil),             // 19: weir.command.v1.DefineTasks
-	(*TaskDefinition)(nil),          // 20: weir.command.v1.TaskDefinition
-	(*StartAllocations)(nil),        // 21: weir.command.v1.StartAllocations
-	(*Grant)(nil),                   // 22: weir.command.v1.Grant
-	(*StartAllocationsResult)(nil),  // 23: weir.command.v1.StartAllocationsResult
-	(*GrantResult)(nil),             // 24: weir.command.v1.GrantResult
-	(*FinishJobs)(nil),              // 25: weir.command.v1.FinishJobs
-	(*FinishJobsResult)(nil),        // 26: weir.command.v1.FinishJobsResult
-	(*FinishJobResult)(nil),         // 27: weir.command.v1.FinishJobResult
-	(*AbortAllocations)(nil),        // 28: weir.command.v1.AbortAllocations
-	(*SuspendOperation)(nil),        // 29: weir.command.v1.SuspendOperation
-	(*ResumeOperation)(nil),         // 30: weir.command.v1.ResumeOperation
-	(*AbortOperation)(nil),          // 31: weir.command.v1.AbortOperation
-	(*CompleteOperation)(nil),       // 32: weir.command.v1.CompleteOperation
-	(*EditTree)(nil),                // 33: weir.command.v1.EditTree
-	(*TreeEdit)(nil),                // 34: weir.command.v1.TreeEdit
-	(*Changes)(nil),                 // 35: weir.command.v1.Changes
-	(*PoolChange)(nil),              // 36: weir.command.v1.PoolChange
-	(*RenamePool)(nil),              // 37: weir.command.v1.RenamePool
-	(*TreeResult)(nil),              // 38: weir.command.v1.TreeResult
-	(*CreateTree)(nil),              // 39: weir.command.v1.CreateTree
-	(*RemoveTree)(nil),              // 40: weir.command.v1.RemoveTree
-	(*SetDefaultTree)(nil),          // 41: weir.command.v1.SetDefaultTree
-	(*UpdateOperation)(nil),         // 42: weir.command.v1.UpdateOperation
-	(*UpdateOperationResult)(nil),   // 43: weir.command.v1.UpdateOperationResult
-	(*OperationChange)(nil),         // 44: weir.command.v1.OperationChange
-	(*AdmitOperation)(nil),          // 45: weir.command.v1.AdmitOperation
-	(*CheckpointVolumes)(nil),       // 46: weir.command.v1.CheckpointVolumes
-	(*RegisterNode)(nil),            // 47: weir.command.v1.RegisterNode
-	(*SetNodeOffline)(nil),          // 48: weir.command.v1.SetNodeOffline
-	(*DrainNode)(nil),               // 49: weir.command.v1.DrainNode
-	(*RemoveNode)(nil),              // 50: weir.command.v1.RemoveNode
-	(*UndrainNode)(nil),             // 51: weir.command.v1.UndrainNode
-	(*StopJobs)(nil),                // 52: weir.command.v1.StopJobs
-	(*PreemptAllocations)(nil),      // 53: weir.command.v1.PreemptAllocations
-	(*Preemption)(nil),              // 54: weir.command.v1.Preemption
-	(*HandOver)(nil),                // 55: weir.command.v1.HandOver
-	(*UpdateReserves)(nil),          // 56: weir.command.v1.UpdateReserves
-	(*TaskReserve)(nil),             // 57: weir.command.v1.TaskReserve
-	(*SaveMemoryProfiles)(nil),      // 58: weir.command.v1.SaveMemoryProfiles
-	(*SavedProfile)(nil),            // 59: weir.command.v1.SavedProfile
-	(*RemoveMemoryProfiles)(nil),    // 60: weir.command.v1.RemoveMemoryProfiles
-	(*PublishOutput)(nil),           // 61: weir.command.v1.PublishOutput
-	nil,                             // 62: weir.command.v1.SetPendingReason.ReasonsEntry
-	nil,                             // 63: weir.command.v1.Changes.ValuesEntry
-	(*timestamppb.Timestamp)(nil),   // 64: google.protobuf.Timestamp
-	(*statepb.Limits)(nil),          // 65: weir.state.v1.Limits
-	(*statepb.OperationSpec)(nil),   // 66: weir.state.v1.OperationSpec
-	(*statepb.Revocation)(nil),      // 67: weir.state.v1.Revocation
-	(*statepb.NodeGrant)(nil),       // 68: weir.state.v1.NodeGrant
-	(*statepb.Store)(nil),           // 69: weir.state.v1.Store
-	(*statepb.Error)(nil),           // 70: weir.state.v1.Error
-	(*statepb.Input)(nil),           // 71: weir.state.v1.Input
-	(*statepb.Resources)(nil),       // 72: weir.state.v1.Resources
-	(*statepb.TaskMemory)(nil),      // 73: weir.state.v1.TaskMemory
-	(*statepb.Slices)(nil),          // 74: weir.state.v1.Slices
-	(*statepb.FinishedJob)(nil),     // 75: weir.state.v1.FinishedJob
-	(*structpb.Struct)(nil),         // 76: google.protobuf.Struct
-	(*statepb.Pool)(nil),            // 77: weir.state.v1.Pool
-	(*statepb.PoolVolume)(nil),      // 78: weir.state.v1.PoolVolume
-	(*statepb.StarvationClock)(nil), // 79: weir.state.v1.StarvationClock
-	(*statepb.PreemptionAge)(nil),   // 80: weir.state.v1.PreemptionAge
-	(*statepb.Node)(nil),            // 81: weir.state.v1.Node
-	(*statepb.StopOrder)(nil),       // 82: weir.state.v1.StopOrder
-	(*statepb.JobReserve)(nil),      // 83: weir.state.v1.JobReserve
-	(*statepb.MemoryProfile)(nil),   // 84: weir.state.v1.MemoryProfile
-	(*statepb.Output)(nil),          // 85: weir.state.v1.Output
-	(*structpb.Value)(nil),          // 86: google.protobuf.Value
+	(*CheckState)(nil),              // 13: weir.command.v1.CheckState
+	(*StartOperationResult)(nil),    // 14: weir.command.v1.StartOperationResult
+	(*AdvanceOperation)(nil),        // 15: weir.command.v1.AdvanceOperation
+	(*SetPendingReason)(nil),        // 16: weir.command.v1.SetPendingReason
+	(*AssignController)(nil),        // 17: weir.command.v1.AssignController
+	(*ControllerAssignment)(nil),    // 18: weir.command.v1.ControllerAssignment
+	(*PrepareOperation)(nil),        // 19: weir.command.v1.PrepareOperation
+	(*DefineTasks)(nil),             // 20: weir.command.v1.DefineTasks
+	(*TaskDefinition)(nil),          // 21: weir.command.v1.TaskDefinition
+	(*StartAllocations)(nil),        // 22: weir.command.v1.StartAllocations
+	(*Grant)(nil),                   // 23: weir.command.v1.Grant
+	(*StartAllocationsResult)(nil),  // 24: weir.command.v1.StartAllocationsResult
+	(*GrantResult)(nil),             // 25: weir.command.v1.GrantResult
+	(*FinishJobs)(nil),              // 26: weir.command.v1.FinishJobs
+	(*FinishJobsResult)(nil),        // 27: weir.command.v1.FinishJobsResult
+	(*FinishJobResult)(nil),         // 28: weir.command.v1.FinishJobResult
+	(*AbortAllocations)(nil),        // 29: weir.command.v1.AbortAllocations
+	(*SuspendOperation)(nil),        // 30: weir.command.v1.SuspendOperation
+	(*ResumeOperation)(nil),         // 31: weir.command.v1.ResumeOperation
+	(*AbortOperation)(nil),          // 32: weir.command.v1.AbortOperation
+	(*CompleteOperation)(nil),       // 33: weir.command.v1.CompleteOperation
+	(*EditTree)(nil),                // 34: weir.command.v1.EditTree
+	(*TreeEdit)(nil),                // 35: weir.command.v1.TreeEdit
+	(*Changes)(nil),                 // 36: weir.command.v1.Changes
+	(*PoolChange)(nil),              // 37: weir.command.v1.PoolChange
+	(*RenamePool)(nil),              // 38: weir.command.v1.RenamePool
+	(*TreeResult)(nil),              // 39: weir.command.v1.TreeResult
+	(*CreateTree)(nil),              // 40: weir.command.v1.CreateTree
+	(*RemoveTree)(nil),              // 41: weir.command.v1.RemoveTree
+	(*SetDefaultTree)(nil),          // 42: weir.command.v1.SetDefaultTree
+	(*UpdateOperation)(nil),         // 43: weir.command.v1.UpdateOperation
+	(*UpdateOperationResult)(nil),   // 44: weir.command.v1.UpdateOperationResult
+	(*OperationChange)(nil),         // 45: weir.command.v1.OperationChange
+	(*AdmitOperation)(nil),          // 46: weir.command.v1.AdmitOperation
+	(*CheckpointVolumes)(nil),       // 47: weir.command.v1.CheckpointVolumes
+	(*RegisterNode)(nil),            // 48: weir.command.v1.RegisterNode
+	(*SetNodeOffline)(nil),          // 49: weir.command.v1.SetNodeOffline
+	(*DrainNode)(nil),               // 50: weir.command.v1.DrainNode
+	(*RemoveNode)(nil),              // 51: weir.command.v1.RemoveNode
+	(*UndrainNode)(nil),             // 52: weir.command.v1.UndrainNode
+	(*StopJobs)(nil),                // 53: weir.command.v1.StopJobs
+	(*PreemptAllocations)(nil),      // 54: weir.command.v1.PreemptAllocations
+	(*Preemption)(nil),              // 55: weir.command.v1.Preemption
+	(*HandOver)(nil),                // 56: weir.command.v1.HandOver
+	(*UpdateReserves)(nil),          // 57: weir.command.v1.UpdateReserves
+	(*TaskReserve)(nil),             // 58: weir.command.v1.TaskReserve
+	(*SaveMemoryProfiles)(nil),      // 59: weir.command.v1.SaveMemoryProfiles
+	(*SavedProfile)(nil),            // 60: weir.command.v1.SavedProfile
+	(*RemoveMemoryProfiles)(nil),    // 61: weir.command.v1.RemoveMemoryProfiles
+	(*PublishOutput)(nil),           // 62: weir.command.v1.PublishOutput
+	nil,                             // 63: weir.command.v1.SetPendingReason.ReasonsEntry
+	nil,                             // 64: weir.command.v1.Changes.ValuesEntry
+	(*timestamppb.Timestamp)(nil),   // 65: google.protobuf.Timestamp
+	(*statepb.Limits)(nil),          // 66: weir.state.v1.Limits
+	(*statepb.OperationSpec)(nil),   // 67: weir.state.v1.OperationSpec
+	(*statepb.Revocation)(nil),      // 68: weir.state.v1.Revocation
+	(*statepb.NodeGrant)(nil),       // 69: weir.state.v1.NodeGrant
+	(*statepb.Store)(nil),           // 70: weir.state.v1.Store
+	(*statepb.Error)(nil),           // 71: weir.state.v1.Error
+	(*statepb.Input)(nil),           // 72: weir.state.v1.Input
+	(*statepb.Resources)(nil),       // 73: weir.state.v1.Resources
+	(*statepb.TaskMemory)(nil),      // 74: weir.state.v1.TaskMemory
+	(*statepb.Slices)(nil),          // 75: weir.state.v1.Slices
+	(*statepb.FinishedJob)(nil),     // 76: weir.state.v1.FinishedJob
+	(*structpb.Struct)(nil),         // 77: google.protobuf.Struct
+	(*statepb.Pool)(nil),            // 78: weir.state.v1.Pool
+	(*statepb.PoolVolume)(nil),      // 79: weir.state.v1.PoolVolume
+	(*statepb.StarvationClock)(nil), // 80: weir.state.v1.StarvationClock
+	(*statepb.PreemptionAge)(nil),   // 81: weir.state.v1.PreemptionAge
+	(*statepb.Node)(nil),            // 82: weir.state.v1.Node
+	(*statepb.StopOrder)(nil),       // 83: weir.state.v1.StopOrder
+	(*statepb.JobReserve)(nil),      // 84: weir.state.v1.JobReserve
+	(*statepb.MemoryProfile)(nil),   // 85: weir.state.v1.MemoryProfile
+	(*statepb.Output)(nil),          // 86: weir.state.v1.Output
+	(*structpb.Value)(nil),          // 87: google.protobuf.Value
 }
 var file_commandpb_command_proto_depIdxs = []int32{
 	1,  // 0: weir.command.v1.Entry.commands:type_name -> weir.command.v1.Command
 	2,  // 1: weir.command.v1.Command.subject:type_name -> weir.command.v1.Subject
 	4,  // 2: weir.command.v1.Result.refusal:type_name -> weir.command.v1.Refusal
-	13, // 3: weir.command.v1.Result.start_operation:type_name -> weir.command.v1.StartOperationResult
-	23, // 4: weir.command.v1.Result.start_allocations:type_name -> weir.command.v1.StartAllocationsResult
-	26, // 5: weir.command.v1.Result.finish_jobs:type_name -> weir.command.v1.FinishJobsResult
-	38, // 6: weir.command.v1.Result.tree:type_name -> weir.command.v1.TreeResult
-	43, // 7: weir.command.v1.Result.update_operation:type_name -> weir.command.v1.UpdateOperationResult
-	64, // 8: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
-	65, // 9: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
-	64, // 10: weir.command.v1.RaiseVersion.time:type_name -> google.protobuf.Timestamp
-	66, // 11: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
-	64, // 12: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
-	64, // 13: weir.command.v1.EditGroup.time:type_name -> google.protobuf.Timestamp
-	67, // 14: weir.command.v1.Revoke.revocation:type_name -> weir.state.v1.Revocation
-	64, // 15: weir.command.v1.Revoke.time:type_name -> google.protobuf.Timestamp
-	64, // 16: weir.command.v1.EditAccounts.time:type_name -> google.protobuf.Timestamp
-	68, // 17: weir.command.v1.EditNodeGrant.grant:type_name -> weir.state.v1.NodeGrant
-	64, // 18: weir.command.v1.EditNodeGrant.time:type_name -> google.protobuf.Timestamp
-	69, // 19: weir.command.v1.EditStore.store:type_name -> weir.state.v1.Store
-	64, // 20: weir.command.v1.EditStore.time:type_name -> google.protobuf.Timestamp
-	64, // 21: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
-	70, // 22: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
-	62, // 23: weir.command.v1.SetPendingReason.reasons:type_name -> weir.command.v1.SetPendingReason.ReasonsEntry
-	64, // 24: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
-	17, // 25: weir.command.v1.AssignController.assignments:type_name -> weir.command.v1.ControllerAssignment
-	64, // 26: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
-	70, // 27: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
-	71, // 28: weir.command.v1.PrepareOperation.input:type_name -> weir.state.v1.Input
-	20, // 29: weir.command.v1.PrepareOperation.tasks:type_name -> weir.command.v1.TaskDefinition
-	64, // 30: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
-	20, // 31: weir.command.v1.DefineTasks.tasks:type_name -> weir.command.v1.TaskDefinition
-	72, // 32: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
-	73, // 33: weir.command.v1.TaskDefinition.memory:type_name -> weir.state.v1.TaskMemory
-	74, // 34: weir.command.v1.TaskDefinition.slices:type_name -> weir.state.v1.Slices
-	64, // 35: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
-	22, // 36: weir.command.v1.StartAllocations.grants:type_name -> weir.command.v1.Grant
-	72, // 37: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
-	64, // 38: weir.command.v1.Grant.claim_time:type_name -> google.protobuf.Timestamp
-	24, // 39: weir.command.v1.StartAllocationsResult.grants:type_name -> weir.command.v1.GrantResult
-	64, // 40: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
-	75, // 41: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
-	27, // 42: weir.command.v1.FinishJobsResult.jobs:type_name -> weir.command.v1.FinishJobResult
-	64, // 43: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
-	64, // 44: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
-	64, // 45: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
-	64, // 46: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
-	64, // 47: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
-	34, // 48: weir.command.v1.EditTree.edits:type_name -> weir.command.v1.TreeEdit
-	64, // 49: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
-	76, // 50: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
-	35, // 51: weir.command.v1.TreeEdit.change:type_name -> weir.command.v1.Changes
-	77, // 52: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
-	77, // 53: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
-	36, // 54: weir.command.v1.TreeEdit.change_pool:type_name -> weir.command.v1.PoolChange
-	37, // 55: weir.command.v1.TreeEdit.rename:type_name -> weir.command.v1.RenamePool
-	63, // 56: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
-	35, // 57: weir.command.v1.PoolChange.options:type_name -> weir.command.v1.Changes
-	76, // 58: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
-	64, // 59: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
-	64, // 60: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
-	64, // 61: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
-	64, // 62: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
-	44, // 63: weir.command.v1.UpdateOperation.changes:type_name -> weir.command.v1.OperationChange
-	35, // 64: weir.command.v1.OperationChange.options:type_name -> weir.command.v1.Changes
-	64, // 65: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
-	64, // 66: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
-	78, // 67: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
-	79, // 68: weir.command.v1.CheckpointVolumes.clocks:type_name -> weir.state.v1.StarvationClock
-	80, // 69: weir.command.v1.CheckpointVolumes.age:type_name -> weir.state.v1.PreemptionAge
-	64, // 70: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
-	81, // 71: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
-	64, // 72: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
-	64, // 73: weir.command.v1.DrainNode.time:type_name -> google.protobuf.Timestamp
-	64, // 74: weir.command.v1.RemoveNode.time:type_name -> google.protobuf.Timestamp
-	64, // 75: weir.command.v1.UndrainNode.time:type_name -> google.protobuf.Timestamp
-	82, // 76: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
-	64, // 77: weir.command.v1.PreemptAllocations.time:type_name -> google.protobuf.Timestamp
-	54, // 78: weir.command.v1.PreemptAllocations.preemptions:type_name -> weir.command.v1.Preemption
-	82, // 79: weir.command.v1.Preemption.order:type_name -> weir.state.v1.StopOrder
-	64, // 80: weir.command.v1.HandOver.time:type_name -> google.protobuf.Timestamp
-	64, // 81: weir.command.v1.UpdateReserves.time:type_name -> google.protobuf.Timestamp
-	57, // 82: weir.command.v1.UpdateReserves.tasks:type_name -> weir.command.v1.TaskReserve
-	83, // 83: weir.command.v1.TaskReserve.reserve:type_name -> weir.state.v1.JobReserve
-	64, // 84: weir.command.v1.SaveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
-	59, // 85: weir.command.v1.SaveMemoryProfiles.profiles:type_name -> weir.command.v1.SavedProfile
-	84, // 86: weir.command.v1.SavedProfile.profile:type_name -> weir.state.v1.MemoryProfile
-	64, // 87: weir.command.v1.RemoveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
-	64, // 88: weir.command.v1.PublishOutput.time:type_name -> google.protobuf.Timestamp
-	85, // 89: weir.command.v1.PublishOutput.output:type_name -> weir.state.v1.Output
-	70, // 90: weir.command.v1.PublishOutput.error:type_name -> weir.state.v1.Error
-	86, // 91: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
-	92, // [92:92] is the sub-list for method output_type
-	92, // [92:92] is the sub-list for method input_type
-	92, // [92:92] is the sub-list for extension type_name
-	92, // [92:92] is the sub-list for extension extendee
-	0,  // [0:92] is the sub-list for field type_name
+	14, // 3: weir.command.v1.Result.start_operation:type_name -> weir.command.v1.StartOperationResult
+	24, // 4: weir.command.v1.Result.start_allocations:type_name -> weir.command.v1.StartAllocationsResult
+	27, // 5: weir.command.v1.Result.finish_jobs:type_name -> weir.command.v1.FinishJobsResult
+	39, // 6: weir.command.v1.Result.tree:type_name -> weir.command.v1.TreeResult
+	44, // 7: weir.command.v1.Result.update_operation:type_name -> weir.command.v1.UpdateOperationResult
+	65, // 8: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
+	66, // 9: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
+	65, // 10: weir.command.v1.RaiseVersion.time:type_name -> google.protobuf.Timestamp
+	67, // 11: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
+	65, // 12: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
+	65, // 13: weir.command.v1.EditGroup.time:type_name -> google.protobuf.Timestamp
+	68, // 14: weir.command.v1.Revoke.revocation:type_name -> weir.state.v1.Revocation
+	65, // 15: weir.command.v1.Revoke.time:type_name -> google.protobuf.Timestamp
+	65, // 16: weir.command.v1.EditAccounts.time:type_name -> google.protobuf.Timestamp
+	69, // 17: weir.command.v1.EditNodeGrant.grant:type_name -> weir.state.v1.NodeGrant
+	65, // 18: weir.command.v1.EditNodeGrant.time:type_name -> google.protobuf.Timestamp
+	70, // 19: weir.command.v1.EditStore.store:type_name -> weir.state.v1.Store
+	65, // 20: weir.command.v1.EditStore.time:type_name -> google.protobuf.Timestamp
+	65, // 21: weir.command.v1.CheckState.time:type_name -> google.protobuf.Timestamp
+	65, // 22: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
+	71, // 23: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
+	63, // 24: weir.command.v1.SetPendingReason.reasons:type_name -> weir.command.v1.SetPendingReason.ReasonsEntry
+	65, // 25: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
+	18, // 26: weir.command.v1.AssignController.assignments:type_name -> weir.command.v1.ControllerAssignment
+	65, // 27: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
+	71, // 28: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
+	72, // 29: weir.command.v1.PrepareOperation.input:type_name -> weir.state.v1.Input
+	21, // 30: weir.command.v1.PrepareOperation.tasks:type_name -> weir.command.v1.TaskDefinition
+	65, // 31: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
+	21, // 32: weir.command.v1.DefineTasks.tasks:type_name -> weir.command.v1.TaskDefinition
+	73, // 33: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
+	74, // 34: weir.command.v1.TaskDefinition.memory:type_name -> weir.state.v1.TaskMemory
+	75, // 35: weir.command.v1.TaskDefinition.slices:type_name -> weir.state.v1.Slices
+	65, // 36: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
+	23, // 37: weir.command.v1.StartAllocations.grants:type_name -> weir.command.v1.Grant
+	73, // 38: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
+	65, // 39: weir.command.v1.Grant.claim_time:type_name -> google.protobuf.Timestamp
+	25, // 40: weir.command.v1.StartAllocationsResult.grants:type_name -> weir.command.v1.GrantResult
+	65, // 41: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
+	76, // 42: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
+	28, // 43: weir.command.v1.FinishJobsResult.jobs:type_name -> weir.command.v1.FinishJobResult
+	65, // 44: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
+	65, // 45: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
+	65, // 46: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
+	65, // 47: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
+	65, // 48: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
+	35, // 49: weir.command.v1.EditTree.edits:type_name -> weir.command.v1.TreeEdit
+	65, // 50: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
+	77, // 51: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
+	36, // 52: weir.command.v1.TreeEdit.change:type_name -> weir.command.v1.Changes
+	78, // 53: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
+	78, // 54: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
+	37, // 55: weir.command.v1.TreeEdit.change_pool:type_name -> weir.command.v1.PoolChange
+	38, // 56: weir.command.v1.TreeEdit.rename:type_name -> weir.command.v1.RenamePool
+	64, // 57: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
+	36, // 58: weir.command.v1.PoolChange.options:type_name -> weir.command.v1.Changes
+	77, // 59: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
+	65, // 60: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
+	65, // 61: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
+	65, // 62: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
+	65, // 63: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
+	45, // 64: weir.command.v1.UpdateOperation.changes:type_name -> weir.command.v1.OperationChange
+	36, // 65: weir.command.v1.OperationChange.options:type_name -> weir.command.v1.Changes
+	65, // 66: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
+	65, // 67: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
+	79, // 68: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
+	80, // 69: weir.command.v1.CheckpointVolumes.clocks:type_name -> weir.state.v1.StarvationClock
+	81, // 70: weir.command.v1.CheckpointVolumes.age:type_name -> weir.state.v1.PreemptionAge
+	65, // 71: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
+	82, // 72: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
+	65, // 73: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
+	65, // 74: weir.command.v1.DrainNode.time:type_name -> google.protobuf.Timestamp
+	65, // 75: weir.command.v1.RemoveNode.time:type_name -> google.protobuf.Timestamp
+	65, // 76: weir.command.v1.UndrainNode.time:type_name -> google.protobuf.Timestamp
+	83, // 77: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
+	65, // 78: weir.command.v1.PreemptAllocations.time:type_name -> google.protobuf.Timestamp
+	55, // 79: weir.command.v1.PreemptAllocations.preemptions:type_name -> weir.command.v1.Preemption
+	83, // 80: weir.command.v1.Preemption.order:type_name -> weir.state.v1.StopOrder
+	65, // 81: weir.command.v1.HandOver.time:type_name -> google.protobuf.Timestamp
+	65, // 82: weir.command.v1.UpdateReserves.time:type_name -> google.protobuf.Timestamp
+	58, // 83: weir.command.v1.UpdateReserves.tasks:type_name -> weir.command.v1.TaskReserve
+	84, // 84: weir.command.v1.TaskReserve.reserve:type_name -> weir.state.v1.JobReserve
+	65, // 85: weir.command.v1.SaveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
+	60, // 86: weir.command.v1.SaveMemoryProfiles.profiles:type_name -> weir.command.v1.SavedProfile
+	85, // 87: weir.command.v1.SavedProfile.profile:type_name -> weir.state.v1.MemoryProfile
+	65, // 88: weir.command.v1.RemoveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
+	65, // 89: weir.command.v1.PublishOutput.time:type_name -> google.protobuf.Timestamp
+	86, // 90: weir.command.v1.PublishOutput.output:type_name -> weir.state.v1.Output
+	71, // 91: weir.command.v1.PublishOutput.error:type_name -> weir.state.v1.Error
+	87, // 92: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
+	93, // [93:93] is the sub-list for method output_type
+	93, // [93:93] is the sub-list for method input_type
+	93, // [93:93] is the sub-list for extension type_name
+	93, // [93:93] is the sub-list for extension extendee
+	0,  // [0:93] is the sub-list for field type_name
 }
 
 func init() { file_commandpb_command_proto_init() }
@@ -5126,7 +5198,7 @@ func file_commandpb_command_proto_init() {
 		(*Result_Tree)(nil),
 		(*Result_UpdateOperation)(nil),
 	}
-	file_commandpb_command_proto_msgTypes[34].OneofWrappers = []any{
+	file_commandpb_command_proto_msgTypes[35].OneofWrappers = []any{
 		(*TreeEdit_Options)(nil),
 		(*TreeEdit_Change)(nil),
 		(*TreeEdit_Create)(nil),
@@ -5135,15 +5207,15 @@ func file_commandpb_command_proto_init() {
 		(*TreeEdit_Rename)(nil),
 		(*TreeEdit_Remove)(nil),
 	}
-	file_commandpb_command_proto_msgTypes[36].OneofWrappers = []any{}
-	file_commandpb_command_proto_msgTypes[44].OneofWrappers = []any{}
+	file_commandpb_command_proto_msgTypes[37].OneofWrappers = []any{}
+	file_commandpb_command_proto_msgTypes[45].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandpb_command_proto_rawDesc), len(file_commandpb_command_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   64,
+			NumMessages:   65,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -17,12 +17,14 @@ type Row struct {
 // rows is the table.
 var rows = []Row{
 	{Name: "weir.command.v1.RaiseVersion", Since: 2, Before: "the command that raises the version is the only one that is applied before its version"},
+	{Name: "weir.command.v1.CheckState", Since: 2, Before: "replicas do not compare their states"},
 	{Name: "weir.command.v1.Entry.version", Since: 2, Before: "entries have no version: every program reads them"},
 	{Name: "weir.state.v1.SnapshotHeader.version", Since: 2, Before: "snapshots and backups have no version and format 2"},
 	{Name: "format 3 of snapshots and backups", Since: 2, Before: "format 2"},
 	{Name: "format 2 in replica.json", Since: 2, Before: "format 1"},
 	{Name: "tag 12 of gossip members", Since: 2, Before: "a replica that does not say what it can works with version 1", Told: true},
 	{Name: "tag 13 of gossip members", Since: 2, Before: "a replica that does not say its version has 1", Told: true},
+	{Name: "tags 14 and 15 of gossip members", Since: 2, Before: "no CheckState asks for a hash"},
 	{Name: "weir.actor.v1.RegisterAgent.can", Since: 2, Before: "an agent that does not say what it can works with version 1", Told: true},
 	{Name: "weir.actor.v1.NodeView.can", Since: 2, Before: "it stays on the leader's board", Told: true},
 	{Name: "weir.actor.v1.SchedulerViewRequest.agents", Since: 2, Before: "an older leader answers with its view, without agents", Told: true},

@@ -79,6 +79,7 @@ var kinds = [...]struct {
 	40: {"edit_node_grant", (*commandpb.EditNodeGrant)(nil)},
 	41: {"edit_store", (*commandpb.EditStore)(nil)},
 	42: {"raise_version", (*commandpb.RaiseVersion)(nil)},
+	43: {"check_state", (*commandpb.CheckState)(nil)},
 }
 
 // byMessage finds a kind by the full name of its message.

@@ -258,10 +258,10 @@ func bytesOf(t tester, f *Frozen) []byte {
 func contentOf(t tester, s *State) []byte {
 	t.Helper()
 	f := s.Freeze()
-	for header := range f.records[0] {
+	for header := range f.parts[0].all {
 		header = proto.CloneOf(header)
 		header.GetHeader().Index = 0
-		f.records[0] = single(header)
+		f.parts[0] = single(header)
 	}
 	return bytesOf(t, f)
 }

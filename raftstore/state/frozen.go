@@ -2,12 +2,17 @@ package state
 
 import (
 	"cmp"
-	"iter"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
 	"maps"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/messages/versions"
 )
@@ -15,9 +20,17 @@ import (
 // Frozen is an immutable copy of a State. Commands can still change the State, and any goroutine
 // may read the copy.
 type Frozen struct {
-	// records has a sequence for each kind of record. The records are sorted only when they are
-	// read, because no command is applied during Freeze.
-	records []iter.Seq[*statepb.Record]
+	// parts has the records of each kind.
+	parts []part
+}
+
+// part is the records of a kind.
+type part interface {
+	// all yields the records in their order. They are sorted only here, because no command is
+	// applied during Freeze.
+	all(yield func(*statepb.Record) bool)
+	// hash adds the hashes of the records to a sum.
+	hash(h *Hasher, to *hashSum) error
 }
 
 // Freeze returns a copy of the state. It copies only one pointer per record. The record itself is
@@ -48,42 +61,42 @@ func (s *State) Freeze() *Frozen {
 	}
 	archive := &statepb.Archive{OperationIds: s.archive}
 	s.generation++
-	return &Frozen{[]iter.Seq[*statepb.Record]{
+	return &Frozen{[]part{
 		single(&statepb.Record{Record: &statepb.Record_Header{Header: header}}),
-		sequence(s.Trees(), nil, func(t *statepb.PoolTree) *statepb.Record {
+		sequence(s.Trees(), func(t *statepb.PoolTree) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_Tree{Tree: t}}
 		}),
-		sequence(RightsIn(s).Groups(), nil, func(g *statepb.Group) *statepb.Record {
+		sequence(RightsIn(s).Groups(), func(g *statepb.Group) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_Group{Group: g}}
 		}),
-		sequence(RightsIn(s).Revocations(), nil, func(r *statepb.Revocation) *statepb.Record {
+		sequence(RightsIn(s).Revocations(), func(r *statepb.Revocation) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_Revocation{Revocation: r}}
 		}),
-		sequence(RightsIn(s).Accounts(), nil, func(a *statepb.Accounts) *statepb.Record {
+		sequence(RightsIn(s).Accounts(), func(a *statepb.Accounts) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_Accounts{Accounts: a}}
 		}),
-		sequence(RightsIn(s).NodeGrants(), nil, func(g *statepb.NodeGrant) *statepb.Record {
+		sequence(RightsIn(s).NodeGrants(), func(g *statepb.NodeGrant) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_NodeGrant{NodeGrant: g}}
 		}),
-		sequence(StoresIn(s).All(), nil, func(o *statepb.Store) *statepb.Record {
+		sequence(StoresIn(s).All(), func(o *statepb.Store) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_Store{Store: o}}
 		}),
-		sequence(nodes, compareNodes, func(n *statepb.Node) *statepb.Record { return &statepb.Record{Record: &statepb.Record_Node{Node: n}} }),
-		sequence(operations, nil, func(v *version) *statepb.Record {
+		unordered(nodes, compareNodes, func(n *statepb.Node) *statepb.Record { return &statepb.Record{Record: &statepb.Record_Node{Node: n}} }),
+		list[*version]{operations, nil, func(v *version) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_Operation{Operation: v.full()}}
-		}),
-		sequence(values(s.allocations), compareGrants, func(a *statepb.Allocation) *statepb.Record {
+		}, (*version).key},
+		unordered(values(s.allocations), compareGrants, func(a *statepb.Allocation) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_Allocation{Allocation: a}}
 		}),
-		sequence(values(s.profiles), compareProfiles, func(p *statepb.MemoryProfile) *statepb.Record {
+		unordered(values(s.profiles), compareProfiles, func(p *statepb.MemoryProfile) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_Profile{Profile: p}}
 		}),
-		sequence(s.claims.all(), nil, func(c *statepb.Claim) *statepb.Record {
+		sequence(s.claims.all(), func(c *statepb.Claim) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_Claim{Claim: c}}
 		}),
-		sequence(s.rates.records(), nil, func(r *statepb.PreemptionRate) *statepb.Record {
+		list[*statepb.PreemptionRate]{s.rates.records(), nil, func(r *statepb.PreemptionRate) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_Rate{Rate: r}}
-		}),
+		}, nil},
 		single(&statepb.Record{Record: &statepb.Record_Archive{Archive: archive}}),
 	}}
 }
@@ -93,8 +106,8 @@ func (s *State) Freeze() *Frozen {
 // operation, preemption rates by pool, and the archive. Equal states yield equal records.
 // It stops at the first error and returns it. Records must not be changed.
 func (f *Frozen) Records(yield func(*statepb.Record) error) error {
-	for _, records := range f.records {
-		for record := range records {
+	for _, p := range f.parts {
+		for record := range p.all {
 			if err := yield(record); err != nil {
 				return err
 			}
@@ -103,25 +116,182 @@ func (f *Frozen) Records(yield func(*statepb.Record) error) error {
 	return nil
 }
 
-// single yields one record.
-func single(record *statepb.Record) iter.Seq[*statepb.Record] {
-	return slices.Values([]*statepb.Record{record})
+// list is a part: the records of the elements of a list.
+type list[T any] struct {
+	elements []T
+	// compare is the order of the records; nil: that of the list.
+	compare func(a, b T) int
+	record  func(T) *statepb.Record
+	// key identifies the content of an element: elements of one state with the same key have the same
+	// record. If it is nil, records may differ whatever the element is.
+	key func(T) any
 }
 
-// sequence yields the record of each element of a list. The elements are sorted by compare; if
-// compare is nil, they stay in the order of the list.
-func sequence[T any](list []T, compare func(a, b T) int, record func(T) *statepb.Record) iter.Seq[*statepb.Record] {
-	return func(yield func(*statepb.Record) bool) {
-		ordered := list
-		if compare != nil {
-			ordered = slices.SortedFunc(slices.Values(list), compare)
-		}
-		for _, element := range ordered {
-			if !yield(record(element)) {
-				return
-			}
+// single is a part with one record, which is new in each Frozen.
+func single(record *statepb.Record) part {
+	return list[*statepb.Record]{[]*statepb.Record{record}, nil, func(r *statepb.Record) *statepb.Record { return r }, nil}
+}
+
+// sequence is a part of elements that are in order, and are replaced when they change.
+func sequence[T any](elements []*T, record func(*T) *statepb.Record) part {
+	return list[*T]{elements, nil, record, itself[*T]}
+}
+
+// unordered is like sequence, for elements in any order; compare is that of their records.
+func unordered[T any](elements []*T, compare func(a, b *T) int, record func(*T) *statepb.Record) part {
+	return list[*T]{elements, compare, record, itself[*T]}
+}
+
+// itself is the key of an element that is never changed in place.
+func itself[T any](element T) any { return element }
+
+func (l list[T]) all(yield func(*statepb.Record) bool) {
+	ordered := l.elements
+	if l.compare != nil {
+		ordered = slices.SortedFunc(slices.Values(l.elements), l.compare)
+	}
+	for _, element := range ordered {
+		if !yield(l.record(element)) {
+			return
 		}
 	}
+}
+
+func (l list[T]) hash(h *Hasher, to *hashSum) error {
+	for i, element := range l.elements {
+		var key any
+		if l.key != nil {
+			key = l.key(element)
+		}
+		of, known := h.recall(key)
+		if !known {
+			var err error
+			if of, err = h.take(key, l.record(element)); err != nil {
+				return err
+			}
+		}
+		times := uint64(1)
+		if l.compare == nil {
+			// The order of these is part of the state.
+			times += 2 * uint64(i)
+		}
+		to.add(of, times)
+	}
+	return nil
+}
+
+// Hash is the hash of a state. Equal states have equal hashes, however they came about.
+type Hash [16]byte
+
+// String returns the hash in hexadecimal digits.
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// HashOf returns the hash of one record.
+func HashOf(record *statepb.Record) (Hash, error) {
+	data, err := deterministic.Marshal(record)
+	return hashOf(data), err
+}
+
+// deterministic has equal records encoded as equal bytes.
+var deterministic = proto.MarshalOptions{Deterministic: true}
+
+func hashOf(data []byte) Hash {
+	whole := sha256.Sum256(data)
+	return Hash(whole[:len(Hash{})])
+}
+
+// Hasher hashes copies of one state, one after another. It remembers the hashes of records, so that only
+// those are encoded that have changed since the copy before.
+type Hasher struct {
+	hashes map[any]remembered
+	// round counts the copies.
+	round  uint64
+	buffer []byte
+	// Encoded counts the records that the last copy was the first to have.
+	Encoded int
+	pause   func() error
+}
+
+type remembered struct {
+	hash  Hash
+	round uint64
+}
+
+// NewHasher returns a Hasher that has seen nothing. The function pause is called before each record that is
+// encoded; its error ends Hash.
+func NewHasher(pause func() error) *Hasher {
+	return &Hasher{hashes: make(map[any]remembered), pause: pause}
+}
+
+// Hash returns the hash of the state of which f is a copy: the sum of the hashes of its records.
+func (h *Hasher) Hash(f *Frozen) (Hash, error) {
+	h.round, h.Encoded = h.round+1, 0
+	var total hashSum
+	for _, p := range f.parts {
+		if err := p.hash(h, &total); err != nil {
+			return Hash{}, err
+		}
+	}
+	maps.DeleteFunc(h.hashes, func(_ any, r remembered) bool { return r.round != h.round })
+	return total.hash(), nil
+}
+
+// recall returns the hash of a record that was hashed before.
+func (h *Hasher) recall(key any) (Hash, bool) {
+	r, known := h.hashes[key]
+	if known && r.round != h.round {
+		r.round = h.round
+		h.hashes[key] = r
+	}
+	return r.hash, known
+}
+
+// take hashes a record, and remembers the hash if there is a key for it.
+func (h *Hasher) take(key any, record *statepb.Record) (Hash, error) {
+	err := h.pause()
+	if err == nil {
+		h.buffer, err = deterministic.MarshalAppend(h.buffer[:0], record)
+	}
+	if err != nil {
+		return Hash{}, fmt.Errorf("hash state: %w", err)
+	}
+	h.Encoded++
+	hash := hashOf(h.buffer)
+	if cap(h.buffer) > keptBuffer {
+		h.buffer = nil
+	}
+	if key != nil {
+		h.hashes[key] = remembered{hash, h.round}
+	}
+	return hash, nil
+}
+
+// keptBuffer is the largest buffer that a Hasher keeps.
+const keptBuffer = 1 << 20
+
+// hashSum adds up hashes, as two numbers each.
+type hashSum [2]uint64
+
+func (s *hashSum) add(h Hash, times uint64) {
+	for i := range s {
+		s[i] += times * binary.BigEndian.Uint64(h[8*i:])
+	}
+}
+
+func (s *hashSum) hash() (h Hash) {
+	for i, half := range s {
+		binary.BigEndian.PutUint64(h[8*i:], half)
+	}
+	return h
+}
+
+// checkState has nothing to change: replicas act on the command itself.
+func checkState(c *change, m *commandpb.CheckState) *refusal {
+	if n := len(m.GetHash()); n != 0 && n != len(Hash{}) || (n == 0) != (m.GetIndex() == 0) || m.GetIndex() > c.index {
+		return refuse(CodeInvalidCommand, "check state: hash of %d bytes at index %d: a point has neither, a verdict has %d bytes and the index of an earlier point",
+			n, m.GetIndex(), len(Hash{}))
+	}
+	return nil
 }
 
 // values returns the values of a map in any order.

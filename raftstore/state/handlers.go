@@ -43,6 +43,7 @@ func ofMemory(c *change) memoryChange        { return memoryChange{c} }
 var handlers = byMessage(
 	anyone(func(c *change) *change { return c }, (*change).beginTerm),
 	asked(operators[*commandpb.RaiseVersion]("raise the version of the cluster"), anyone(func(c *change) *change { return c }, raiseVersion)),
+	anyone(func(c *change) *change { return c }, checkState),
 	asked(mayStart, anyone(ofOperations, operationChange.startOperation)),
 	anyone(ofOperations, operationChange.advanceOperation),
 	anyone(ofOperations, operationChange.setPendingReason),

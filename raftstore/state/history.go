@@ -1,6 +1,8 @@
 package state
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -199,11 +201,12 @@ func (c *change) keep(o *operation, finished *statepb.FinishedJob) {
 }
 
 // trimKept trims the records of finished jobs to the limits. It runs after all ends of a command,
-// because a command that ends many jobs may take most of their records beyond the limits.
+// because a command that ends many jobs may take most of their records beyond the limits. What is
+// dropped of one operation makes room for the next, so they come in the order of acceptance.
 func (c *change) trimKept() {
-	for o, added := range c.kept {
+	for _, o := range slices.SortedFunc(maps.Keys(c.kept), func(a, b *operation) int { return cmp.Compare(a.sequence, b.sequence) }) {
 		o.trimFinished(c.limits, jobsBudget(c.State, o))
-		o.history.trimValues(o.record.GetFinishedJobs(), added)
+		o.history.trimValues(o.record.GetFinishedJobs(), c.kept[o])
 		weigh(c.State, o)
 	}
 }

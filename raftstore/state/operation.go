@@ -60,6 +60,14 @@ type version struct {
 	progress progress
 }
 
+// key identifies the content of a version that a Frozen has. It holds no record.
+func (v *version) key() any {
+	return struct {
+		id         scheduling.OperationID
+		generation uint64
+	}{v.id(), v.generation}
+}
+
 // id returns the operation's id.
 func (v *version) id() scheduling.OperationID { return scheduling.OperationID(v.record.GetId()) }
 

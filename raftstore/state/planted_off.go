@@ -6,6 +6,9 @@ package state
 // that weir chaos detects it.
 func (c jobChange) countAgain(*operation, Ended) {}
 
+// drift does nothing here. In builds with planted bugs it may add 1 to a number of the state.
+func drift(*State) {}
+
 // unchecked returns false. In builds with planted bugs the rights of subjects may not be checked where
 // commands are applied.
 func unchecked() bool { return false }

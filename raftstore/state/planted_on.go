@@ -13,6 +13,17 @@ var CountsTwice bool
 // Unchecked lets every replica carry out the commands of subjects without a look at their rights.
 var Unchecked bool
 
+// Drifts, if set, is called before each command. When it returns true, this replica's state becomes another
+// one than that of the others.
+var Drifts func() bool
+
+// drift adds 1 to the number of pools so far, from which the next pool gets its id.
+func drift(s *State) {
+	if Drifts != nil && Drifts() {
+		s.lastPool++
+	}
+}
+
 func unchecked() bool { return Unchecked }
 
 // countAgain counts a completion a second time, for the next pending cookie. The state stays

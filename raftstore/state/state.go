@@ -157,6 +157,7 @@ func ApplyBy(s *State, index uint64, by *commandpb.Subject, msg proto.Message) (
 	}
 	s.lastIndex = index
 	s.edited = nil
+	drift(s)
 	result := &commandpb.Result{Index: index}
 	c := &change{State: s, by: by, index: index, now: s.lastTime, result: result}
 	if refused := c.apply(msg); refused != nil {

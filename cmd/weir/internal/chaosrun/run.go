@@ -26,6 +26,9 @@ const Lease = 3 * time.Second
 // of a busy disk, but shorter than most faults.
 const stall = 2 * time.Second
 
+// checkPeriod is how often replicas compare their states: several times between two faults.
+const checkPeriod = 2 * time.Second
+
 // The folder of a run's cluster, and the folder of the members' files that are kept.
 const (
 	ClusterFolder = "cluster"
@@ -56,6 +59,7 @@ func complete(config *devcluster.Config, dir string) {
 	config.Preserve = filepath.Join(dir, MembersFolder)
 	config.ReplicaArguments = []string{
 		"--lease", Lease.String(), "--heartbeat", (Lease / 6).String(), "--snapshot-threshold", "500", "--disk-stall", stall.String(),
+		"--check-period", checkPeriod.String(),
 	}
 }
 

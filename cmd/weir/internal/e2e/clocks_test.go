@@ -19,19 +19,26 @@ type wrongClocks struct{ dir string }
 // plantClocks makes the program of such replicas, and has the cluster start it.
 func plantClocks(t *testing.T, c *cluster) wrongClocks {
 	t.Helper()
-	w := wrongClocks{t.TempDir()}
-	planted := filepath.Join(w.dir, "weir")
+	return wrongClocks{plant(t, c, "WEIR_PLANTED_CLOCK", "clock-")}
+}
+
+// plant has the cluster start replicas that are built with the bugs that are planted for tests. A variable
+// names a file to each: in the folder that is returned, with this prefix before the replica's name.
+func plant(t *testing.T, c *cluster, variable, prefix string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	planted := filepath.Join(dir, "weir")
 	build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-tags", "plantedbugs", "-o", planted, "weir/cmd/weir")
 	if said, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, said)
 	}
 	// Its third argument is the name of the process: server --id r1.
-	script := fmt.Sprintf("#!/bin/sh\nexport WEIR_PLANTED_CLOCK=%s/clock-$3\nexec %s \"$@\"\n", w.dir, planted)
-	c.launcher.program = filepath.Join(w.dir, "weir.sh")
+	script := fmt.Sprintf("#!/bin/sh\nexport %s=%s/%s$3\nexec %s \"$@\"\n", variable, dir, prefix, planted)
+	c.launcher.program = filepath.Join(dir, "weir.sh")
 	if err := os.WriteFile(c.launcher.program, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	return w
+	return dir
 }
 
 // set sets the wall clock of a replica ahead, at once.
