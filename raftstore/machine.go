@@ -77,20 +77,10 @@ func newMachine(cfg Config) *machine {
 // is not applied is nil.
 func (m *machine) apply(entries []*raft.Log) []any {
 	answers := make([]any, len(entries))
-	decoded := make([][]command.Decoded, 0, len(entries))
-	var unreadable error
-	for _, entry := range entries {
-		var commands []command.Decoded
-		if entry.Type == raft.LogCommand && unreadable == nil && m.stopped == nil {
-			if commands, unreadable = m.proposed.take(entry.Data); unreadable != nil {
-				unreadable = unreadableEntry(entry, unreadable)
-			}
-		}
-		if unreadable != nil || m.stopped != nil {
-			break
-		}
-		decoded = append(decoded, commands)
+	if m.stopped != nil {
+		return answers
 	}
+	decoded, unreadable := m.decode(entries)
 	m.applyDecoded(entries[:len(decoded)], decoded, answers)
 	m.noteVersion()
 	if unreadable != nil {
@@ -98,6 +88,22 @@ func (m *machine) apply(entries []*raft.Log) []any {
 		m.stop(unreadable)
 	}
 	return answers
+}
+
+// decode returns the commands of entries, up to the first one that this version cannot read.
+func (m *machine) decode(entries []*raft.Log) (decoded [][]command.Decoded, unreadable error) {
+	decoded = make([][]command.Decoded, 0, len(entries))
+	for _, entry := range entries {
+		var commands []command.Decoded
+		if entry.Type == raft.LogCommand {
+			var err error
+			if commands, err = m.proposed.take(entry.Data); err != nil {
+				return decoded, unreadableEntry(entry, err)
+			}
+		}
+		decoded = append(decoded, commands)
+	}
+	return decoded, nil
 }
 
 // unreadableEntry returns the error for an entry that does not decode.

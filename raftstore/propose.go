@@ -51,6 +51,9 @@ func (s *Store) Propose(ctx context.Context, commands ...*commandpb.Command) ([]
 func (m *machine) permits(c *call) error {
 	version := m.version.Load()
 	for _, cmd := range c.decoded {
+		if err := versions.Program.Check(versions.Of(cmd.Message)); err != nil {
+			return fmt.Errorf("%w: %w", ErrVersion, err)
+		}
 		if name := versions.Newer(cmd.Message, version); name != "" {
 			return fmt.Errorf("%w: %s is not written at cluster version %d: raise it first: weir cluster upgrade finish", ErrVersion, name, version)
 		}

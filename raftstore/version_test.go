@@ -33,6 +33,10 @@ func TestNewerCommandsAreRefused(t *testing.T) {
 	if now := leader.Stats().Last; now != last {
 		t.Errorf("the log grew from %d to %d", last, now)
 	}
+	// The leader itself could not apply it.
+	if _, err := leader.Propose(testContext(t), raiseTo(t, 3)); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), "it needs cluster version 3") {
+		t.Errorf("a version that this program does not know: %v", err)
+	}
 	c.propose(raiseTo(t, 2))
 	wantAccepted(t, c.propose(createPool(t, testPool)))
 }
@@ -123,6 +127,47 @@ func TestUnreadableEntriesStopTheReplica(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReplicasStopAtWhatTheyCannotRead (V2): replicas that have an entry of a newer leader in their logs say once what
+// can read it, can be closed, and stop at it again when they are started again.
+func TestReplicasStopAtWhatTheyCannotRead(t *testing.T) {
+	told := make(chan error, 8)
+	c := startCluster(t, 3, func(cfg *Config) { cfg.Fatal = func(err error) { told <- err } })
+	c.propose(createPool(t, testPool))
+	entry, err := proto.Marshal(&commandpb.Entry{Version: 3, Commands: []*commandpb.Command{{Kind: 99}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leader, before := c.leader(), uint64(0)
+	leader.View(func(s *state.State) { before = s.LastIndex() })
+	future := leader.appendEntry(entry)
+	wantTold := func(times int) {
+		t.Helper()
+		for range times {
+			if err := <-told; !errors.Is(err, ErrUnreadable) || !strings.Contains(err.Error(), "it needs cluster version 3") {
+				t.Errorf("told %v", err)
+			}
+		}
+	}
+	if err := future.Error(); err != nil {
+		t.Fatal(err)
+	}
+	wantTold(1)
+	if _, err := leader.Propose(testContext(t), createPool(t, "later")); !errors.Is(err, ErrOutcomeUnknown) {
+		t.Errorf("a proposal after that: %v", err)
+	}
+	leader.View(func(s *state.State) {
+		if s.LastIndex() != before {
+			t.Errorf("applied up to %d, want %d", s.LastIndex(), before)
+		}
+	})
+	wantTold(2)
+	for _, p := range c.peers {
+		c.stop(p.ID)
+	}
+	c.startAll()
+	wantTold(3)
 }
 
 // TestRaisedVersionIsKept (V2): each replica notes the version in its folder, and it survives snapshots, backups and

@@ -173,6 +173,9 @@ operator credentials.`,
 		if st.GetClusterVersion() >= st.GetTarget() {
 			return s.said(nil, done, "the cluster has version %d already: nothing to do", st.GetClusterVersion())
 		}
+		if st.GetReplica() == "" {
+			return &exitError{exitRefused, fmt.Errorf("finish upgrade: all replicas that answer are older than %s: see weir cluster upgrade plan", versions.ProgramNow())}
+		}
 		ask := &apipb.FinishUpgradeRequest{Version: st.GetTarget(), WithoutOfflineAgents: without, DryRun: true}
 		if _, err := s.FinishUpgrade(ctx, ask); err != nil {
 			return err

@@ -230,7 +230,7 @@ func statusText(st *apipb.StatusResponse, now time.Time) string {
 	}
 	page.add("leader", leader)
 	if running := st.GetClusterVersion(); running > 0 {
-		page.add("cluster version", fmt.Sprint(running)+when(running < st.GetCan(), fmt.Sprintf("; it can be raised to %d (weir cluster upgrade status)", st.GetCan())))
+		page.add("cluster version", fmt.Sprint(running)+when(running < st.GetCan(), fmt.Sprintf("; %d once the upgrade is finished (weir cluster upgrade status)", st.GetCan())))
 	}
 	page.add("nodes", fmt.Sprintf("%d online, %d offline", st.GetNodesOnline(), st.GetNodesOffline()))
 	page.add("node grants", cmp.Or(when(st.GetNodeGrants() > 0, fmt.Sprint(st.GetNodeGrants())), "none: nodes register with any tags and resources (weir node allow)"))

@@ -2,13 +2,22 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"connectrpc.com/connect"
 
 	"weir/cluster/gossip"
+	"weir/cluster/wire"
+	"weir/messages/apipb"
+	"weir/messages/apipb/apipbconnect"
 	"weir/messages/versions"
 	"weir/raftstore"
 )
@@ -58,5 +67,76 @@ func TestVersionCommand(t *testing.T) {
 	}
 	if got.Version != version || got.Commit == "" || got.Versions.Newest != versions.Current || got.Formats["snapshot"].Oldest != 2 || got.Formats["snapshot"].Newest != 3 {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// olderCluster and olderNodes answer what replicas of weir 0.1.0 answer.
+type (
+	olderCluster struct {
+		apipbconnect.UnimplementedClusterServiceHandler
+	}
+	olderNodes struct {
+		apipbconnect.UnimplementedNodeServiceHandler
+	}
+)
+
+// Members implements ClusterServiceHandler.
+func (olderCluster) Members(context.Context, *connect.Request[apipb.MembersRequest]) (*connect.Response[apipb.MembersResponse], error) {
+	return connect.NewResponse(&apipb.MembersResponse{Members: []*apipb.Member{
+		{Id: "r1", Leader: true, Suffrage: "voter", Alive: true, Version: "0.1.0"}, {Id: "r2", Suffrage: "voter", Alive: true, Version: "0.1.0"},
+	}}), nil
+}
+
+// List implements NodeServiceHandler.
+func (olderNodes) List(context.Context, *connect.Request[apipb.ListNodesRequest]) (*connect.Response[apipb.ListNodesResponse], error) {
+	return connect.NewResponse(&apipb.ListNodesResponse{Nodes: []*apipb.Node{{Id: "n1", State: "online", Version: "0.1.0"}}}), nil
+}
+
+// TestUpgradeOfAnOlderCluster (V2): before the first replica is upgraded none knows what an upgrade is, and plan and
+// status work nevertheless.
+func TestUpgradeOfAnOlderCluster(t *testing.T) {
+	mux, err := wire.Listen(wire.Config{Address: "127.0.0.1:0", Security: wire.Insecure{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	routes := http.NewServeMux()
+	routes.Handle(apipbconnect.NewClusterServiceHandler(olderCluster{}))
+	routes.Handle(apipbconnect.NewNodeServiceHandler(olderNodes{}))
+	server := &http.Server{Handler: routes, ReadHeaderTimeout: time.Minute}
+	mux.ConfigureServer(server)
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(mux.HTTP()) })
+	t.Cleanup(func() {
+		_ = errors.Join(server.Close(), mux.Close())
+		serving.Wait()
+	})
+	for verb, test := range map[string]struct {
+		want []string
+		code int
+	}{
+		"plan":   {[]string{"to weir " + version, "n1 (0.1.0)", "r2 (0.1.0)", "weir cluster transfer", "weir cluster upgrade finish"}, 0},
+		"status": {[]string{"cluster version 1; in the way of version 2", "replica r1: its program is too old", "agent n1: its program is too old"}, 0},
+		"finish": {[]string{"all replicas that answer are older than weir 0.2.0: see weir cluster upgrade plan"}, exitRefused},
+	} {
+		t.Run(verb, func(t *testing.T) {
+			var out bytes.Buffer
+			cmd := newRootCommand()
+			cmd.SetOut(&out)
+			cmd.SetErr(&out)
+			cmd.SetArgs([]string{"cluster", "upgrade", verb, "--addresses", mux.Addr().String(), "--insecure-plaintext"})
+			code := 0
+			if err := cmd.Execute(); err != nil {
+				fmt.Fprintln(&out, err)
+				code = exitCode(err)
+			}
+			if code != test.code {
+				t.Errorf("exit code %d, want %d", code, test.code)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("%q is missing in\n%s", want, out.String())
+				}
+			}
+		})
 	}
 }
