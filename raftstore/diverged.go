@@ -39,7 +39,7 @@ func (s checker) diverged(p *point) {
 	case <-s.closing:
 		return
 	}
-	if len(s.voters()) == 1 {
+	if slices.Equal(s.voters(), []raft.ServerID{s.self()}) {
 		s.divergedAlone(p)
 		return
 	}

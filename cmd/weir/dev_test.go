@@ -284,6 +284,9 @@ func TestRemovedMemberIsNotToBeStartedOnly(t *testing.T) {
 	if got, want := finally(m, exitRemoved), "rm -r /data/r2 && weir cluster add r2 --address 127.0.0.1:7702 && weir dev start r2"; !strings.HasSuffix(got, want) {
 		t.Errorf("removed: %q, want it to end with %q", got, want)
 	}
+	if got, want := finally(m, exitDiverged), "mv /data/r2/raft /data/r2/raft.aside-1 && weir dev start r2"; !strings.HasSuffix(got, want) {
+		t.Errorf("diverged: %q, want it to end with %q", got, want)
+	}
 	if got := finally(m, exitFailure); got != "" {
 		t.Errorf("failed: %q, want nothing", got)
 	}

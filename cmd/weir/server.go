@@ -147,7 +147,7 @@ func (f *serverFlags) validate() error {
 	case f.checkPeriod < 0:
 		return fmt.Errorf("--check-period %v: must not be negative; 0: never", f.checkPeriod)
 	case f.rebuild && len(f.peers) == 1:
-		return errors.New("--rebuild: this is the only replica: there is no other to get the state from: restore a backup (weir cluster restore)")
+		return errors.New("--rebuild: --peers names no other replica to get the state from: use --join to name some; if there are none, restore a backup (weir cluster restore)")
 	case f.maxOperations < 1:
 		return fmt.Errorf("--max-operations %d: must be at least 1", f.maxOperations)
 	case len(f.peers) > 0 && len(f.peers) != 1 && len(f.peers) != 3 && len(f.peers) != 5:

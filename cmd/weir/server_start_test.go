@@ -28,6 +28,19 @@ func TestTimeToEndJobs(t *testing.T) {
 	}
 }
 
+// TestRebuildNeedsOthers refuses to move the folder of a replica aside that knows no other.
+func TestRebuildNeedsOthers(t *testing.T) {
+	for peers, want := range map[string]string{"r1=a:1": "--rebuild: --peers names no other replica", "r1=a:1,r2=b:1,r3=c:1": ""} {
+		var f serverFlags
+		f.timing, f.peers, f.rebuild = "default", strings.Split(peers, ","), true
+		f.diskStall, f.maxOperations, f.lease, f.heartbeat, f.reassignAfter, f.eventAge = time.Second, 1, 5*time.Second, time.Second, time.Second, time.Hour
+		f.eventSize, f.auditSize, f.userBytes, f.poolBytes, f.allBytes = "1GiB", "1GiB", "1GiB", "1GiB", "1GiB"
+		if err := f.validate(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("--peers %s: %v, want %q", peers, err, want)
+		}
+	}
+}
+
 // TestStepsOfTheStart ends the start where it fails, and where what runs already does.
 func TestStepsOfTheStart(t *testing.T) {
 	errStep, errRival := errors.New("no such folder"), errors.New("another process is running as this replica")
