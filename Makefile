@@ -14,7 +14,7 @@ GOLANGCI := $(TOOLS)/golangci-lint-v2.15.0
 BUF      := $(TOOLS)/buf-v1.65.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down example-clique example-storm build test fairness planted race lint proto page test-page verify bench fuzz clean
+.PHONY: help run up down example-clique example-storm build test previous upgrades fairness planted race lint proto descriptors recordings page test-page verify bench fuzz clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,12 @@ build: ## Build bin/weir and bin/weir-jobproxy
 test: ## Run every test
 	$(GO) test $(TESTFLAGS) $(PACKAGES)
 
+previous: ## Build the programs of the previous version (deploy/previous-version) into bin/previous
+	.ci/previous
+
+upgrades: ## Upgrade a cluster under load and go back, in every order, with kills in between
+	WEIR_TEST_UPGRADES=all $(GO) test -count 1 -timeout 30m -v -run 'TestMixedVersions' ./cmd/weir/internal/e2e
+
 fairness: build ## Judge what pools get in RUNS (300) clusters that SEED (1) makes up
 	./bin/weir dev fairness --seed $(or $(SEED),1) --runs $(or $(RUNS),300)
 
@@ -58,17 +64,25 @@ lint: $(GOLANGCI) ## Run golangci-lint
 proto: $(BUF) ## Generate the code of messages/ anew
 	cd messages && $(BUF) generate
 
+descriptors: $(BUF) ## At a release: keep the messages of VERSION, which later ones must stay compatible with
+	@test -n "$(VERSION)" || { echo "make descriptors VERSION=x.y.z" >&2; exit 2; }
+	cd messages && $(BUF) build --exclude-source-info -o versions/testdata/$(VERSION).binpb
+
+recordings: ## At a release: keep what a cluster of the previous version (deploy/previous-version) leaves, which later ones must read
+	WEIR_TEST_RECORD=1 $(GO) test -count 1 -run 'TestRecordRelease' ./cmd/weir/internal/e2e
+
 page: $(BUF) ## Build the page anew, api/web/dist out of api/web/src; needs Node
 	.ci/page build $(BUF)
 
 test-page: $(BUF) build ## Test the page in a browser before a real cluster; needs Node and Chromium
 	.ci/page test $(BUF)
 
-verify: $(GOLANGCI) $(BUF) ## Check format, vet, lint, generated code, the built page, import rules, go.mod
+verify: $(GOLANGCI) $(BUF) ## Check format, vet, lint, generated code, messages against those released, the built page, import rules, go.mod
 	@changes=$$(gofmt -l .) && if [ -n "$$changes" ]; then echo "gofmt would change:"; echo "$$changes"; exit 1; fi
 	$(GO) vet ./... ./.ci/arch
 	$(GOLANGCI) run ./... ./.ci/arch
 	.ci/generated $(BUF)
+	.ci/compatible $(BUF)
 	$(GO) test ./.ci/arch ./api/web
 	$(GO) mod tidy -diff
 
@@ -85,7 +99,7 @@ fuzz: ## Run each fuzz target for FUZZTIME (30s)
 
 clean: ## Remove built programs and test leftovers; the tools in bin/tools stay
 	rm -f bin/weir bin/weir-jobproxy
-	rm -rf bin/clique
+	rm -rf bin/clique bin/previous
 	find . \( -name .git -o -name testdata \) -prune -o -type f \( -name '*.test' -o -name '*.out' \) -exec rm -f {} +
 
 $(GOLANGCI):

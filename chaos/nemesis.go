@@ -201,6 +201,7 @@ func (n *nemesis) strike(ctx context.Context, i *injected) error {
 	of := n.cluster
 	steps := map[fault.Kind]struct{ do, undo act }{
 		fault.Kill: {of.Kill, of.Start}, fault.Pause: {of.Pause, of.Resume}, fault.Hang: {of.Hang, of.Unhang},
+		fault.Swap: {of.Swap, of.Start},
 	}
 	switch i.Kind {
 	case fault.Late:

@@ -50,6 +50,7 @@ func (p *paper) Pause(_ context.Context, name string) error  { return p.act("pau
 func (p *paper) Resume(_ context.Context, name string) error { return p.act("resume "+name, name, -1) }
 func (p *paper) Hang(_ context.Context, name string) error   { return p.act("hang "+name, name, 1) }
 func (p *paper) Unhang(_ context.Context, name string) error { return p.act("unhang "+name, name, -1) }
+func (p *paper) Swap(_ context.Context, name string) error   { return p.act("swap "+name, name, 1) }
 func (p *paper) Cut(a, b string) error                       { return p.act("cut "+a+"-"+b, a+"-"+b, 1) }
 func (p *paper) Mend(a, b string) error                      { return p.act("mend "+a+"-"+b, a+"-"+b, -1) }
 func (p *paper) Leader(context.Context) (string, uint64, error) {

@@ -18,6 +18,8 @@ type Cluster interface {
 	Kill(ctx context.Context, name string) error
 	// Start restarts it and waits until it is up.
 	Start(ctx context.Context, name string) error
+	// Swap ends a member's process in order, and has Start start the other of two builds from then on.
+	Swap(ctx context.Context, name string) error
 	// Pause stops a process where it is; Resume continues it.
 	Pause(ctx context.Context, name string) error
 	Resume(ctx context.Context, name string) error

@@ -23,7 +23,9 @@ func (f Figures) Vacuous() []string {
 	}
 	replaced := f.took(func(g FaultFigures) bool { return g.Scope == fault.Leader || g.Scope == fault.Replicas })
 	agents := f.took(func(g FaultFigures) bool { return g.Scope == fault.Agent })
-	killed := f.took(func(g FaultFigures) bool { return g.Scope == fault.Agent && g.Kind == fault.Kill })
+	killed := f.took(func(g FaultFigures) bool {
+		return g.Scope == fault.Agent && (g.Kind == fault.Kill || g.Kind == fault.Swap)
+	})
 	late := f.took(func(g FaultFigures) bool { return g.Kind == fault.Late })
 	took := f.took(func(FaultFigures) bool { return true })
 	for _, must := range []struct {

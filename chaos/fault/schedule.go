@@ -31,10 +31,12 @@ const (
 	Late Kind = "late"
 	// Hang makes the disk hang.
 	Hang Kind = "hang"
+	// Swap ends a process in order, and afterwards starts it as the other of two builds.
+	Swap Kind = "swap"
 )
 
 // Kinds are all kinds.
-var Kinds = []Kind{Kill, Pause, Cut, Late, Hang}
+var Kinds = []Kind{Kill, Pause, Cut, Late, Hang, Swap}
 
 // ParseKind returns the kind with this name.
 func ParseKind(name string) (Kind, error) {
@@ -123,8 +125,9 @@ const (
 
 // deck lists the faults of a run. A run repeats it, shuffled each time, so that each fault is drawn
 // equally often. A run that is shorter than the deck takes only its first entries, so the most
-// revealing ones come first.
+// revealing ones come first. Swaps are possible only where they are what the run is about.
 var deck = []Fault{
+	{Kind: Swap, Scope: Leader}, {Kind: Swap, Scope: Agent}, {Kind: Swap, Scope: Follower}, {Kind: Swap, Scope: Agent}, {Kind: Swap, Scope: Follower},
 	{Kind: Kill, Scope: Leader}, {Kind: Kill, Scope: Agent}, {Kind: Pause, Scope: Leader}, {Kind: Cut, Scope: Agent}, {Kind: Kill, Scope: Replicas},
 	{Kind: Pause, Scope: Agent}, {Kind: Cut, Scope: Leader}, {Kind: Kill, Scope: Follower}, {Kind: Cut, Scope: Link}, {Kind: Late, Scope: Leader},
 	{Kind: Hang, Scope: Leader}, {Kind: Cut, Scope: Follower}, {Kind: Hang, Scope: Follower}, {Kind: Pause, Scope: Follower}, {Kind: Kill, Scope: Agent},
@@ -142,7 +145,7 @@ func Plan(c Config) ([]Fault, error) {
 		f := &faults[i]
 		f.Seq, f.Pick = i+1, random.Uint32()
 		f.For = length(c, f.Kind, random)
-		if f.Scope != Agent {
+		if f.Scope != Agent || f.Kind == Swap {
 			continue
 		}
 		if agents%2 == 0 {
@@ -168,13 +171,13 @@ func draw(c Config, random *rand.Rand) []Fault {
 }
 
 // length draws how long a fault lasts. Pauses, cuts and hanging disks are log-uniform, so that
-// about half are shorter than the lease. Kill and Late are uniform.
+// about half are shorter than the lease. Kill, Swap and Late are uniform.
 func length(c Config, kind Kind, random *rand.Rand) time.Duration {
 	share := random.Float64()
 	switch kind {
 	case Late:
 		return leastLate + time.Duration(share*float64(mostLate-leastLate)).Round(time.Millisecond)
-	case Kill:
+	case Kill, Swap:
 		return time.Duration(share * float64(min(longestOutage, c.Longest))).Round(time.Millisecond)
 	}
 	ratio := float64(c.Longest) / float64(shortest)

@@ -38,7 +38,7 @@ func TestPlanKeepsTheRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := config()
 		c.Seed = rapid.Uint64().Draw(t, "seed")
-		c.Faults = rapid.IntRange(15, 60).Draw(t, "faults")
+		c.Faults = rapid.IntRange(20, 60).Draw(t, "faults")
 		c.Replicas = rapid.SampledFrom([]int{3, 5}).Draw(t, "replicas")
 		c.Agents = rapid.IntRange(2, 6).Draw(t, "agents")
 		c.Kinds = rapid.SampledFrom([][]Kind{{Kill}, {Late}, {Kill, Pause}, {Kill, Pause, Cut}, Kinds}).Draw(t, "kinds")
@@ -74,6 +74,30 @@ func TestPlanKeepsTheRules(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Swaps are drawn before all else where they are possible, and change nothing where they are not.
+func TestSwaps(t *testing.T) {
+	c := config()
+	c.Faults, c.Kinds = 5, Kinds
+	faults, err := Plan(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scopes := make(map[Scope]int)
+	for _, f := range faults {
+		if f.Kind != Swap {
+			t.Errorf("%v before swaps", f)
+		}
+		scopes[f.Scope]++
+	}
+	if scopes[Leader] != 1 || scopes[Follower] != 2 || scopes[Agent] != 2 {
+		t.Errorf("swaps by scope: %v", scopes)
+	}
+	c.Faults, c.Kinds = 100, []Kind{Kill, Pause, Cut, Late, Hang}
+	if faults, err = Plan(c); err != nil || slices.ContainsFunc(faults, func(f Fault) bool { return f.Kind == Swap }) {
+		t.Errorf("%v, %v: swaps where there is one build", faults, err)
+	}
 }
 
 // A run of few faults has what makes it worth something: a leader is replaced, and a
@@ -175,7 +199,7 @@ func TestParseKind(t *testing.T) {
 			t.Errorf("%s: %q, %v", kind, got, err)
 		}
 	}
-	if _, err := ParseKind("fire"); err == nil || !strings.Contains(err.Error(), `"fire": must be one of kill pause cut late hang`) {
+	if _, err := ParseKind("fire"); err == nil || !strings.Contains(err.Error(), `"fire": must be one of kill pause cut late hang swap`) {
 		t.Errorf("a kind that is none: %v", err)
 	}
 }

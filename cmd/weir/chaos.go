@@ -45,6 +45,9 @@ type chaosFlags struct {
 	dir              string
 	keep             bool
 	noNetwork        error
+	// upgrade is the folder of the programs of another build; former are these programs.
+	upgrade string
+	former  devcluster.Programs
 }
 
 // chaosProfiles are the presets of a run.
@@ -71,11 +74,15 @@ Cuts need root: the run moves into its own network namespace, with one more for
 each member; they disappear with the last process. Without root there are only kills
 and pauses.
 
+With --upgrade, members begin as another build, such as the previous version
+(make previous), and one after another is restarted as the other of the two, without end.
+
 Everything is cleaned up and removed at the end, also after Ctrl-C. After a violation the
 folder with histories, logs and data is kept, and the command that repeats the run is
 printed.`,
 		Example: `  weir chaos run --profile smoke
-  weir chaos run --faults 100 --seed 1 --keep`,
+  weir chaos run --faults 100 --seed 1 --keep
+  weir chaos run --upgrade "$(.ci/previous)"`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.complete(cmd); err != nil {
@@ -101,7 +108,8 @@ printed.`,
 	flags.IntVar(&f.replicas, "replicas", 3, "number of replicas: 3 or 5")
 	flags.IntVar(&f.agents, "agents", 4, "number of agents, each a node: 2 or more")
 	flags.StringVar(&f.timing, "timing", "fast", "timing of replicas: fast, or default for busy machines")
-	flags.StringSliceVar(&f.only, "only", nil, "kinds of faults: kill, pause, cut, late, hang (default: all that are possible here)")
+	flags.StringSliceVar(&f.only, "only", nil, "kinds of faults: kill, pause, cut, late, hang, swap (default: all that are possible here)")
+	flags.StringVar(&f.upgrade, "upgrade", "", "folder with the programs weir and weir-jobproxy of another build, which members are swapped with")
 	flags.StringVar(&f.dir, "dir", "", "new folder for histories, logs and data, kept after the run (default: a temporary one)")
 	flags.BoolVar(&f.keep, "keep", false, "keep the temporary folder even without violations")
 	return cmd
@@ -124,6 +132,12 @@ func (f *chaosFlags) complete(cmd *cobra.Command) error {
 	if !cmd.Flags().Changed("faults") {
 		f.faults = profile.faults
 	}
+	if f.upgrade != "" {
+		var err error
+		if f.former, err = devcluster.ProgramsIn(f.upgrade); err != nil {
+			return usage(fmt.Errorf("--upgrade: %w", err))
+		}
+	}
 	kinds, err := f.kinds(fault.Kinds)
 	if err == nil {
 		_, err = fault.Plan(f.rules(kinds))
@@ -138,7 +152,7 @@ func (f *chaosFlags) complete(cmd *cobra.Command) error {
 func (f *chaosFlags) kinds(possible []fault.Kind) ([]fault.Kind, error) {
 	wanted := slices.DeleteFunc(slices.Clone(possible), func(kind fault.Kind) bool {
 		// With default timing a leader is elected too late for this fault.
-		return kind == fault.Late && f.timing != "fast"
+		return kind == fault.Late && f.timing != "fast" || kind == fault.Swap && f.upgrade == ""
 	})
 	only := make(map[fault.Kind]bool)
 	for _, name := range f.only {
@@ -147,7 +161,7 @@ func (f *chaosFlags) kinds(possible []fault.Kind) ([]fault.Kind, error) {
 			return nil, fmt.Errorf("--only: %w", err)
 		}
 		if !slices.Contains(wanted, kind) {
-			return nil, fmt.Errorf("--only %s: not possible here: cut and late need root and the program ip, late also --timing fast, hang root and strace", name)
+			return nil, fmt.Errorf("--only %s: not possible here: cut and late need root and the program ip, late also --timing fast, hang root and strace, swap --upgrade", name)
 		}
 		only[kind] = true
 	}
@@ -166,6 +180,9 @@ func (f *chaosFlags) rules(kinds []fault.Kind) fault.Config {
 func (f *chaosFlags) again() string {
 	command := fmt.Sprintf("weir chaos run --profile %s --faults %d --seed %d --replicas %d --agents %d --timing %s",
 		f.profile, f.faults, f.seed, f.replicas, f.agents, f.timing)
+	if f.upgrade != "" {
+		command += " --upgrade " + f.upgrade
+	}
 	if len(f.only) > 0 {
 		command += " --only " + strings.Join(f.only, ",")
 	}
@@ -250,7 +267,7 @@ func (f *chaosFlags) press(ctx context.Context, dir string, display *screen.Scre
 	view := &chaosView{Screen: display}
 	defer func() { view.bar.Close() }()
 	return chaosrun.Run(ctx, chaosrun.Config{
-		Dir: dir, Cluster: cluster, NoNetwork: f.noNetwork, Seed: f.seed, WarmUp: chaosProfiles[f.profile].warmUp, Watcher: view,
+		Dir: dir, Cluster: cluster, Former: f.former, NoNetwork: f.noNetwork, Seed: f.seed, WarmUp: chaosProfiles[f.profile].warmUp, Watcher: view,
 		Rules: func(possible []fault.Kind) (fault.Config, error) {
 			kinds, err := f.kinds(possible)
 			return f.rules(kinds), err

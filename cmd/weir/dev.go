@@ -21,6 +21,7 @@ import (
 	"weir/actors/node"
 	"weir/api/client"
 	"weir/cmd/weir/internal/devcluster"
+	"weir/cmd/weir/internal/rolling"
 	"weir/cmd/weir/internal/screen"
 )
 
@@ -41,7 +42,7 @@ stops, its files are deleted.`,
   weir op start -f examples/hello.yaml --wait     # in another terminal
   weir dev kill leader
   weir dev down`,
-	}, newDevUpCommand(), newDevDownCommand(), newDevStatusCommand(), newDevKillCommand(), newDevStartCommand(), newDevFleetCommand(), newDevWordcountCommand(), newDevEstimatesCommand(), newDevFairnessCommand())
+	}, newDevUpCommand(), newDevDownCommand(), newDevStatusCommand(), newDevKillCommand(), newDevStartCommand(), rolling.NewCommand(usage, registerDevDir), newDevFleetCommand(), newDevWordcountCommand(), newDevEstimatesCommand(), newDevFairnessCommand())
 }
 
 // devFlags holds the flags of commands that start a cluster.

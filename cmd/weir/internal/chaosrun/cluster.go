@@ -22,6 +22,8 @@ type runCluster struct {
 	network  *devcluster.Network
 	evidence *evidence
 	disks    hungDisks
+	// builds are the programs that Swap alternates between.
+	builds [2]devcluster.Programs
 
 	// down holds the members that the run has killed and not started again yet.
 	down sync.Map
@@ -30,6 +32,32 @@ type runCluster struct {
 // Kill implements chaos.Cluster.
 func (c *runCluster) Kill(_ context.Context, name string) error {
 	c.down.Store(name, true)
+	return devcluster.Kill(c.reach.Dir, name)
+}
+
+// swapPatience bounds how long a replica may take to hand over leadership and end: longer than most take.
+const swapPatience = 5 * time.Second
+
+// Swap implements chaos.Cluster.
+func (c *runCluster) Swap(ctx context.Context, name string) error {
+	c.down.Store(name, true)
+	record, err := devcluster.Load(c.reach.Dir)
+	if err != nil {
+		return err
+	}
+	if err := devcluster.End(ctx, c.reach.Dir, name, swapPatience); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	other := c.builds[0]
+	if record.Runs(name).Weir == other.Weir {
+		other = c.builds[1]
+	}
+	if err := devcluster.Assign(c.reach.Dir, name, other); err != nil {
+		return err
+	}
+	if latest, err := c.process(name); err != nil || !latest.Alive() {
+		return err
+	}
 	return devcluster.Kill(c.reach.Dir, name)
 }
 

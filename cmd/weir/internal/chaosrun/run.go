@@ -41,6 +41,9 @@ type Config struct {
 	Dir string
 	// Cluster is the cluster that is started below Dir.
 	Cluster devcluster.Config
+	// Former are the programs of another build, which members begin with and are swapped with; empty:
+	// there is one build.
+	Former devcluster.Programs
 	// Rules returns the rules of the schedule, given the kinds of faults that are possible
 	// here.
 	Rules func(possible []fault.Kind) (fault.Config, error)
@@ -80,6 +83,10 @@ func Run(ctx context.Context, cfg Config, display *screen.Screen) (err error) {
 	} else {
 		kinds = append(kinds, fault.Hang)
 	}
+	builds := [2]devcluster.Programs{{Weir: cfg.Cluster.Program, JobProxy: cfg.Cluster.JobProxy}, cfg.Former}
+	if cfg.Former.Weir != "" {
+		kinds = append(kinds, fault.Swap)
+	}
 	rules, err := cfg.Rules(kinds)
 	if err != nil {
 		return err
@@ -98,7 +105,11 @@ func Run(ctx context.Context, cfg Config, display *screen.Screen) (err error) {
 	}
 	defer func() { err = errors.Join(err, evidence.Close()) }()
 	// No need to report members that end and start: the run causes that itself, or records it.
-	up, err := devcluster.Up(ctx, cfg.Cluster, display, func(string) {})
+	begin := cfg.Cluster
+	if cfg.Former.Weir != "" {
+		begin.Program, begin.JobProxy = cfg.Former.Weir, cfg.Former.JobProxy
+	}
+	up, err := devcluster.Up(ctx, begin, display, func(string) {})
 	if up != nil {
 		defer func() {
 			err = errors.Join(err, up.Stop(), evidence.stopped())
@@ -107,7 +118,7 @@ func Run(ctx context.Context, cfg Config, display *screen.Screen) (err error) {
 	if err != nil {
 		return err
 	}
-	cluster := &runCluster{network: network, evidence: evidence}
+	cluster := &runCluster{network: network, evidence: evidence, builds: builds}
 	return cfg.press(ctx, up, rules, schedule, cluster)
 }
 

@@ -231,18 +231,23 @@ func (m *Member) begun(started *Child, failure error) {
 // Run serves the cluster until ctx is done: it starts members on request, and reports those
 // that end.
 func (c *Cluster) Run(ctx context.Context) error {
-	told := make(map[*Child]bool)
+	// A member that has ended is reported in the round after, unless it is restarted by then.
+	seen, told := make(map[*Child]bool), make(map[*Child]bool)
 	for {
 		record, err := Load(c.paths.root)
 		if err != nil {
 			return err
 		}
 		for _, m := range record.Members {
-			if child := c.children[m.Name]; child != nil && child.Over() && !told[child] {
-				told[child] = true
-				c.say(fmt.Sprintf("%s has ended (%s): %s", m.Name, child.end, c.remedy(m, child.code)))
-			}
 			if m.Asked == m.Started {
+				child := c.children[m.Name]
+				if child == nil || !child.Over() || told[child] {
+					continue
+				}
+				if told[child] = seen[child]; told[child] {
+					c.say(fmt.Sprintf("%s has ended (%s): %s", m.Name, child.end, c.remedy(m, child.code)))
+				}
+				seen[child] = true
 				continue
 			}
 			if err := c.start(m.Name); err != nil {

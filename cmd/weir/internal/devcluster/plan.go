@@ -24,7 +24,8 @@ type Member struct {
 	Kind Kind   `json:"kind"`
 	// Address is a replica's host:port, empty for agents, which listen nowhere.
 	Address string `json:"address,omitempty"`
-	// Arguments are the arguments of the program weir.
+	// Program is the path of weir, if the member has one of its own. Arguments are its arguments.
+	Program   string   `json:"program,omitempty"`
 	Arguments []string `json:"arguments"`
 	// Data is the member's data folder; Log is the file with its output.
 	Data string `json:"data"`
@@ -67,7 +68,7 @@ func plan(c *Config, ports, ranges []int) []Member {
 	for i := range c.Agents {
 		name := names[c.Replicas+i]
 		arguments := []string{
-			"agent", "--name", name, "--replicas", strings.Join(peers, ","), "--jobproxy", c.JobProxy,
+			"agent", "--name", name, "--replicas", strings.Join(peers, ","), jobProxyFlag, c.JobProxy,
 			"--cpu", strconv.Itoa(c.Share.CPU), "--memory", fmt.Sprintf("%dMiB", c.Share.Memory>>20),
 			"--user-slots", strconv.Itoa(c.Share.Slots), "--on-stop", "end",
 			"--host", c.host(name), "--ports", fmt.Sprintf("%d-%d", ranges[i], ranges[i]+jobPorts-1),

@@ -2,6 +2,7 @@ package devcluster
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -84,8 +85,8 @@ func (c *Child) begin(cmd *exec.Cmd, enter func() error) error {
 	return nil
 }
 
-// launch starts the member's program, attached or not, in its network namespace if network
-// is not nil.
+// launch starts the member's program, or `program` if it has none of its own, attached or not, in its
+// network namespace if network is not nil.
 func launch(program string, m *Member, attach bool, network *Network) (*Child, error) {
 	if err := os.MkdirAll(filepath.Dir(m.Log), passable); err != nil {
 		return nil, err
@@ -99,7 +100,7 @@ func launch(program string, m *Member, attach bool, network *Network) (*Child, e
 	if m.LogStart, err = log.Seek(0, io.SeekEnd); err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(program, m.Arguments...)
+	cmd := exec.Command(cmp.Or(m.Program, program), m.Arguments...)
 	cmd.Dir = filepath.Dir(m.Log)
 	cmd.Stdout, cmd.Stderr = log, log
 	var enter func() error

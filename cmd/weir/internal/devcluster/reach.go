@@ -184,3 +184,14 @@ func (r *Reach) Read(ctx context.Context, without string, turn int) error {
 	_, err := others[turn%len(others)].nodes.List(ctx, connect.NewRequest(&apipb.ListNodesRequest{}))
 	return err
 }
+
+// ReadAt makes one linearizable read at a replica: it fails while the replica knows no leader, or lacks
+// something that was committed before.
+func (r *Reach) ReadAt(ctx context.Context, replica string) error {
+	i := slices.IndexFunc(r.replicas, func(one reached) bool { return one.id == replica })
+	if i < 0 {
+		return fmt.Errorf("no replica %q", replica)
+	}
+	_, err := r.replicas[i].nodes.List(ctx, connect.NewRequest(&apipb.ListNodesRequest{}))
+	return err
+}

@@ -69,7 +69,7 @@ type Record struct {
 	Owner Process `json:"owner"`
 	// Detached is set once the cluster is up and Owner no longer owns it.
 	Detached bool `json:"detached"`
-	// Program is the path of weir.
+	// Program is the path of weir, for members that have none of their own.
 	Program string `json:"program"`
 	Cluster string `json:"cluster"`
 	// Access is how clients reach the cluster.

@@ -28,15 +28,22 @@ func states(instances []*apipb.Instance) map[string]int {
 // verb runs a verb as the operator, which may take as long as a test waits.
 func (c *cluster) verb(t testing.TB, arguments ...string) (printed string, code int) {
 	t.Helper()
+	return weir(t, c.reached(arguments...)...)
+}
+
+// reached adds to a verb what the operator needs to reach the cluster.
+func (c *cluster) reached(arguments ...string) []string {
 	var addresses []string
 	for _, name := range replicaNames {
-		addresses = append(addresses, c.addresses[name])
+		if address, ok := c.addresses[name]; ok {
+			addresses = append(addresses, address)
+		}
 	}
 	arguments = append(arguments, "--addresses", strings.Join(addresses, ","), "--credentials", c.certs("operator-admin"))
 	if !slices.Contains(arguments, "--timeout") {
 		arguments = append(arguments, "--timeout", (patience - answerTime).String())
 	}
-	return weir(t, arguments...)
+	return arguments
 }
 
 // cli runs a verb as the operator, which must end well.

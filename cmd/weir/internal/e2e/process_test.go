@@ -247,9 +247,15 @@ func reason(t testing.TB, printed string) string {
 // exit code.
 func weir(t testing.TB, arguments ...string) (printed string, code int) {
 	t.Helper()
+	return weirOf(t, program("weir"), arguments...)
+}
+
+// weirOf is like weir, with the weir at a path.
+func weirOf(t testing.TB, path string, arguments ...string) (printed string, code int) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program("weir"), arguments...)
+	cmd := exec.CommandContext(ctx, path, arguments...)
 	cmd.Dir = t.TempDir()
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
