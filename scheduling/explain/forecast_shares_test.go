@@ -21,7 +21,7 @@ func TestSharesByWeight(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			contest := Contest{Total: job.Times(slots), Pools: []Arena{{Above: -1, Fair: resource.Vector{1}, Limits: resource.Infinite, Weight: 1}}}
 			for i, weight := range test.weights {
-				contest.Contenders = append(contest.Contenders, Contender{Place: i, Jobs: 1000, Needs: job, Fair: resource.Vector{test.want[i] / slots}, Limits: resource.Infinite, Weight: weight})
+				contest.Contenders = append(contest.Contenders, &Contender{Place: i, Jobs: 1000, Needs: job, Fair: resource.Vector{test.want[i] / slots}, Limits: resource.Infinite, Weight: weight})
 			}
 			f := newForecast(&contest, wish{jobs: 1, needs: job, k: resource.UserSlots, reach: 1, fits: func(resource.Amounts) bool { return true }, now: time.Unix(1_000_000, 0)}, 0)
 			f.reset()
