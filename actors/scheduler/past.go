@@ -73,7 +73,7 @@ func kindOf(op *statepb.Operation) string {
 	if len(keys) < 2 {
 		return strings.Join(keys, "")
 	}
-	// Kinds are remembered, and operations may have thousands of tasks.
+	// Kinds are remembered, and operations may have a hundred tasks.
 	sum := sha256.Sum256([]byte(strings.Join(keys, " ")))
 	return op.GetUser() + ":" + hex.EncodeToString(sum[:16])
 }
