@@ -174,14 +174,14 @@ func (f *simulateFlags) readLive(cmd *cobra.Command, changes simulate.Changes) (
 			n    int
 			what string
 		}{
-			{guesses.Hidden, "operations that you may not read are left out"},
-			{guesses.Suspended, "operations that are suspended are left out"},
-			{guesses.Homeless, "operations of pools that are gone are left out"},
-			{guesses.Nodes, "nodes that are offline, drained or of another tree are left out"},
-			{guesses.Unknown, "tasks have no job that has completed: their run times are guessed"},
+			{guesses.Hidden, "operations left out that you may not read"},
+			{guesses.Suspended, "operations left out that are suspended"},
+			{guesses.Homeless, "operations left out whose pools are gone"},
+			{guesses.Nodes, "nodes left out that are offline, drained or of another tree"},
+			{guesses.Unknown, "tasks with guessed run times, since none of their jobs has completed"},
 		} {
 			if note.n > 0 {
-				s.note("%d %s", note.n, note.what)
+				s.note("%s: %d", note.what, note.n)
 			}
 		}
 		return usage(err)
