@@ -152,6 +152,16 @@ test('what failed in the last hour, and labels, are filters of the address', asy
   await close(page);
 });
 
+test('times are asked for in whole nanoseconds, whatever the fraction of a millisecond', async () => {
+  // While views are shown the clock goes on by another fraction than before.
+  const script = "const now = performance.now.bind(performance); performance.now = () => Math.floor(now()) + (document.querySelector('main > *') ? 0.3 : 0);";
+  const page = await open('#/operations?failed=1h', { script });
+  const asked = server.state.calls.length;
+  await until('three answers', () => server.state.calls.slice(asked).filter((c) => c.endsWith('OperationService/List')).length >= 3);
+  assert.equal(await page.getByText('Connection lost').count(), 0);
+  await close(page);
+});
+
 test('the error of a failed operation and the stderr of its job', async () => {
   const page = await open('#/operations?state=failed');
   await page.getByRole('link', { name: 'broken', exact: true }).click();

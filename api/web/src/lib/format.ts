@@ -1,6 +1,6 @@
 // How figures and times are written.
 
-import { timestampDate, type Timestamp } from '@bufbuild/protobuf/wkt';
+import { timestampDate, timestampFromMs, type Timestamp } from '@bufbuild/protobuf/wkt';
 import type { Resources } from '../gen/apipb/api_pb';
 
 export function percent(share: number | undefined): string {
@@ -29,6 +29,10 @@ export function cores(value: number): string {
 export function millis(time: Timestamp | undefined): number {
   return time ? timestampDate(time).getTime() : 0;
 }
+
+// stamp is a time in milliseconds as messages have it: in whole nanoseconds, which a fraction of a millisecond
+// may not come to.
+export const stamp = (milliseconds: number) => timestampFromMs(Math.round(milliseconds));
 
 export function duration(milliseconds: number): string {
   const s = Math.max(0, Math.round(milliseconds / 1000));
