@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { chromium } from 'playwright-core';
 import { contend, start, until } from './cluster.js';
-import { history, instances, knowsShares, markup, nodes, operations, pools, services } from './messages.js';
+import { history, instances, knowsShares, markup, nodes, operations, output, pools, services } from './messages.js';
 import { serve } from './server.js';
 
 const executablePath = process.env.CHROMIUM ?? ['/usr/bin/chromium', '/usr/bin/chromium-headless-shell', '/usr/bin/google-chrome'].find(existsSync);
@@ -95,6 +95,11 @@ test('pools keep their order while shares change, and a filter keeps those above
   await page.keyboard.type('lang');
   await until('the filter holds', async () => (await names()).join() === 'research,language');
   assert.match(page.url(), /filter=lang/);
+  // What an old link names may be gone.
+  await page.goto(server.base + '#/pools?pool=gone');
+  await page.getByText('There is no pool gone in tree default.').waitFor();
+  await page.goto(server.base + '#/services?service=gone');
+  await page.getByText('This service has ended').waitFor();
   await close(page);
 });
 
@@ -119,6 +124,22 @@ test('texts are never markup', async () => {
   await page.getByRole('button', { name: 'spec' }).click();
   await page.locator('pre').filter({ hasText: '<i>step</i>' }).waitFor();
   assert.equal(await page.locator('main img, main b:has-text("large"), pre i').count(), 0);
+  await close(page);
+});
+
+test('the page keeps the latest output, also of a line without an end', async () => {
+  const method = '/weir.api.v1.JobService/Output';
+  const page = await open(`#/operation/${Object.values(ids)[0]}?jobs=running`);
+  server.state.fake.set(method, output('.'.repeat(600_000)));
+  await page.locator('.job a').first().click();
+  await page.getByText('The page keeps the last 500,000 characters').waitFor();
+  assert.equal((await page.locator('pre').textContent()).length, 500_000);
+  server.state.fake.set(method, output('a line\n'.repeat(100_000)));
+  await page.getByRole('button', { name: 'stderr' }).click();
+  await page.locator('pre').filter({ hasText: 'a line' }).waitFor();
+  const kept = await page.locator('pre').textContent();
+  assert.ok(kept.startsWith('a line\n') && kept.length > 499_000, `${kept.length} characters, from ${kept.slice(0, 10)}`);
+  server.state.fake.clear();
   await close(page);
 });
 
@@ -159,6 +180,46 @@ test('times are asked for in whole nanoseconds, whatever the fraction of a milli
   const asked = server.state.calls.length;
   await until('three answers', () => server.state.calls.slice(asked).filter((c) => c.endsWith('OperationService/List')).length >= 3);
   assert.equal(await page.getByText('Connection lost').count(), 0);
+  await close(page);
+});
+
+test('filters that are typed quickly all count, and none once the view is left', async () => {
+  const page = await open('#/operations');
+  await page.locator('.operation a').first().waitFor();
+  // type fills in fields at once, as a quick hand does, and goes on to an address.
+  const type = (fields, hash) => page.evaluate(([fields, hash]) => {
+    for (const [label, text] of Object.entries(fields)) {
+      const field = document.querySelector(`input[aria-label="${label}"]`);
+      field.value = text;
+      field.dispatchEvent(new Event('input', { bubbles: true }));
+    }
+    if (hash) location.hash = hash;
+  }, [fields, hash]);
+  await type({ 'Filter by title, alias or id': 'e', Pool: 'prod' });
+  await page.waitForURL(/filter=e&pool=prod/);
+  await type({ Pool: 'research' }, '#/pools');
+  await page.locator('.pool .bars').first().waitFor();
+  const asked = server.state.calls.length;
+  await until('an update', () => server.state.calls.slice(asked).some((c) => c.endsWith('PoolService/List')));
+  assert.equal(new URL(page.url()).hash, '#/pools');
+  await close(page);
+});
+
+test('that nothing matches is said of the filter of now alone', async () => {
+  const page = await open('#/operations?type=map');
+  const nothing = page.getByText('No operation matches these filters.');
+  await nothing.waitFor();
+  let answer;
+  const held = new Promise((go) => (answer = go));
+  await page.route('**/weir.api.v1.OperationService/List', async (route) => {
+    await held;
+    // Of some the page has given up by then.
+    await route.continue().catch(() => {});
+  });
+  await page.getByLabel('Type', { exact: true }).selectOption('service');
+  await nothing.waitFor({ state: 'detached' });
+  answer();
+  await page.getByRole('link', { name: 'gate', exact: true }).waitFor();
   await close(page);
 });
 
@@ -288,6 +349,13 @@ test('what-if shows shares before and after a change, checks what is typed, and 
   const [, ...words] = typed.replaceAll("'", '').replace('3d', '1h').split(' ');
   const simulated = JSON.parse(await cluster.call(...words, '-o', 'json'));
   assert.ok(simulated.control.pools.research, 'both runs have the pools of the cluster');
+  // Another address has other changes.
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('g');
+  await page.keyboard.press('w');
+  await page.getByRole('button', { name: /Undo research/ }).waitFor({ state: 'detached' });
+  await page.goBack();
+  await page.getByRole('button', { name: /Undo research/ }).waitFor();
   // A link shows what its sender saw; a reset takes it back.
   await page.reload();
   await until('the change is there', async () => (await weight.inputValue()) === '12');
