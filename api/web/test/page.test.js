@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { chromium } from 'playwright-core';
 import { contend, start, until } from './cluster.js';
-import { history, instances, knowsShares, markup, nodes, operations, output, pools, services } from './messages.js';
+import { explanation, history, instances, knowsShares, markup, nodes, operations, output, pools, services } from './messages.js';
 import { serve } from './server.js';
 
 const executablePath = process.env.CHROMIUM ?? ['/usr/bin/chromium', '/usr/bin/chromium-headless-shell', '/usr/bin/google-chrome'].find(existsSync);
@@ -127,6 +127,23 @@ test('texts are never markup', async () => {
   await close(page);
 });
 
+test('operations are called by their names on the page of a node, and in the texts of explanations', async () => {
+  const page = await open('#/nodes/pg1');
+  const titles = Object.keys(ids);
+  await until('each job says of which operation it is', async () => {
+    const names = await page.locator('section .job a[href*="#/operation/"]').allTextContents();
+    return names.length > 0 && names.every((n) => titles.includes(n));
+  });
+  // For whom a job had to leave.
+  await page.goto(`${server.base}#/operation/${Object.values(ids)[0]}?jobs=aborted`);
+  await page.locator('.job').filter({ hasText: /operation [0-9a-f]{8} “\w+” of / }).first().waitFor();
+  server.state.fake.set('/weir.api.v1.ExplainService/Explain', explanation(`1 job of operation ${ids.evaluate} is before it`));
+  await page.goto(`${server.base}#/operation/${ids.compare}`);
+  await page.locator('.sentence').filter({ hasText: `1 job of operation ${ids.evaluate.slice(-8)} “evaluate” of ` }).waitFor();
+  server.state.fake.clear();
+  await close(page);
+});
+
 test('the page keeps the latest output, also of a line without an end', async () => {
   const method = '/weir.api.v1.JobService/Output';
   const page = await open(`#/operation/${Object.values(ids)[0]}?jobs=running`);
@@ -227,6 +244,10 @@ test('the error of a failed operation and the stderr of its job', async () => {
   const page = await open('#/operations?state=failed');
   await page.getByRole('link', { name: 'broken', exact: true }).click();
   await page.locator('.note.bad').first().waitFor();
+  // When its jobs ran, and how they ended.
+  const times = page.getByRole('img', { name: /^jobs from \d\d:\d\d:\d\d to \d\d:\d\d:\d\d: 2 failed$/ });
+  await times.waitFor();
+  assert.match(await times.locator('path').getAttribute('d'), /^(M[\d.]+ [\d.]+H[\d.]+){2}$/);
   await page.locator('.job a').first().click();
   await page.getByRole('button', { name: 'stderr' }).click();
   await page.locator('pre').filter({ hasText: 'no configuration' }).waitFor();
@@ -294,6 +315,25 @@ test('columns of one\'s choice, which the browser remembers', async () => {
   const broken = page.locator('.operation').filter({ has: page.getByRole('link', { name: 'broken', exact: true }) }).getByRole('cell');
   assert.equal(await broken.count(), 9);
   await until('its failed jobs are counted', async () => /^[1-9]\d*$/.test(await broken.nth(4).innerText()));
+
+  // So are those of services, of instances and of the jobs of a node.
+  for (const [hash, shows, usual, on, off, chosen] of [
+    ['#/services', '.service a', 'Service,Instances,Ready,Leaving,Pool,Usage,Fair', 'User', 'Pool', 'Service,Instances,Ready,Leaving,User,Usage,Fair'],
+    [`#/operation/${ids.gate}?part=instances`, '.instance a', 'Instance,State,Node,Reached at,Time', 'Why', 'Node', 'Instance,State,Reached at,Time,Why'],
+    ['#/nodes/pg1', 'section .job a', 'Job,State,Operation,Runs', 'User', 'State', 'Job,Operation,User,Runs'],
+  ]) {
+    await page.goto(server.base + hash);
+    await page.locator(shows).first().waitFor();
+    const list = page.locator('.rows');
+    const shown = async () => (await list.getByRole('columnheader').allInnerTexts()).map((h) => h.trim()).filter((h) => !/%/.test(h)).join();
+    assert.equal(await shown(), usual);
+    await page.getByText('Columns', { exact: true }).click();
+    await box(on).check();
+    await box(off).uncheck();
+    await until('the headers follow', async () => (await shown()) === chosen);
+    const row = list.getByRole('row').nth(1);
+    assert.equal(await row.getByRole('cell').count(), await list.getByRole('columnheader').count());
+  }
   await close(page);
 
   // A browser that keeps nothing shows the usual ones, and changes them all the same.
