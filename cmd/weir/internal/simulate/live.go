@@ -79,6 +79,7 @@ func (l *Live) Write(length time.Duration) (file, trace []byte, guesses Guesses,
 	for i := range pools.Pools {
 		pools.Pools[i].Options.ACL = nil
 	}
+	pools.Pools = append(pools.Pools, l.others(pools.Pools)...)
 	text, err := pools.Write()
 	if err != nil {
 		return nil, nil, guesses, err
@@ -220,16 +221,36 @@ func (l *Live) line(op *apipb.Operation, in *apipb.OperationTree, task *apipb.Ta
 	return line
 }
 
-// pool returns the pool of an operation. Ephemeral pools are not simulated: the one above stands for them.
+// pool returns the pool of an operation in the simulation. Ephemeral pools are not simulated: the one above stands for
+// them, unless that is the root. A pool that is gone counts as an ephemeral one.
 func (l *Live) pool(name string) scheduling.PoolName {
-	at := scheduling.PoolName(name)
-	for {
+	for at := scheduling.PoolName(name); ; {
 		p, ok := l.Pools.Pool(at)
-		if !ok || p.Ephemeral == "" {
+		if !ok {
+			p.Parent = l.Pools.Settings().DefaultParentPool
+		}
+		if at == scheduling.RootPool || p.Parent == scheduling.RootPool || ok && p.Ephemeral == "" {
 			return at
 		}
 		at = p.Parent
 	}
+}
+
+// others returns the pools of operations that are not among those of the file: ephemeral and gone, below the root.
+func (l *Live) others(known []pooltree.Pool) (others []pooltree.Pool) {
+	has := map[scheduling.PoolName]bool{scheduling.RootPool: true}
+	for _, p := range known {
+		has[p.Name] = true
+	}
+	for _, op := range l.Operations {
+		if in := l.treeOf(op); in != nil && op.GetHidden() == "" {
+			if name := l.pool(in.GetPool()); !has[name] {
+				has[name] = true
+				others = append(others, pooltree.Pool{Name: name, Parent: scheduling.RootPool})
+			}
+		}
+	}
+	return others
 }
 
 // runTime returns the distribution of the run times of a task's jobs, and whether jobs of it have shown it.

@@ -30,6 +30,7 @@ func liveCluster(t *testing.T, operations ...*apipb.Operation) *simulate.Live {
 			Integral: &pooltree.IntegralOptions{GuaranteeType: new("relaxed"), ResourceFlow: &pooltree.Resources{Amounts: resource.Amounts{CPU: resource.Cores(8)}, Named: [resource.Count]bool{resource.CPU: true}}},
 		}},
 		{Name: "batch$bob", Parent: "batch", Ephemeral: "bob"},
+		{Name: "bob", Parent: scheduling.RootPool, Ephemeral: "bob"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -93,9 +94,11 @@ func TestLiveClusters(t *testing.T) {
 		"no job has ended": {
 			weighted, []string{`"length":{"exponential":"30h0m0s"},"memory":1073741824,"user_slots":1},"jobs":1,"options":{"weight":3},"pool":"ads"}`}, simulate.Guesses{Unknown: 1},
 		},
-		"in an ephemeral pool": {liveOperation("op-constant", "batch$bob", 40*time.Hour, false, &apipb.TaskProgress{Total: 1}), []string{`"pool":"batch"`}, simulate.Guesses{}},
-		"hidden":               {hidden, nil, simulate.Guesses{Hidden: 1}},
-		"of another tree":      {elsewhere, nil, simulate.Guesses{}},
+		"in an ephemeral pool":                {liveOperation("op-constant", "batch$bob", 40*time.Hour, false, &apipb.TaskProgress{Total: 1}), []string{`"pool":"batch"`}, simulate.Guesses{}},
+		"in an ephemeral pool below the root": {liveOperation("op-constant", "bob", 40*time.Hour, false, &apipb.TaskProgress{Total: 1}), []string{`"pool":"bob"`}, simulate.Guesses{}},
+		"in a pool that is gone":              {liveOperation("op-constant", "gone", 40*time.Hour, false, &apipb.TaskProgress{Total: 1}), []string{`"pool":"gone"`}, simulate.Guesses{}},
+		"hidden":                              {hidden, nil, simulate.Guesses{Hidden: 1}},
+		"of another tree":                     {elsewhere, nil, simulate.Guesses{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, trace, guesses, err := liveCluster(t, test.op).Write(48 * time.Hour)
@@ -124,7 +127,10 @@ func TestLiveClusters(t *testing.T) {
 func TestLiveClusterIsSimulated(t *testing.T) {
 	l := liveCluster(t,
 		liveOperation("op-quantiles", "ads", 20*time.Hour, false, &apipb.TaskProgress{Total: 20_000, Completed: 3}),
-		liveOperation("op-constant", "batch", 20*time.Hour, false, &apipb.TaskProgress{Total: 20_000, Completed: 3}))
+		liveOperation("op-constant", "batch", 20*time.Hour, false, &apipb.TaskProgress{Total: 20_000, Completed: 3}),
+		// In pools that are not, or no more, in the tree.
+		liveOperation("op-bob", "bob", 40*time.Hour, false, &apipb.TaskProgress{Total: 1, Completed: 1}),
+		liveOperation("op-gone", "gone", 20*time.Hour, true, &apipb.TaskProgress{Total: 1, Completed: 1, RunSeconds: 1}))
 	data, trace, _, err := l.Write(48 * time.Hour)
 	if err != nil {
 		t.Fatal(err)
