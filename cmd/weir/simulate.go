@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/cmd/weir/internal/figures"
 	"weir/cmd/weir/internal/screen"
 	"weir/cmd/weir/internal/simulate"
 	"weir/messages/apipb"
@@ -179,16 +180,16 @@ func (f *simulateFlags) readLive(cmd *cobra.Command, changes simulate.Changes) (
 			return usage(err)
 		}
 		for _, note := range []struct {
-			n    int
-			what string
+			n           int
+			thing, what string
 		}{
-			{left, "or more earlier operations of the last day are left out"},
-			{guesses.Hidden, "operations that you may not read are left out"},
-			{guesses.Nodes, "nodes that are offline, drained or of another tree are left out"},
-			{guesses.Unknown, "tasks have no job that has ended: their run times are guessed"},
+			{left, "or more earlier operation", "of the last day left out"},
+			{guesses.Hidden, "operation", "left out that you may not read"},
+			{guesses.Nodes, "node", "left out: offline, drained or of another tree"},
+			{guesses.Unknown, "task", "without a job that has ended: run times are guessed"},
 		} {
 			if note.n > 0 {
-				s.note("%d %s", note.n, note.what)
+				s.note("%s %s", figures.Several(int64(note.n), note.thing), note.what)
 			}
 		}
 		return nil
