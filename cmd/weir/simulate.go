@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/cmd/weir/internal/figures"
 	"weir/cmd/weir/internal/screen"
 	"weir/cmd/weir/internal/simulate"
 	"weir/scheduling"
@@ -171,17 +172,17 @@ func (f *simulateFlags) readLive(cmd *cobra.Command, changes simulate.Changes) (
 		var guesses simulate.Guesses
 		data, trace, guesses, err = live.Write(length)
 		for _, note := range []struct {
-			n    int
-			what string
+			n           int
+			thing, what string
 		}{
-			{guesses.Hidden, "operations left out that you may not read"},
-			{guesses.Suspended, "operations left out that are suspended"},
-			{guesses.Homeless, "operations left out whose pools are gone"},
-			{guesses.Nodes, "nodes left out that are offline, drained or of another tree"},
-			{guesses.Unknown, "tasks with guessed run times, since none of their jobs has completed"},
+			{guesses.Hidden, "operation", "left out that you may not read"},
+			{guesses.Suspended, "operation", "left out: suspended"},
+			{guesses.Homeless, "operation", "left out: pool gone"},
+			{guesses.Nodes, "node", "left out: offline, drained or of another tree"},
+			{guesses.Unknown, "task", "without a job that has ended: run times are guessed"},
 		} {
 			if note.n > 0 {
-				s.note("%s: %d", note.what, note.n)
+				s.note("%s %s", figures.Several(int64(note.n), note.thing), note.what)
 			}
 		}
 		return usage(err)

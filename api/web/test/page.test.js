@@ -181,9 +181,13 @@ test('output of a running job follows', async () => {
 });
 
 test('what failed in the last hour, and labels, are filters of the address', async () => {
-  const page = await open('#/operations?failed=1h');
+  const script = () => new MutationObserver(() => (window.lost ||= /Connection lost/.test(document.body?.textContent))).observe(document, { subtree: true, childList: true, characterData: true });
+  const page = await open('#/operations?failed=1h', { script });
   const titles = () => page.locator('.operation a:not(.badge)[title]').allTextContents();
   await until('what failed is shown alone', async () => (await titles()).join() === 'broken');
+  const asked = server.state.calls.length;
+  await until('three updates', async () => server.state.calls.slice(asked).filter((c) => c.endsWith('OperationService/List')).length >= 3);
+  assert.ok(!(await page.evaluate(() => window.lost)), 'a question with a time was not asked');
   await page.getByLabel('Failed', { exact: true }).selectOption('failed or not');
   await until('all are shown', async () => (await titles()).length > 1);
   await page.getByRole('link', { name: 'team=ads' }).click();
@@ -249,13 +253,15 @@ test('that nothing matches is said of the filter of now alone', async () => {
 test('the error of a failed operation and the stderr of its job', async () => {
   const page = await open('#/operations?state=failed');
   await page.getByRole('link', { name: 'broken', exact: true }).click();
-  await page.locator('.note.bad').first().waitFor();
+  await until('the tab says which operation it is', async () => (await page.title()) === 'broken · Weir');
+  await page.locator('.note.bad pre').filter({ hasText: 'no configuration' }).waitFor();
   // When its jobs ran, and how they ended.
   const times = page.getByRole('img', { name: /^jobs from \d\d:\d\d:\d\d to \d\d:\d\d:\d\d: 2 failed$/ });
   await times.waitFor();
   assert.match(await times.locator('path').getAttribute('d'), /^(M[\d.]+ [\d.]+H[\d.]+){2}$/);
   await page.locator('.job a').first().click();
-  await page.getByRole('button', { name: 'stderr' }).click();
+  await page.getByText('memory at most 32 MiB').waitFor();
+  assert.doesNotMatch(await page.locator('dl').innerText(), /^resources\s*;/m);
   await page.locator('pre').filter({ hasText: 'no configuration' }).waitFor();
   await close(page);
 });
@@ -268,12 +274,12 @@ test('the curves of a pool over a span of one\'s choice, with what happened to i
   await until('the latest share is in the legend', async () => /usage.*\d%.*fair share.*\d%/s.test(await legend.textContent()));
   // It had the cluster alone, and had to leave most of it to the others.
   assert.match(await page.getByRole('table', { name: 'Resources of vision' }).innerText(), /CPU[^]*Memory[^]*Slots/);
-  await page.getByText(/[1-9]\d* jobs had to make room/).waitFor();
+  await page.getByText(/[1-9]\d* jobs? had to make room/).waitFor();
   await page.getByText(/the last at .*changed by .*max_operation_count = 49/).waitFor();
   await page.getByRole('button', { name: '24h' }).click();
   await page.getByText('A point is the mean of 6m 0s, the band its least and greatest minute').waitFor();
   assert.match(page.url(), /span=24h/);
-  await page.getByText(/[1-9]\d* jobs had to make room/).waitFor();
+  await page.getByText(/[1-9]\d* jobs? had to make room/).waitFor();
   await close(page);
 });
 
