@@ -233,7 +233,7 @@ func (s explanations) operationIn(st *state.State, op *statepb.Operation, in *st
 	switch {
 	case err != nil:
 	case now.Terminal():
-		tell(x, &explainpb.Fact{Code: factEnded, Setting: op.GetState(), Time: op.GetFinishTime(), Text: "it is " + op.GetState() + put(": ", result)})
+		tell(x, &explainpb.Fact{Code: factEnded, Setting: op.GetState(), Time: op.GetFinishTime(), Text: endedText(now) + put(": ", result)})
 	case now.Finishing():
 		tell(x, &explainpb.Fact{Code: factFinishing, Setting: op.GetState(), Count: int64(jobs), Text: finishingText(op, jobs)})
 	case now == lifecycle.Pending:
@@ -253,6 +253,14 @@ func (s explanations) operationIn(st *state.State, op *statepb.Operation, in *st
 	}
 	s.controllerGone(x, op, now)
 	return x
+}
+
+// endedText says how an operation has ended.
+func endedText(in lifecycle.State) string {
+	if in == lifecycle.Aborted {
+		return "it was aborted"
+	}
+	return "it " + in.String()
 }
 
 // deniedText says that jobs wait for a grant that the operation's user has lost; empty if none does.

@@ -116,7 +116,7 @@ func TestExplainOperationsThatWait(t *testing.T) {
 		t.Errorf("being aborted: %v", x)
 	}
 	s.must(&commandpb.AdvanceOperation{OperationId: third, Term: 1, From: "aborting", To: "aborted"})
-	if x := s.explain(&apipb.ExplainRequest{Operation: third}); x.GetVerdict() != factEnded || !strings.Contains(x.GetText(), "enough") {
+	if x := s.explain(&apipb.ExplainRequest{Operation: third}); x.GetVerdict() != factEnded || x.GetText() != `it was aborted: operation aborted by user "ann": enough` {
 		t.Errorf("aborted: %v", x)
 	}
 }

@@ -233,6 +233,9 @@ func (c *Config) users() runner.Users {
 }
 
 func (c *Config) checkUsers() error {
+	if err := runner.CheckDumps(); err != nil {
+		return fmt.Errorf("users of jobs: %w", err)
+	}
 	users := c.users()
 	if c.JobUser != "" {
 		if _, err := users.Find(c.jobUser()); err != nil {

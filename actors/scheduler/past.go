@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"strings"
 
 	"weir/messages/statepb"
@@ -58,7 +60,7 @@ func PastOf(tree scheduling.TreeName, op *statepb.Operation, ran statistics.Aggr
 }
 
 // kindOf returns what operations have in common whose jobs are likely to run as long as each other's: the
-// memory profiles of their tasks. It is empty for operations without profiles.
+// memory profiles of their tasks. It is empty for operations without profiles, or without tasks.
 func kindOf(op *statepb.Operation) string {
 	var keys []string
 	for _, task := range op.GetSpec().GetTasks() {
@@ -68,5 +70,10 @@ func kindOf(op *statepb.Operation) string {
 		}
 		keys = append(keys, key)
 	}
-	return strings.Join(keys, " ")
+	if len(keys) < 2 {
+		return strings.Join(keys, "")
+	}
+	// Kinds are remembered, and operations may have a hundred tasks.
+	sum := sha256.Sum256([]byte(strings.Join(keys, " ")))
+	return op.GetUser() + ":" + hex.EncodeToString(sum[:16])
 }

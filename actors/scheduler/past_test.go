@@ -66,6 +66,9 @@ func TestKindOf(t *testing.T) {
 	if one == "" || one != kindOf(of("ann", "x", "y")) || one == kindOf(of("ann", "x", "z")) || one == kindOf(of("bob", "x", "y")) {
 		t.Error("kinds are not those of the users and commands")
 	}
+	if many := kindOf(of("ann", make([]string, 1000)...)); many == "" || len(many) > 100 {
+		t.Errorf("the kind of an operation of many tasks has %d bytes, want few", len(many))
+	}
 	without := of("ann", "x")
 	without.Spec.NoMemoryProfile = true
 	if kind := kindOf(without); kind != "" {

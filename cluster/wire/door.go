@@ -19,6 +19,9 @@ const (
 	subnetDiscount = 4
 )
 
+// answerTime is how long a guest whose handshake has begun is left alone while its next word is due.
+const answerTime = time.Second
+
 // memberMemory is how long an address counts as a member's after its last member has left.
 const memberMemory = 10 * time.Minute
 
@@ -28,11 +31,12 @@ const memberMemory = 10 * time.Minute
 //
 // Room: an address, a subnet and all strangers together may have so many guests. Beyond
 // that, whichever has most loses its oldest silent guest: a member sends its ClientHello at once, so it is
-// rarely silent for long. The addresses of members, of replicas and agents that are connected or
+// rarely silent for long. Later words of a handshake may take until answerTime: it is not lost to those who come
+// after it. The addresses of members, of replicas and agents that are connected or
 // were until recently, have room of their own.
 //
 // Turns: few handshakes compute at the same time. The next is of the address that owes least; of equals, of
-// a member's.
+// a member's. Of an address, the newest comes first: those who have waited longest give up first.
 type door struct {
 	limits   Limits
 	origins  map[netip.Addr]*origin
@@ -85,8 +89,9 @@ type guest struct {
 	origin *origin
 	number uint64 // grows with each arrival
 	stage  stage
-	// charged says that its handshake has computed.
+	// charged says that its handshake has computed. It has waited for its peer again since rested.
 	charged bool
+	rested  time.Time
 }
 
 const sweepMin = 1024
@@ -120,7 +125,7 @@ func (d *door) enter(addr netip.Addr, now time.Time) (in, out *guest) {
 	o.guests = append(o.guests, in)
 	d.count(o, 1)
 	if crowded := d.crowded(o); crowded != nil {
-		out = crowded.dispensable()
+		out = crowded.dispensable(now)
 		d.remove(out, now)
 	}
 	return in, out
@@ -163,9 +168,11 @@ func fullest(of func(func(*origin) bool), fits func(*origin) bool) (most *origin
 	return most
 }
 
-// dispensable returns the guest that an address has to lose: the oldest silent one, else the newest.
-func (o *origin) dispensable() *guest {
-	if i := slices.IndexFunc(o.guests, func(g *guest) bool { return g.stage == silent }); i >= 0 {
+// dispensable returns the guest that an address has to lose: the oldest that has said nothing, or has been silent for
+// too long since, else the newest.
+func (o *origin) dispensable(now time.Time) *guest {
+	keepsWaiting := func(g *guest) bool { return g.stage == silent && (!g.charged || now.Sub(g.rested) > answerTime) }
+	if i := slices.IndexFunc(o.guests, keepsWaiting); i >= 0 {
 		return o.guests[i]
 	}
 	return o.guests[len(o.guests)-1]
@@ -188,8 +195,7 @@ func (d *door) next(now time.Time) (turn *guest, wait time.Duration) {
 	var bestDue time.Time
 	for o := range d.asking {
 		due := later(now, later(o.owes, o.subnet.debt(o)))
-		first := o.guests[slices.IndexFunc(o.guests, func(g *guest) bool { return g.stage == waiting })]
-		if best == nil || due.Before(bestDue) || due.Equal(bestDue) && first.before(best) {
+		if first := o.first(); best == nil || due.Before(bestDue) || due.Equal(bestDue) && first.before(best) {
 			best, bestDue = first, due
 		}
 	}
@@ -209,6 +215,21 @@ func (d *door) next(now time.Time) (turn *guest, wait time.Duration) {
 	return best, 0
 }
 
+// first returns the guest of an address that has its next turn: the oldest whose handshake has begun, else the newest.
+func (o *origin) first() *guest {
+	var newest *guest
+	for _, g := range o.guests {
+		switch {
+		case g.stage != waiting:
+		case g.charged:
+			return g
+		default:
+			newest = g
+		}
+	}
+	return newest
+}
+
 // before reports whether a guest has its turn before another one, whose address owes as much.
 func (g *guest) before(other *guest) bool {
 	if g.origin.known != other.origin.known {
@@ -218,9 +239,9 @@ func (g *guest) before(other *guest) bool {
 }
 
 // rest records that the handshake of a guest waits for its peer again.
-func (d *door) rest(g *guest) {
+func (d *door) rest(g *guest, now time.Time) {
 	if g.stage == computing {
-		g.stage = silent
+		g.stage, g.rested = silent, now
 		d.computing--
 	}
 }

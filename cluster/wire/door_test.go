@@ -19,21 +19,32 @@ type crowd struct {
 	*door
 	t     *testing.T
 	names map[*guest]string
+	now   time.Time
 }
 
 func newCrowd(t *testing.T, limits Limits) *crowd {
-	return &crowd{newDoor(limits.withDefaults()), t, map[*guest]string{}}
+	return &crowd{newDoor(limits.withDefaults()), t, map[*guest]string{}, start}
 }
 
 // arrive lets a guest in, and wants another one to go; "" is none.
 func (c *crowd) arrive(name, from, wantOut string) *guest {
 	c.t.Helper()
-	in, out := c.enter(addr(from), start)
+	in, out := c.enter(addr(from), c.now)
 	c.names[in] = name
 	if got := c.names[out]; got != wantOut {
 		c.t.Errorf("%s from %s: %q has to go, want %q", name, from, got, wantOut)
 	}
 	return in
+}
+
+// begin has the handshake of a guest compute, and wait for its peer again.
+func (c *crowd) begin(g *guest) {
+	c.t.Helper()
+	c.ask(g)
+	if turn, _ := c.next(c.now); turn != g {
+		c.t.Fatalf("the turn is that of %q", c.names[turn])
+	}
+	c.rest(g, c.now)
 }
 
 func TestWhoHasToGo(t *testing.T) {
@@ -50,6 +61,15 @@ func TestWhoHasToGo(t *testing.T) {
 		c.ask(c.arrive("a1", "10.0.0.1", ""))
 		c.ask(c.arrive("a2", "10.0.0.1", ""))
 		c.arrive("a3", "10.0.0.1", "a3")
+	})
+	t.Run("nobody in the midst of a handshake, unless it takes long", func(t *testing.T) {
+		c := newCrowd(t, Limits{Address: 2})
+		c.begin(c.arrive("a1", "10.0.0.1", ""))
+		c.arrive("a2", "10.0.0.1", "")
+		c.begin(c.arrive("a3", "10.0.0.1", "a2"))
+		c.arrive("a4", "10.0.0.1", "a4")
+		c.now = start.Add(answerTime + 1)
+		c.arrive("a5", "10.0.0.1", "a1")
 	})
 	t.Run("the oldest of the address that has most of a full subnet", func(t *testing.T) {
 		c := newCrowd(t, Limits{Subnet: 3})
@@ -116,6 +136,35 @@ func TestMembersComeFirst(t *testing.T) {
 	}
 	if g, _ := d.next(start); g == nil || !g.origin.known {
 		t.Errorf("the first turn is of %+v", g)
+	}
+}
+
+// TestTurnsOfAnAddress: a handshake that has begun goes on before others begin, and the newest of these begins first.
+func TestTurnsOfAnAddress(t *testing.T) {
+	c := newCrowd(t, Limits{Handshakes: 1})
+	guests := map[string]*guest{}
+	ask := func(name string) {
+		if guests[name] == nil {
+			guests[name] = c.arrive(name, "10.0.0.1", "")
+		}
+		c.ask(guests[name])
+	}
+	var turns []string
+	next := func() {
+		turn, _ := c.next(start)
+		turns = append(turns, c.names[turn])
+		c.rest(turn, start)
+	}
+	ask("a1")
+	ask("a2")
+	next()
+	ask("a3")
+	ask("a2")
+	next()
+	next()
+	next()
+	if want := []string{"a2", "a2", "a3", "a1"}; !slices.Equal(turns, want) {
+		t.Errorf("the turns are of %q, want %q", turns, want)
 	}
 }
 
@@ -189,7 +238,7 @@ func TestDoorProperties(t *testing.T) {
 			},
 			"rest": func(_ *rapid.T) {
 				if len(inside) > 0 {
-					d.rest(pick())
+					d.rest(pick(), now)
 				}
 			},
 			"leave": func(t *rapid.T) {

@@ -276,9 +276,10 @@ func (v *visitor) Read(p []byte) (int, error) {
 	if v.inside || !v.heard {
 		return v.Conn.Read(p)
 	}
+	now := time.Now()
 	v.gate.mu.Lock()
-	v.gate.door.rest(v.guest)
-	v.gate.grant(time.Now())
+	v.gate.door.rest(v.guest, now)
+	v.gate.grant(now)
 	v.gate.mu.Unlock()
 	n, err := v.Conn.Read(p)
 	if err == nil {

@@ -14,8 +14,8 @@ type Limits struct {
 	// 1024: a member's handshake takes milliseconds, so more of them are rarely open at once.
 	Address, Subnet, Strangers int
 	// MemberAddress and Members bound the same for addresses of members: of one address, and of
-	// all. Defaults 1024 and 4096: many agents may share an address, and all of them reconnect
-	// when a replica starts.
+	// all. Default 4096: many agents may share an address, and all of them reconnect when a replica
+	// starts; so may a client with thousands of calls, which opens a connection for each of the first.
 	MemberAddress, Members int
 	// Handshakes is how many handshakes compute at once. Default: a quarter of the processors, at
 	// least one, so that most of the machine is left for those that are connected.
@@ -28,7 +28,7 @@ type Limits struct {
 func (l Limits) withDefaults() Limits {
 	return Limits{
 		Address: cmp.Or(l.Address, 256), Subnet: cmp.Or(l.Subnet, 512), Strangers: cmp.Or(l.Strangers, 1024),
-		MemberAddress: cmp.Or(l.MemberAddress, 1024), Members: cmp.Or(l.Members, 4096),
+		MemberAddress: cmp.Or(l.MemberAddress, 4096), Members: cmp.Or(l.Members, 4096),
 		Handshakes: cmp.Or(l.Handshakes, max(1, runtime.GOMAXPROCS(0)/4)), User: cmp.Or(l.User, 512),
 	}
 }

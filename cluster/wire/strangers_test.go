@@ -62,7 +62,8 @@ func (h *held) end() {
 // after some tries if they come from the same one.
 func TestSilentStrangersKeepNobodyOut(t *testing.T) {
 	cluster := identitytest.New(t, "c1")
-	mux, err := wire.Listen(wire.Config{Address: "127.0.0.1:0", Security: mutual(t, cluster, identity.Replica, "r1")})
+	limits := wire.Limits{MemberAddress: 1024}
+	mux, err := wire.Listen(wire.Config{Address: "127.0.0.1:0", Security: mutual(t, cluster, identity.Replica, "r1"), Limits: limits})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,6 +157,46 @@ func TestSilentAreFewAndShort(t *testing.T) {
 	}
 	holdSilent(t, "127.1.0.1", mux.Addr().String(), 1)
 	waitFor(t, func() bool { return mux.Stats().Refused[wire.RefusedSilent] > 0 }, func() string { return "a silent connection stays" })
+}
+
+// TestStormFromAMembersAddress (T5) has one user open more connections at once than a replica computes within the time of
+// a handshake, from the address of a member. Another user there comes in at once, each time.
+func TestStormFromAMembersAddress(t *testing.T) {
+	cluster := identitytest.New(t, "c1")
+	mux, err := wire.Listen(wire.Config{Address: "127.0.0.1:0", Security: mutual(t, cluster, identity.Replica, "r1"), Members: []string{"127.0.0.1:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = mux.Close() }()
+	serveIdentity(t, mux)
+	greedy := cluster.Credentials(t, identity.User, "greedy").ClientConfig(identity.Replica)
+	ctx, cancel := context.WithCancel(t.Context())
+	var storm sync.WaitGroup
+	defer func() { cancel(); storm.Wait() }()
+	for range 2000 {
+		storm.Go(func() {
+			for ctx.Err() == nil {
+				conn, err := (&tls.Dialer{Config: greedy}).DialContext(ctx, "tcp", mux.Addr().String())
+				if err != nil {
+					continue // It comes again, as clients do.
+				}
+				_, _ = conn.Write([]byte("GET / HTTP/1.0\r\n\r\n"))
+				answer, _ := io.ReadAll(conn)
+				if _ = conn.Close(); len(answer) > 0 {
+					return
+				}
+			}
+		})
+	}
+	waitFor(t, func() bool { return mux.Stats().Members > 500 }, func() string { return "no storm comes" })
+	for range 5 {
+		if _, err := get(t, dialer(t, mutual(t, cluster, identity.User, "ann")), mux.Addr().String()); err != nil {
+			t.Fatalf("another user is kept out: %v", err)
+		}
+	}
+	if stats := mux.Stats(); stats.Refused[wire.RefusedCrowded] > 0 {
+		t.Errorf("some were refused for want of room: %+v", stats)
+	}
 }
 
 // TestForeignCertificatesCostLittle (T5) shows foreign certificates as fast as it can. Members of another

@@ -176,8 +176,8 @@ agents.`,
 		Use:        "disallow SUBJECT",
 		SuggestFor: suggestRemove,
 		Short:      "Take such grants away; all of a subject, if none is named",
-		Long: `Take such grants away; all of a subject, if none is named. Jobs that run go on. Of
-operations that need the grant, each job that would start from then on fails.`,
+		Long: `Take such grants away; all of a subject, if none is named. Jobs that run go on. No other
+job of operations that need the grant starts until it is given again.`,
 		Example: "  weir account disallow user:ann --as ann\n  weir account disallow group:build",
 	}, true))
 }

@@ -75,8 +75,9 @@ latest finished ones.`,
 func newJobOutputCommand(f *clientFlags, stream string) *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
-		Use:   stream + " JOB",
-		Short: "Print what a job has written to its " + stream,
+		Use:        stream + " JOB",
+		SuggestFor: []string{"log", "logs"},
+		Short:      "Print what a job has written to its " + stream,
 		Long: fmt.Sprintf(`Print what a job has written to its %s, unchanged. Its node keeps the beginning
 and the end of long output. If there is none, stderr says why.`, stream),
 		Example: fmt.Sprintf("  weir job %[1]s 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b\n  weir job %[1]s --follow 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b", stream),

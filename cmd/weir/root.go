@@ -1,15 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
@@ -45,6 +48,10 @@ func newRootCommand() *cobra.Command {
 		cmd.GroupID = "use"
 		root.AddCommand(cmd)
 	}
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		width, _ := screenSize(cmd.OutOrStdout())
+		fmt.Fprint(cmd.OutOrStdout(), helpText(cmd, width))
+	})
 	return root
 }
 
@@ -101,6 +108,49 @@ func commitOf(build *debug.BuildInfo) string {
 		}
 	}
 	return commit + changed
+}
+
+// helpText returns what --help prints, in lines of a width if that is not 0: usage lines, examples
+// and lists of verbs are left as they are.
+func helpText(cmd *cobra.Command, width int) string {
+	usages := cmd.UsageString()
+	if width > 0 {
+		for _, flags := range []*pflag.FlagSet{cmd.LocalFlags(), cmd.InheritedFlags()} {
+			usages = strings.Replace(usages, strings.TrimSpace(flags.FlagUsages()), strings.TrimSpace(flags.FlagUsagesWrapped(width)), 1)
+		}
+	}
+	return reflow(strings.TrimSpace(cmp.Or(cmd.Long, cmd.Short)), width) + "\n\n" + usages
+}
+
+// listed finds lists and tables in a text: what is indented, numbered or in columns.
+var listed = regexp.MustCompile(`(?m)^ |^[0-9]|  `)
+
+// reflow returns a text with its paragraphs in lines of a width; 0: as it is. Lists and tables stay.
+func reflow(text string, width int) string {
+	paragraphs := strings.Split(text, "\n\n")
+	for i, p := range paragraphs {
+		if width == 0 || listed.MatchString(p) {
+			continue
+		}
+		var lines strings.Builder
+		used := 0
+		for _, word := range strings.Fields(p) {
+			n := utf8.RuneCountInString(word)
+			switch {
+			case used == 0:
+			case used+1+n > width:
+				lines.WriteByte('\n')
+				used = 0
+			default:
+				lines.WriteByte(' ')
+				used++
+			}
+			lines.WriteString(word)
+			used += n
+		}
+		paragraphs[i] = lines.String()
+	}
+	return strings.Join(paragraphs, "\n\n")
 }
 
 // newGatewayCommand returns the verb that serves the page to a team.
@@ -197,8 +247,12 @@ func require(cmd *cobra.Command, names ...string) error {
 	return nil
 }
 
-// flagError says what is wrong with a flag, and where valid ones are listed.
+// flagError says what is wrong with a flag, and where valid ones are listed. Of a verb that does not exist
+// no flag is known either: then the verb is the mistake.
 func flagError(cmd *cobra.Command, err error) error {
+	if verb := cmd.Flags().Args(); cmd.HasSubCommands() && len(verb) > 0 {
+		return cmd.RunE(cmd, verb)
+	}
 	var value *pflag.InvalidValueError
 	var number *strconv.NumError
 	if errors.As(err, &value) && errors.As(err, &number) {

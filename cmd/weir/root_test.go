@@ -6,8 +6,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -199,4 +201,30 @@ func TestTLS(t *testing.T) {
 			t.Errorf("show %s said %q: %v", folder, out, err)
 		}
 	}
+}
+
+// TestHelpFitsTheTerminal looks at the help of every verb: paragraphs and flags have lines of the
+// width of the terminal, and no word is lost.
+func TestHelpFitsTheTerminal(t *testing.T) {
+	var look func(cmd *cobra.Command)
+	look = func(cmd *cobra.Command) {
+		whole := helpText(cmd, 0)
+		for _, width := range []int{60, 80, 200} {
+			got := helpText(cmd, width)
+			if words, want := strings.Fields(got), strings.Fields(whole); !slices.Equal(words, want) {
+				t.Errorf("%s --help in %d columns has %d words, want the %d of the whole text", cmd.CommandPath(), width, len(words), len(want))
+			}
+			above, _, _ := strings.Cut(got, "\nUsage:")
+			_, flags, _ := strings.Cut(got, "Flags:\n")
+			for line := range strings.Lines(above + flags) {
+				if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > width && !listed.MatchString(above) && !strings.HasPrefix(line, "Use ") {
+					t.Errorf("%s --help in %d columns has a line of %d: %s", cmd.CommandPath(), width, n, line)
+				}
+			}
+		}
+		for _, below := range cmd.Commands() {
+			look(below)
+		}
+	}
+	look(newRootCommand())
 }

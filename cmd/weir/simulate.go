@@ -13,14 +13,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/cmd/weir/internal/figures"
 	"weir/cmd/weir/internal/screen"
 	"weir/cmd/weir/internal/simulate"
-	"weir/messages/apipb"
 	"weir/scheduling"
 	"weir/scheduling/option"
-	"weir/scheduling/statistics"
 )
 
 // simulateFlags holds the flags of weir simulate.
@@ -51,7 +49,7 @@ clusters; people, jobs and nodes are simulated.
 
 With --live it is the cluster as it is: its nodes and pools, the operations in progress,
 and those of the last day, which come again each day. So --control says what a change
-would have done over days. Nothing in the cluster changes.
+would do over days. Nothing in the cluster changes.
 
 A control run of the same file with some changes is printed beside it: those
 under control in the file, or those of --control. Equal files and seeds give
@@ -61,13 +59,16 @@ equal results.`,
   weir simulate week.yaml --control pools.ads.weight=5 -o json
   weir simulate --live --duration 3d --control pools.ads.weight=5`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case f.live == (len(args) == 1):
+			if f.live == (len(args) == 1) {
 				return usage(errors.New("give a FILE, or --live"))
-			case !f.live && (f.save != "" || f.tree != ""):
-				return usage(errors.New("--save and --tree need --live"))
-			case f.live:
+			}
+			if f.live {
 				return f.run(cmd, "")
+			}
+			for _, name := range []string{"save", "tree", "context", "addresses", "credentials", "insecure-plaintext"} {
+				if cmd.Flags().Changed(name) {
+					return usage(fmt.Errorf("--%s needs --live", name))
+				}
 			}
 			return f.run(cmd, args[0])
 		},
@@ -83,7 +84,7 @@ equal results.`,
 	flags.BoolVar(&f.noControl, "no-control", false, "no control run")
 	flags.BoolVar(&f.live, "live", false, "simulate the cluster as it is, with the load of the last day")
 	flags.StringVar(&f.tree, "tree", "", "with --live: the pool tree to simulate (default: the default tree)")
-	flags.StringVar(&f.save, "save", "", "with --live: folder for the files that describe the simulation")
+	flags.StringVar(&f.save, "save", "", "with --live: folder for the files that describe the simulation, simulation.yaml and operations.jsonl")
 	must(cmd.MarkFlagDirname("save"))
 	registerOutput(cmd, flags, &f.format)
 	f.cluster.registerCluster(cmd)
@@ -156,42 +157,35 @@ func (f *simulateFlags) read(cmd *cobra.Command, name string) (*simulate.File, e
 	return readAs("simulation", name, cmd.InOrStdin(), func(data []byte) (*simulate.File, error) { return simulate.Read(data, open, changes) })
 }
 
-// livePeriod is of how long the operations come again in the simulation of a live cluster.
-const livePeriod = 24 * time.Hour
-
 // readLive reads the cluster as it is.
 func (f *simulateFlags) readLive(cmd *cobra.Command, changes simulate.Changes) (*simulate.File, error) {
-	length := livePeriod
-	if f.duration != "" {
-		var err error
-		if length, err = simulate.ReadDuration(f.duration); err != nil {
-			return nil, fmt.Errorf("--duration: %w", err)
-		}
+	length, err := simulate.LiveLength(changes.Set)
+	if err != nil {
+		return nil, err
 	}
 	var data, trace []byte
-	err := f.cluster.verb(func(ctx context.Context, s *session, _ []string) error {
-		live, left, err := s.live(ctx, f.tree)
+	err = f.cluster.verb(func(ctx context.Context, s *session, _ []string) error {
+		live, err := s.live(ctx, f.tree)
 		if err != nil {
 			return err
 		}
 		var guesses simulate.Guesses
-		if data, trace, guesses, err = live.Write(length); err != nil {
-			return usage(err)
-		}
+		data, trace, guesses, err = live.Write(length)
 		for _, note := range []struct {
-			n    int
-			what string
+			n           int
+			thing, what string
 		}{
-			{left, "or more earlier operations of the last day are left out"},
-			{guesses.Hidden, "operations that you may not read are left out"},
-			{guesses.Nodes, "nodes that are offline, drained or of another tree are left out"},
-			{guesses.Unknown, "tasks have no job that has ended: their run times are guessed"},
+			{guesses.Hidden, "operation", "left out that you may not read"},
+			{guesses.Suspended, "operation", "left out: suspended"},
+			{guesses.Homeless, "operation", "left out: pool gone"},
+			{guesses.Nodes, "node", "left out: offline, drained or of another tree"},
+			{guesses.Unknown, "task", "without a job that has ended: run times are guessed"},
 		} {
 			if note.n > 0 {
-				s.note("%d %s", note.n, note.what)
+				s.note("%s %s", figures.Several(int64(note.n), note.thing), note.what)
 			}
 		}
-		return nil
+		return usage(err)
 	})(cmd, nil)
 	if err != nil {
 		return nil, err
@@ -204,102 +198,40 @@ func (f *simulateFlags) readLive(cmd *cobra.Command, changes simulate.Changes) (
 	return simulate.Read(data, func(string) ([]byte, error) { return trace, nil }, changes)
 }
 
-const (
-	// mostLive bounds the operations that are read of a live cluster: those in progress, and those of the last day.
-	mostLive = 2000
-	// shortestLive is the least time that comes again: a cluster may be younger than a day.
-	shortestLive = 10 * time.Minute
-)
-
-// live reads a tree of the cluster as it is, with the operations of the last day. `left` says that so many, or more, of
-// these are left out.
-func (s *session) live(ctx context.Context, tree string) (live *simulate.Live, left int, err error) {
-	now := time.Now()
+// live reads a tree of the cluster as it is, with the operations of the last day.
+func (s *session) live(ctx context.Context, tree string) (*simulate.Live, error) {
 	described, err := s.ListPools(ctx, tree)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	live = &simulate.Live{Name: "tree " + described.GetTree(), Now: now, Tree: scheduling.TreeName(described.GetTree()), Period: shortestLive,
-		Volumes: map[scheduling.PoolName]float64{}, RunTimes: map[string]map[string]simulate.RunTimes{}}
+	live := &simulate.Live{Name: "tree " + described.GetTree(), Now: time.Now(), Tree: scheduling.TreeName(described.GetTree()), Volumes: map[scheduling.PoolName]float64{}}
 	if live.Pools, err = treeOf(described.GetTreeOptions(), described.GetPools()); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	for _, p := range described.GetPools() {
 		live.Volumes[scheduling.PoolName(p.GetName())] = p.GetAccumulatedResourceRatioVolume()
 	}
-	if live.Nodes, err = s.ListNodes(ctx, ""); err != nil {
-		return nil, 0, err
-	}
-	known := map[string]bool{}
-	for _, selected := range []*apipb.ListOperationsRequest{{InProgress: true}, {StartedSince: timestamppb.New(now.Add(-livePeriod))}} {
-		some, more, err := s.operationsOf(ctx, selected)
-		if err != nil {
-			return nil, 0, err
-		}
-		left = max(left, more)
-		for _, op := range some {
-			if !known[op.GetId()] {
-				known[op.GetId()] = true
-				live.Operations = append(live.Operations, op)
-			}
-		}
-	}
-	for _, op := range live.Operations {
-		if ago := now.Sub(op.GetStartTime().AsTime()); ago <= livePeriod {
-			live.Period = max(live.Period, ago)
-		}
-		if op.GetHidden() != "" || op.GetProgress().GetCompleted() == 0 {
-			continue
-		}
-		if live.RunTimes[op.GetId()], err = s.runTimes(ctx, op.GetId()); err != nil {
-			return nil, 0, err
-		}
-	}
-	return live, left, nil
+	return live, live.Read(ctx, s.Client, s.note)
 }
 
-// operationsOf lists operations, at most mostLive, and says how many more there are at least.
-func (s *session) operationsOf(ctx context.Context, req *apipb.ListOperationsRequest) (all []*apipb.Operation, more int, err error) {
-	for req.Limit = 500; ; {
-		page, err := s.ListOperations(ctx, req)
-		if err != nil {
-			return nil, 0, err
-		}
-		all = append(all, page.GetOperations()...)
-		switch {
-		case !page.GetIncomplete():
-			return all, 0, nil
-		case len(all) >= mostLive:
-			return all, 1, nil
-		}
-		req.After = page.GetNext()
-	}
-}
-
-// runTimes returns what is known of the run times of an operation's jobs, by task.
-func (s *session) runTimes(ctx context.Context, operation string) (map[string]simulate.RunTimes, error) {
-	measured, err := s.OperationStatistics(ctx, &apipb.OperationStatisticsRequest{Operation: operation, State: "completed"})
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]simulate.RunTimes{}
-	for _, m := range measured.GetStatistics() {
-		if m.GetName() == statistics.TimeTotal && m.P50 != nil && m.P95 != nil {
-			out[m.GetTask()] = simulate.RunTimes{P50: time.Duration(m.GetP50()) * time.Millisecond, P95: time.Duration(m.GetP95()) * time.Millisecond}
-		}
-	}
-	return out, nil
-}
-
-// saveLive writes the files of a simulation.
+// saveLive writes the files of a simulation. It replaces none: they may have been changed since they were saved.
 func saveLive(folder string, data, trace []byte) error {
-	if err := os.MkdirAll(folder, 0o777); err != nil {
-		return fmt.Errorf("--save: %w", err)
-	}
-	for name, text := range map[string][]byte{"simulation.yaml": data, simulate.TraceFile: trace} {
-		if err := os.WriteFile(filepath.Join(folder, name), text, 0o666); err != nil {
-			return fmt.Errorf("--save: %w", err)
+	err := os.MkdirAll(folder, 0o777)
+	for _, file := range []struct {
+		name string
+		text []byte
+	}{{"simulation.yaml", data}, {simulate.TraceFile, trace}} {
+		var to *os.File
+		if err == nil {
+			to, err = os.OpenFile(filepath.Join(folder, file.name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 		}
+		if err == nil {
+			_, err = to.Write(file.text)
+			err = errors.Join(err, to.Close())
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("--save: %w", err)
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func simulationText(r *simulate.Result) string {
 	b.WriteString("\n")
 	for _, one := range []*simulate.Result{r, r.Control} {
 		if one != nil && one.Operations.Refused > 0 {
-			fmt.Fprintf(&b, "%d operations were rejected, the first because: %s\n", one.Operations.Refused, one.Operations.RefusedBecause)
+			fmt.Fprintf(&b, "%s%d operations were rejected, the first because: %s\n", when(one != r, "control run: "), one.Operations.Refused, one.Operations.RefusedBecause)
 		}
 	}
 	return b.String()

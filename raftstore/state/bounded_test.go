@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -36,6 +37,27 @@ func TestBoundedSettings(t *testing.T) {
 		result, _ := j.apply(step.update)
 		if got := result.GetUpdateOperation().GetWarnings(); !slices.Equal(got, step.want) {
 			t.Errorf("an update is told %q, want %q; refused: %v", got, step.want, result.GetRefusal())
+		}
+	}
+}
+
+// TestCreatedPoolIsTold starts operations in pools that do not exist: who names one is told that it is
+// created, which may be a typing mistake.
+func TestCreatedPoolIsTold(t *testing.T) {
+	j := newJournal(t)
+	j.must(createPool("hub", "", map[string]any{"create_ephemeral_subpools": true}), treeEdit("", map[string]any{"default_parent_pool": "<Root>"}))
+	for i, step := range []struct {
+		pool string
+		want []string
+	}{
+		{"adz", []string{`pool "adz" did not exist: it is created for user "bob", below "<Root>", and removed with its last operation`}},
+		{"adz", nil}, {"hub", nil}, {"", nil},
+	} {
+		start := startWith(func(s *statepb.OperationSpec) { s.Pool = step.pool })
+		start.OperationId = fmt.Sprint("op", i)
+		result, _ := j.apply(start)
+		if got := result.GetStartOperation().GetWarnings(); result.GetRefusal() != nil || !slices.Equal(got, step.want) {
+			t.Errorf("a start in pool %q is told %q, want %q; refused: %v", step.pool, got, step.want, result.GetRefusal())
 		}
 	}
 }

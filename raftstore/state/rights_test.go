@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -151,7 +152,7 @@ func TestGroups(t *testing.T) {
 
 // TestSubjectsStayWithinTheirRights has subjects ask for any commands over random trees, groups and
 // rights, also such as only the system may propose. What has changed after each command must be
-// what the subject had the right to change before it.
+// what the subject had the right to change before it, and nothing if it was refused.
 func TestSubjectsStayWithinTheirRights(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		state := New()
@@ -167,11 +168,13 @@ func TestSubjectsStayWithinTheirRights(t *testing.T) {
 			if field := msg.ProtoReflect().Descriptor().Fields().ByName("user"); field != nil {
 				msg.ProtoReflect().Set(field, protoreflect.ValueOfString(user))
 			}
-			before := recordsOf(t, state.Freeze())
+			before, content := recordsOf(t, state.Freeze()), contentOf(t, state)
 			result, _ := ApplyBy(state, uint64(i+2), &commandpb.Subject{User: user}, proto.CloneOf(msg))
-			after := recordsOf(t, state.Freeze())
-			if result.GetRefusal() == nil {
+			switch after := recordsOf(t, state.Freeze()); {
+			case result.GetRefusal() == nil:
 				checkChanges(t, newPowers(before, user), before, after, msg)
+			case !bytes.Equal(content, contentOf(t, state)):
+				t.Fatalf("user %s was refused (%v), and %T %v changed the state", user, result.GetRefusal(), msg, msg)
 			}
 		}
 	})

@@ -1,6 +1,8 @@
 package state
 
 import (
+	"fmt"
+
 	"weir/messages/bounds"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -54,9 +56,21 @@ func (c operationChange) startOperation(m *commandpb.StartOperation) *refusal {
 	c.count(o, o.record.GetTrees(), lifecycle.None, lifecycle.Starting)
 	c.note(o, "", nil)
 	c.answerStart(o.record, false)
+	answer := c.result.GetStartOperation()
+	answer.Warnings = append(answer.Warnings, createdTexts(places, scheduling.User(m.GetUser()))...)
 	c.emit(OperationAccepted{ID: o.id()})
 	c.makeRoom(scheduling.User(m.GetUser()))
 	return nil
+}
+
+// createdTexts says which pools a start has created because it names them, which may be typing mistakes.
+func createdTexts(places []place, user scheduling.User) (texts []string) {
+	for _, p := range places {
+		if p.create != nil && p.create.Name != scheduling.PoolName(user) && p.create.Parent == p.pools.Settings().DefaultParentPool {
+			texts = append(texts, fmt.Sprintf("pool %q did not exist: it is created for user %q, below %q, and removed with its last operation", p.create.Name, user, p.create.Parent))
+		}
+	}
+	return texts
 }
 
 func (c operationChange) answerStart(op *statepb.Operation, repeated bool) {

@@ -98,6 +98,47 @@ func BenchmarkEstimate(b *testing.B) {
 	seen.report(b, "10,000 nodes, 1,000 waiting operations")
 }
 
+// BenchmarkEstimateOfCrowds is BenchmarkEstimate with 100,000 operations of one running job each, and 1,000 that wait.
+func BenchmarkEstimateOfCrowds(b *testing.B) {
+	const nodes, each = 10_000, 10
+	load := newBench(b, nodes, resource.Amounts{UserSlots: each, CPU: 100 * each, Memory: each << 30}, nodes*each)
+	a, other := load.pool(b, "a", string(scheduling.RootPool)), load.pool(b, "b", string(scheduling.RootPool))
+	perJob := resource.Amounts{UserSlots: 1, CPU: 100, Memory: 1 << 30}
+	for i := range nodes * each {
+		load.operation(b, i, a, 1, perJob)
+	}
+	now := begin
+	load.update(b, now)
+	for started := 1; started > 0; {
+		started = load.heartbeat(b, now)
+	}
+	for i := range 1000 {
+		load.operation(b, nodes*each+i, other, 10, perJob)
+	}
+	now = begin.Add(10 * time.Second)
+	ended := load.jobs[:500]
+	load.jobs = load.jobs[500:]
+	for _, job := range ended {
+		must(b, load.RemoveAllocation(job))
+	}
+	load.update(b, now)
+	load.heartbeat(b, now)
+	const id = "operation-100900"
+	load.update(b, now)
+	x, err := load.Explain(id, now)
+	must(b, err)
+	if x.StartBy != explain.ByEnds {
+		b.Fatalf("no estimate by jobs that end: %s: %v", x.StartBy, x.Facts)
+	}
+	var seen steps
+	for b.Loop() {
+		now = now.Add(200 * time.Millisecond)
+		load.update(b, now)
+		load.ask(b, &seen, func() (*engine.Inquiry, error) { return load.Inquire(id, now) })
+	}
+	seen.report(b, "10,000 nodes, 101,000 operations")
+}
+
 // steps are how long the engine was held up by each step of an inquiry, and what was found
 // beside it took, each time.
 type steps struct {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"weir/scheduling"
@@ -162,12 +163,23 @@ func (h *history) forgets(op *operation) {
 	}
 }
 
-// widths returns how ranges have to be changed.
+// widths returns how ranges have to be changed. What is settled is noted before, so that operations that do not
+// start for days make room for others.
 func (h *history) widths(now time.Time) explain.Widths {
 	var open []explain.Told
-	for _, op := range h.asked {
-		if op.active() {
-			open = append(open, op.told...)
+	for _, op := range slices.Clone(h.asked) {
+		left := make([]explain.Told, 0, len(op.told))
+		for _, told := range op.told {
+			if told.Settled(now) {
+				h.record.Note(told, now)
+			} else {
+				left = append(left, told)
+			}
+		}
+		if len(left) == 0 {
+			h.forgets(op)
+		} else {
+			op.told, open = left, append(open, left...)
 		}
 	}
 	return h.record.Widths(now, open)

@@ -173,3 +173,51 @@ func TestProbe(t *testing.T) {
 		}
 	}
 }
+
+// TestToldIsDropped: what was told of an operation is compared with its start only as long as that tells something.
+func TestToldIsDropped(t *testing.T) {
+	for name, test := range map[string]struct {
+		then func(c *clockwork)
+		want bool
+	}{
+		"nothing happens": {func(*clockwork) {}, false},
+		"it gets another weight": {func(c *clockwork) {
+			op := c.record("op", "p", nil)
+			op.Weight = 2
+			must(c.t, c.SetOperation(op))
+		}, true},
+		"it is suspended for some time": {func(c *clockwork) {
+			op := c.record("op", "p", nil)
+			op.Suspended = true
+			must(c.t, c.SetOperation(op))
+			must(c.t, c.SetOperation(c.record("op", "p", nil)))
+		}, true},
+		"it does not start for a day": {func(c *clockwork) {
+			c.tick(24 * time.Hour)
+			_, err := c.Explain("op", c.now)
+			must(c.t, err)
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClockwork(t, 1, 1, 4, options{}, map[scheduling.PoolName]pool{"p": {}})
+			c.comes("short", "p", 8, uniform(5*time.Second, 10*time.Second))
+			c.during(30 * time.Second)
+			c.leaves("short")
+			c.comes("runs", "p", 4, uniform(1000*time.Hour, 1001*time.Hour))
+			c.during(2 * time.Second)
+			c.comes("op", "p", 1, uniform(time.Second, 2*time.Second))
+			c.tick(beatEvery)
+			for range 4 {
+				x, err := c.Explain("op", c.now)
+				must(t, err)
+				if x.StartBy != explain.ByEnds {
+					t.Fatalf("a start is told by %q", x.StartBy)
+				}
+			}
+			test.then(c)
+			if id, ok := c.Probe(); ok != test.want {
+				t.Errorf("%q is to be asked about: %v, want %v", id, ok, test.want)
+			}
+		})
+	}
+}

@@ -165,6 +165,10 @@ func (e *Engine) SetOperation(op Operation) error {
 		// Time below its share does not count while the operation was not active.
 		known.clock = preemption.Clock{}
 	}
+	if !same {
+		// Estimates held only for the operation as it was.
+		e.tree.history.forgets(known)
+	}
 	known.Operation = op
 	known.order.SetEnabled(known.active())
 	if !known.active() {

@@ -126,7 +126,7 @@ func (c *rivals) known() bool { return c.begun && len(c.left) == 0 }
 // add notes an operation, and returns how many starts of its jobs it noted.
 func (c *rivals) add(to *explain.Contest, op *operation) int {
 	usage := op.order.Usage()
-	n := explain.Contender{
+	n := &explain.Contender{
 		ID: op.ID, Rank: rank(op.share), Place: math.MaxInt, Running: int64(op.held), Fair: op.share.FairShare, Usage: usage,
 		Limits: op.limits.Min(op.ceiling), Gang: len(op.gangs) > 0,
 	}

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"slices"
 	"time"
 
 	"weir/scheduling"
@@ -11,7 +12,7 @@ import (
 type Contest struct {
 	Total      resource.Amounts
 	Pools      []Arena
-	Contenders []Contender
+	Contenders []*Contender
 }
 
 // Arena is a pool in which operations compete.
@@ -72,19 +73,42 @@ type Debt struct {
 // enough reports whether enough jobs have ended to say how long jobs run.
 func (l *Lengths) enough() bool { return l.ended >= 3 }
 
-// lengthsOf returns how long jobs of a contender run. It takes the contender's own jobs if enough of
-// them have ended, and otherwise those of the nearest pool above in which enough have ended.
-func (c *Contest) lengthsOf(n *Contender) (l *Lengths, own, known bool) {
-	if n.Lengths.enough() {
-		return &n.Lengths, true, true
+// knows reports whether it is known how long jobs of a contender run: from its own jobs, those of its kind, or those
+// of a pool above.
+func (c *Contest) knows(n *Contender) bool {
+	return n.Lengths.enough() || len(n.Alike) > 0 || c.nearest(n.Pool) != nil
+}
+
+// lengthsIn returns how long jobs run in the nearest pool, from this one up, in which enough have ended; if there is
+// none, how long those of any kind that competes do. Something must be known.
+func (c *Contest) lengthsIn(pool int) *Lengths {
+	if l := c.nearest(pool); l != nil {
+		return l
 	}
-	if len(n.Alike) > 0 {
-		return &n.Alike[len(n.Alike)-1], false, true
+	at := slices.IndexFunc(c.Contenders, func(n *Contender) bool { return len(n.Alike) > 0 })
+	if at < 0 {
+		return &c.Pools[0].Lengths
 	}
-	for at := n.Pool; at >= 0; at = c.Pools[at].Above {
+	return &c.Contenders[at].Alike[0]
+}
+
+// nearest is as lengthsIn, but returns nil if there is no such pool.
+func (c *Contest) nearest(pool int) *Lengths {
+	for at := pool; at >= 0; at = c.Pools[at].Above {
 		if l := &c.Pools[at].Lengths; l.enough() {
-			return l, false, true
+			return l
 		}
 	}
-	return nil, false, false
+	return nil
+}
+
+// runsLike returns how long jobs ran of the operations of a kind, or else of those in the nearest pool of which enough
+// are known.
+func (c *Contest) runsLike(pool int, alike []Lengths) []Lengths {
+	for at := pool; at >= 0 && len(alike) == 0; at = c.Pools[at].Above {
+		if past := &c.Pools[at].Past; len(past.Runs) >= leastRuns {
+			alike = past.Runs
+		}
+	}
+	return alike
 }

@@ -63,7 +63,7 @@ type foresight struct {
 // foresee estimates when ending jobs fulfil a wish, or says why that cannot be estimated. Equal
 // contests give equal answers.
 func (c *Contest) foresee(w wish) (foresight, string) {
-	target := slices.IndexFunc(c.Contenders, func(n Contender) bool { return n.ID == w.op })
+	target := slices.IndexFunc(c.Contenders, func(n *Contender) bool { return n.ID == w.op })
 	if target < 0 || c.Contenders[target].Place == math.MaxInt && !c.Contenders[target].Gang {
 		return foresight{}, fmt.Sprintf("%d or more operations come before it in the order of scheduling", MaxPlaces)
 	}
@@ -131,10 +131,9 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 func (c *Contest) unforeseeable(w wish) string {
 	most, running, known := int64(0), false, false
 	for i := range c.Contenders {
-		n := &c.Contenders[i]
+		n := c.Contenders[i]
 		if n.Running > 0 && n.Holds.Of(w.k) > 0 {
-			_, _, knows := c.lengthsOf(n)
-			most, running, known = max(most, n.Holds.Of(w.k)), true, known || knows
+			most, running, known = max(most, n.Holds.Of(w.k)), true, known || c.knows(n)
 		}
 	}
 	switch {
@@ -235,6 +234,8 @@ type fieldPool struct {
 	above      int
 	fifo       bool
 	pools, ops []int
+	// queue has those of ops that have jobs to start, or had some when the trial began.
+	queue []int
 	// waiting is how many operations below have jobs to start.
 	waiting int
 	// rate is how many operations come, per second.
@@ -280,9 +281,9 @@ func newForecast(c *Contest, w wish, target int) *forecast {
 			f.beginPools[a.Above].pools = append(f.beginPools[a.Above].pools, i)
 		}
 	}
-	running := int64(0)
+	running, waiting := int64(0), 0
 	for i := range c.Contenders {
-		n := &c.Contenders[i]
+		n := c.Contenders[i]
 		op := fieldOp{contested: common(n.Fair, n.Usage, n.Limits, n.Needs, n.Weight, n.Debt), pool: n.Pool, place: n.Place, rank: n.Rank, jobs: n.Jobs, needs: float64(n.Needs.Of(w.k))}
 		running += n.Running
 		switch {
@@ -294,7 +295,9 @@ func newForecast(c *Contest, w wish, target int) *forecast {
 		}
 		f.beginPools[n.Pool].ops = append(f.beginPools[n.Pool].ops, i)
 		if op.jobs > 0 {
+			waiting++
 			f.least = min(f.least, op.needs)
+			f.beginPools[n.Pool].queue = append(f.beginPools[n.Pool].queue, i)
 			for p := n.Pool; p >= 0; p = f.beginPools[p].above {
 				f.beginPools[p].waiting++
 			}
@@ -303,7 +306,7 @@ func newForecast(c *Contest, w wish, target int) *forecast {
 	}
 	f.beginLeast = f.least
 	f.group = max(1, running/groupsAtOnce)
-	f.maxEnds = max(maxEnds/10, min(maxEnds, maxChoices/trials/(len(f.beginOps)+len(f.beginPools)+maxArrivals/2)))
+	f.maxEnds = max(maxEnds/10, min(maxEnds, maxChoices/trials/(waiting+len(f.beginPools)+maxArrivals/2)))
 	f.calibrate()
 	return f
 }
@@ -340,7 +343,7 @@ func (f *forecast) reset() {
 func (f *forecast) lookFar() {
 	f.horizon = maxWait.Seconds()
 	for i := range f.contest.Contenders {
-		n := &f.contest.Contenders[i]
+		n := f.contest.Contenders[i]
 		holds := float64(n.Holds.Of(f.wish.k))
 		if n.Running == 0 || holds <= 0 {
 			continue
@@ -363,7 +366,7 @@ func (f *forecast) look() {
 		most = 2 * f.reaches
 	}
 	for i := range f.contest.Contenders {
-		n := &f.contest.Contenders[i]
+		n := f.contest.Contenders[i]
 		holds := float64(n.Holds.Of(f.wish.k))
 		if holds <= 0 {
 			continue

@@ -115,7 +115,7 @@ func (f *forecast) next() int {
 				pool = c
 			}
 		}
-		for _, c := range p.ops {
+		for _, c := range p.queue {
 			if child := &f.ops[c]; child.jobs > 0 && child.passed != f.round && (op < 0 || child.first(&f.ops[op], p.fifo, f.now)) {
 				op = c
 			}

@@ -13,8 +13,9 @@ const (
 	sharesAtOnce = 1_000_000
 	// maxArrivals is how many operations come in a trial at most.
 	maxArrivals = 120
-	// halvings is how precisely the level of fair shares is found.
-	halvings = 24
+	// The level of fair shares is found with this relative precision, which takes at most so many
+	// halvings. Weights may differ by 18 orders of magnitude.
+	precision, halvings = 1e-6, 90
 	// leastScale and mostScale bound by how much simulated fair shares are corrected.
 	leastScale, mostScale = .5, 2
 )
@@ -105,7 +106,7 @@ func (f *forecast) divide(p *fieldPool) {
 				high = max(high, c.demand/c.weight)
 			}
 		}
-		for range halvings {
+		for i := 0; i < halvings && high-low > precision*high; i++ {
 			level = (low + high) / 2
 			given := 0.0
 			for _, c := range f.children {
@@ -171,7 +172,7 @@ func (f *forecast) arrive(pool int, now float64) {
 	}
 	op.lasts, op.pace = f.unlike(pool, &Lengths{}, &ages{}, nil)
 	f.least = min(f.least, op.needs)
-	f.pools[pool].ops = append(f.pools[pool].ops, len(f.ops))
+	f.pools[pool].ops, f.pools[pool].queue = append(f.pools[pool].ops, len(f.ops)), append(f.pools[pool].queue, len(f.ops))
 	f.ops = append(f.ops, op)
 	for p := pool; p >= 0; p = f.pools[p].above {
 		f.pools[p].waiting++

@@ -73,6 +73,13 @@ func (r *Record) Note(t Told, started time.Time) {
 	s.at = (s.at + 1) % keptScores
 }
 
+// Settled reports whether a start that has not come is so late that it does not matter how late it will be: ranges
+// become no wider for it.
+func (t *Told) Settled(now time.Time) bool {
+	later, _ := t.score(now)
+	return later >= mostWidth
+}
+
 func (t *Told) score(started time.Time) (later, earlier float32) {
 	off := (started.Sub(t.Asked) - t.In).Seconds()
 	return float32(off / max(t.After, startDelay).Seconds()), float32(-off / max(t.Before, startDelay).Seconds())

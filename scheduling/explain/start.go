@@ -93,8 +93,11 @@ func (q *Case) byHeldRoom(a *Asked) (e estimate) {
 			continue
 		}
 		at, text := f.Until, fmt.Sprintf("a job may start by %s: the jobs that were told to leave node %s will have left by then", clock(f.Until), f.Node)
-		if f.Count == 0 {
+		switch {
+		case f.Count == 0:
 			at, text = q.Now, fmt.Sprintf("a job may start at the next heartbeat of node %s", f.Node)
+		case at.Before(q.Now):
+			at, text = q.Now, fmt.Sprintf("a job may start as soon as the jobs have left that were told to leave node %s by %s", f.Node, clock(f.Until))
 		}
 		e = e.orSooner(estimate{at: at, earliest: q.Now, latest: at.Add(startDelay), by: ByHeldRoom, text: text})
 	}
@@ -104,7 +107,14 @@ func (q *Case) byHeldRoom(a *Asked) (e estimate) {
 // byEnds estimates when ending jobs will have made room for a job of the operation and it is its
 // turn, or says why that cannot be estimated.
 func (q *Case) byEnds(a *Asked, v verdict) (estimate, string) {
-	return q.foresee(a, v.tasks[v.near].Nodes, 1, a.Tasks[v.near].PerJob)
+	e, why := q.foresee(a, v.tasks[v.near].Nodes, 1, a.Tasks[v.near].PerJob)
+	if why != "" {
+		return estimate{}, why
+	}
+	e, told := q.Widths.corrected(e, q.Now, a.Begun)
+	q.Told = &told
+	e.text = fmt.Sprintf("a job may start at about %s (between %s and %s) as other jobs end, provided that they run as long as earlier ones and nothing else changes", clock(e.at), clock(e.earliest), clock(e.latest))
+	return e, ""
 }
 
 // belowLimit estimates when ending jobs will have brought usage below a limit, or says why that cannot
@@ -114,22 +124,15 @@ func (q *Case) belowLimit(a *Asked, v verdict, limited string) (estimate, string
 	return e, limited + "; " + why
 }
 
-// foresee estimates when ending jobs will have made room for this many jobs of the operation, or
-// says why that cannot be estimated.
+// foresee estimates when ending jobs will have made room for this many jobs of the operation, without
+// a text, or says why that cannot be estimated.
 func (q *Case) foresee(a *Asked, nodes NodeCounts, jobs int64, needs resource.Amounts) (estimate, string) {
 	s := q.Survey
 	seen, why := s.Contest.foresee(wish{op: a.ID, jobs: jobs, needs: needs, k: s.scarce(nodes, needs), reach: s.reachOf(a.Gates), fits: s.holds, now: q.Now})
 	if why != "" {
 		return estimate{}, why
 	}
-	e := estimate{at: q.Now.Add(seen.in), earliest: q.Now.Add(seen.earliest), latest: q.Now.Add(seen.latest), by: ByEnds}
-	if jobs == 1 {
-		var told Told
-		e, told = q.Widths.corrected(e, q.Now, a.Begun)
-		q.Told = &told
-	}
-	e.text = fmt.Sprintf("a job may start at about %s (between %s and %s) as other jobs end, provided that they run as long as earlier ones and nothing else changes", clock(e.at), clock(e.earliest), clock(e.latest))
-	return e, ""
+	return estimate{at: q.Now.Add(seen.in), earliest: q.Now.Add(seen.earliest), latest: q.Now.Add(seen.latest), by: ByEnds}, ""
 }
 
 // likely returns the node on which jobs are likely to be preempted for the operation, or why there

@@ -107,7 +107,7 @@ func (j *Job) readSpec() {
 	}
 }
 
-// keepUser claims the own user of an adopted job, whose proxy held the claim and is gone: the job's
+// keepUser claims the own user of an adopted job, if its proxy, which held the claim, ends or is gone: the job's
 // files, and maybe processes, remain until it is released.
 func (j *Job) keepUser() {
 	j.mu.Lock()

@@ -16,9 +16,10 @@ import (
 )
 
 const (
-	// mostSessions and mostOfJob bound the commands of people that run at once, on a node and beside one
-	// job: each holds up to outputWindow and inputWindow bytes.
+	// mostSessions, mostOfUser and mostOfJob bound the commands of people that run at once, on a node, of one user
+	// there and beside one job: each holds up to outputWindow and inputWindow bytes.
 	mostSessions = 32
+	mostOfUser   = mostSessions / 2
 	mostOfJob    = 8
 	// sessionIdle is how long a session is kept of which nobody asks.
 	sessionIdle = time.Minute
@@ -112,10 +113,13 @@ func hasZero(s string) bool { return slices.Contains([]byte(s), 0) }
 func (all *sessions) enter(key SessionKey, job *Job) (*session, error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	ofJob := 0
+	ofJob, ofUser := 0, 0
 	for of := range all.all {
 		if of.Job == key.Job {
 			ofJob++
+		}
+		if of.User == key.User {
+			ofUser++
 		}
 	}
 	switch {
@@ -126,6 +130,8 @@ func (all *sessions) enter(key SessionKey, job *Job) (*session, error) {
 		return nil, ErrNotRunning
 	case ofJob >= mostOfJob:
 		return nil, fmt.Errorf("%w: %d beside job %s, the limit", ErrTooManySessions, ofJob, key.Job)
+	case ofUser >= mostOfUser:
+		return nil, fmt.Errorf("%w: %d of %s on this node, the limit", ErrTooManySessions, ofUser, key.User)
 	case len(all.all) >= mostSessions:
 		return nil, fmt.Errorf("%w: %d on this node, the limit", ErrTooManySessions, len(all.all))
 	case all.all == nil:

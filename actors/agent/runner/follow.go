@@ -56,6 +56,8 @@ func (j *Job) follow() *Result {
 		if result != nil {
 			return result
 		}
+		// Maybe the proxy is ending: then its claim has gone with the connection, while processes of the job may be left.
+		j.keepUser()
 		// From now on it tells whether the proxy lives that somebody listens on its socket.
 		j.takeSockets().close()
 		// The proxy kills their commands, and none begins without a connection.

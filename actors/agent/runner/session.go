@@ -25,6 +25,9 @@ const (
 	// open, and write to it.
 	lastWords = 200 * time.Millisecond
 	lastBytes = 64 << 10
+	// mostReaders is how many requests for the output of a session may wait at once: one, and those whose caller has
+	// given up.
+	mostReaders = 4
 )
 
 // session is a command of a person beside a job's own, with what it reads and writes.
@@ -47,10 +50,10 @@ type session struct {
 	input     []byte
 	given     int64
 	inputEnds bool
-	// reading counts the streams that have not come to their end.
-	reading int
-	end     *SessionEnd
-	hungUp  bool
+	// reading counts the streams that have not come to their end, and readers the requests for their output that wait.
+	reading, readers int
+	end              *SessionEnd
+	hungUp           bool
 
 	// terminal is the master of its terminal; or the others are the ends of its pipes.
 	terminal, stdin, stdout, stderr *os.File
@@ -70,6 +73,9 @@ func newSession(key SessionKey, job *Job) *session {
 func (s *session) open(c Command) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.hungUp {
+		return fmt.Errorf("%w: it was ended before it began", ErrNoSession)
+	}
 	files, err := s.streams(c)
 	defer func() {
 		for _, file := range files {
@@ -287,6 +293,11 @@ func (s *session) take(ctx context.Context, offset int64, limit int) (SessionOut
 		return SessionOutput{}, fmt.Errorf("offset %d: only %d to %d are kept", offset, s.begin, s.begin+int64(len(s.output)))
 	}
 	s.forget(offset)
+	if s.readers >= mostReaders {
+		return SessionOutput{}, fmt.Errorf("%w: %d requests wait for the output of this one, the limit", ErrTooManySessions, s.readers)
+	}
+	s.readers++
+	defer func() { s.readers-- }()
 	for len(s.output) == 0 && !s.over() && s.begin == offset {
 		if s.await(ctx) != nil {
 			break

@@ -1,8 +1,12 @@
 package runner
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -52,9 +56,64 @@ func TestSessionsOfWhatIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.hangUp()
+	ended := newSession(SessionKey{Job: "job"}, &Job{})
+	ended.hangUp()
+	if err := ended.open(Command{Argv: []string{"true"}}); !errors.Is(err, ErrNoSession) || ended.stdin != nil {
+		t.Errorf("of a session that was ended before its command began: %v", err)
+	}
 	for name, file := range map[string]*os.File{"stdin": s.stdin, "stdout": s.stdout, "stderr": s.stderr} {
 		if err := file.Close(); !errors.Is(err, os.ErrClosed) {
 			t.Errorf("%s was left open: %v", name, err)
 		}
+	}
+}
+
+// TestRoomForOtherUsers: one user has half of the sessions of a node at most, and a session few requests that wait for
+// its output.
+func TestRoomForOtherUsers(t *testing.T) {
+	var all sessions
+	enter := func(user string, i int) error {
+		s, err := all.enter(SessionKey{Job: fmt.Sprint(i), Session: "s", User: user}, &Job{})
+		if s != nil {
+			t.Cleanup(func() { all.leave(s) })
+		}
+		return err
+	}
+	for i := range mostOfUser {
+		if err := enter("user ann", i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := enter("user ann", mostOfUser); !errors.Is(err, ErrTooManySessions) || !strings.Contains(err.Error(), "16 of user ann on this node") {
+		t.Errorf("one more of ann: %v", err)
+	}
+	if err := enter("user bob", 0); err != nil {
+		t.Errorf("one of bob: %v", err)
+	}
+
+	s := newSession(SessionKey{}, &Job{})
+	waiting, stop := context.WithCancel(t.Context())
+	var readers sync.WaitGroup
+	for range mostReaders {
+		readers.Go(func() { _, _ = s.take(waiting, 0, 1) }) // there is no output
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		s.mu.Lock()
+		n := s.readers
+		s.mu.Unlock()
+		if n == mostReaders {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d readers wait", n)
+		}
+	}
+	if _, err := s.take(waiting, 0, 1); !errors.Is(err, ErrTooManySessions) {
+		t.Errorf("one more reader: %v", err)
+	}
+	stop()
+	readers.Wait()
+	if _, err := s.take(waiting, 0, 1); err != nil {
+		t.Errorf("a reader after the others: %v", err)
 	}
 }

@@ -85,3 +85,19 @@ func TestUIDs(t *testing.T) {
 		}
 	}
 }
+
+// TestMachineOnWhichRootIsTraced: an agent that is root does not run where its jobs could trace their proxies.
+func TestMachineOnWhichRootIsTraced(t *testing.T) {
+	for text, want := range map[string]string{"0\n": "", "1\n": "set it to 0 or 2", "2\n": ""} {
+		file := filepath.Join(t.TempDir(), "suid_dumpable")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := checkDumps(file); (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	if err := checkDumps(filepath.Join(t.TempDir(), "none")); err != nil {
+		t.Errorf("without the setting: %v", err)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -58,6 +59,32 @@ func (u Users) Find(name, group string) (*proxyproto.User, error) {
 		return nil, nil
 	}
 	return &found, nil
+}
+
+// dumpable is the file that says whether processes that have changed their user may be traced and dumped: 1 if so.
+const dumpable = "/proc/sys/fs/suid_dumpable"
+
+// CheckDumps returns an error if this process is root on a machine where others may trace what has become their user. A
+// job's command shares the memory of its proxy, which is root, until it has its program: a process of the same user
+// that traces it in that moment would be root.
+func CheckDumps() error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return checkDumps(dumpable)
+}
+
+func checkDumps(file string) error {
+	text, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil // The kernel dumps nothing.
+	case err != nil:
+		return err
+	case strings.TrimSpace(string(text)) == "1":
+		return errors.New("fs.suid_dumpable is 1, with which jobs could trace processes of root: set it to 0 or 2 (sysctl fs.suid_dumpable=2)")
+	}
+	return nil
 }
 
 // rootGroups are groups whose members can become root, or read and write all that root can.

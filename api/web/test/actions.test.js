@@ -295,6 +295,9 @@ test('bulk: chosen by key, frozen, shown, carried out one by one, with what fail
   await page.keyboard.press('Shift+ArrowDown');
   await page.keyboard.press('Shift+ArrowDown');
   await page.getByText('3 operations chosen').waitFor();
+  // A box takes no letters, so that keys do there what they do elsewhere.
+  await page.keyboard.press('/');
+  assert.ok(await page.getByRole('searchbox').evaluate((e) => e === document.activeElement), 'the filter is not reached from a box');
   // A filter that shows two of them chooses no more than these.
   await page.getByLabel('Choose sweep-0').check();
   await page.getByText('4 operations chosen').waitFor();

@@ -11,7 +11,7 @@ const web = join(import.meta.dirname, '..');
 async function load() {
   const folder = await mkdtemp(join(tmpdir(), 'weir-page-messages-'));
   const outfile = join(folder, 'messages.mjs');
-  const contents = "export * from './src/gen/apipb/api_pb'; export { create, fromBinary, toBinary } from '@bufbuild/protobuf'; export { timestampFromMs, timestampNow } from '@bufbuild/protobuf/wkt';";
+  const contents = "export * from './src/gen/apipb/api_pb'; export { ExplainResponseSchema } from './src/gen/apipb/explain_pb'; export { create, fromBinary, toBinary } from '@bufbuild/protobuf'; export { timestampFromMs, timestampNow } from '@bufbuild/protobuf/wkt';";
   await build({ stdin: { contents, resolveDir: web, loader: 'ts' }, bundle: true, format: 'esm', platform: 'node', outfile, logLevel: 'error' });
   const messages = await import(pathToFileURL(outfile));
   await rm(folder, { recursive: true });
@@ -38,6 +38,12 @@ export function pools(count) {
   }
   return bytes(m.ListPoolsResponseSchema, { tree: 'default', revision: 1n, pools: all });
 }
+
+// output is what a job has written, to its end.
+export const output = (text) => bytes(m.JobOutputResponseSchema, { data: Buffer.from(text), nextOffset: BigInt(text.length), end: true });
+
+// explanation says something of an operation.
+export const explanation = (text) => bytes(m.ExplainResponseSchema, { explanations: [{ tree: 'default', text, facts: [{ text }] }] });
 
 // history makes the last hour of a pool, a point a minute, with a gap of ten minutes.
 export function history() {

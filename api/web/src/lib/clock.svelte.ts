@@ -24,9 +24,10 @@ class Clock {
     this.#heard = true;
   }
 
-  // now is the time of the cluster in milliseconds since 1970; who reads it is run again each second.
+  // now is the time of the cluster in whole milliseconds since 1970: a message has whole nanoseconds, which a
+  // fraction may not come to. Who reads it is run again each second.
   get now(): number {
-    return this.tick + this.#offset;
+    return Math.round(this.tick + this.#offset);
   }
 }
 

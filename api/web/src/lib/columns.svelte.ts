@@ -30,7 +30,8 @@ export class Columns {
     return i === 0 || (this.#choice[name] ?? !this.all[i]?.off);
   };
 
-  shown = (without = '') => this.all.filter((c) => c.name !== without && this.has(c.name));
+  // shown answers those that are shown, without some for which there is no room.
+  shown = (without: string[] = []) => this.all.filter((c) => !without.includes(c.name) && this.has(c.name));
 
   choose(name: string, on: boolean) {
     this.#choice = { ...this.#choice, [name]: on };

@@ -1,6 +1,6 @@
 // How figures and times are written.
 
-import { timestampDate, type Timestamp } from '@bufbuild/protobuf/wkt';
+import { timestampDate, timestampFromMs, type Timestamp } from '@bufbuild/protobuf/wkt';
 import type { Resources } from '../gen/apipb/api_pb';
 
 export function percent(share: number | undefined): string {
@@ -30,6 +30,10 @@ export function millis(time: Timestamp | undefined): number {
   return time ? timestampDate(time).getTime() : 0;
 }
 
+// stamp is a time in milliseconds as messages have it: in whole nanoseconds, which a fraction of a millisecond
+// may not come to.
+export const stamp = (milliseconds: number) => timestampFromMs(Math.round(milliseconds));
+
 export function duration(milliseconds: number): string {
   const s = Math.max(0, Math.round(milliseconds / 1000));
   if (s < 60) return `${s}s`;
@@ -54,6 +58,11 @@ export function timeOfDay(milliseconds: number): string {
   return new Date(milliseconds).toLocaleTimeString('en-GB');
 }
 
+// when is a time of day, with its date if that is another than now.
+export function when(milliseconds: number, now: number): string {
+  return Math.abs(milliseconds - now) < 20 * 3600_000 ? timeOfDay(milliseconds) : new Date(milliseconds).toLocaleString('en-GB', { dateStyle: 'short', timeStyle: 'short' });
+}
+
 export function capital(text: string): string {
   return text && text[0]!.toUpperCase() + text.slice(1);
 }
@@ -66,10 +75,7 @@ export function sentence(text: string, now: number): string {
 
 // localTimes rewrites the times in a text of an explanation, which are RFC 3339 in UTC.
 export function localTimes(text: string, now: number): string {
-  return text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, (t) => {
-    const at = Date.parse(t);
-    return Math.abs(at - now) < 20 * 3600_000 ? timeOfDay(at) : new Date(at).toLocaleString('en-GB');
-  });
+  return text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, (t) => when(Date.parse(t), now));
 }
 
 export interface Amount {

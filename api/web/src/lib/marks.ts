@@ -1,7 +1,6 @@
 // What happened to a pool: marks on its curve.
 
-import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import { millis } from './format';
+import { millis, stamp } from './format';
 import { api } from './session.svelte';
 
 export interface Mark {
@@ -19,7 +18,7 @@ export function follow(tree: string, pool: string, since: number) {
   return async (options: { signal: AbortSignal; timeoutMs: number }): Promise<Mark[]> => {
     const what = { tree, pool, kinds: ['job_preempted', 'pool_changed', 'pool_created', 'pool_renamed'] };
     try {
-      for await (const part of api.events.read(next ? { ...what, index: next } : { ...what, since: timestampFromMs(since) }, options)) {
+      for await (const part of api.events.read(next ? { ...what, index: next } : { ...what, since: stamp(since) }, options)) {
         for (const event of part.events) {
           const set = Object.entries(event.attributes).map(([path, value]) => `${path.replaceAll('/', '.')} = ${value}`).join(', ');
           const text = event.kind === 'job_preempted' ? event.message : `${event.kind.replace('pool_', '')} by ${event.user}${set && ': ' + set}`;

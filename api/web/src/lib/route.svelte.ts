@@ -45,3 +45,9 @@ export function to(view: string, id = '', query: Record<string, string> | URLSea
   const rest = new URLSearchParams(query).toString();
   return `#/${view}${id && '/' + encodeURIComponent(id)}${rest && '?' + rest}`;
 }
+
+// toPool leads to the pool of an operation, in the first of its trees.
+export function toPool(o: { pool: string; trees: { tree: string; pool: string }[] }): string {
+  const [first] = o.trees;
+  return to('pools', '', first ? { tree: first.tree, pool: first.pool } : { pool: o.pool });
+}

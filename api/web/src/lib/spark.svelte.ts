@@ -1,8 +1,7 @@
 // The last hour of pools, a value a minute, for the small curves in their rows. One question is under way
 // at a time, and only about rows in view: first for the hour, and then for the minutes since.
-import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { clock } from './clock.svelte';
-import { millis, percent } from './format';
+import { millis, percent, stamp } from './format';
 import { api } from './session.svelte';
 
 const minute = 60_000;
@@ -26,7 +25,7 @@ export class Spark {
     const last = Math.max(0, ...this.#points.keys());
     try {
       // The last minute was not over when it was told.
-      const answer = await api.pools.history({ tree: this.tree, pool: this.pool, stepSeconds: 60n, ...(last && { from: timestampFromMs(last * minute) }) }, { timeoutMs: 5000 });
+      const answer = await api.pools.history({ tree: this.tree, pool: this.pool, stepSeconds: 60n, ...(last && { from: stamp(last * minute) }) }, { timeoutMs: 5000 });
       for (const p of answer.points) this.#points.set(millis(p.time) / minute, [p.usageShare, p.fairShare]);
       this.#draw();
     } catch {

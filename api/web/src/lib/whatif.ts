@@ -60,12 +60,17 @@ export function value(path: string, text: string): JsonValue {
 // simulation is the command that simulates the cluster for days as it is, and beside it with the changes. `above` says
 // below which pool a pool is.
 export function simulation(tree: string, edits: Edits, above: (pool: string) => string | undefined): string {
-  const place = (pool: string): string => (above(pool) && above(pool) !== '<Root>' ? `${place(above(pool)!)}.` : '') + `pools.${pool}`;
+  const place = (pool: string): string[] => [...(above(pool) && above(pool) !== '<Root>' ? place(above(pool)!) : []), 'pools', pool];
+  const plain = (name: string) => /^[\w-]+$/.test(name);
   const quoted = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;
-  const changes = Object.entries(edits).flatMap(([pool, options]) =>
-    Object.entries(options).map(([path, text]) => ` --control ${quoted(`${place(pool)}.${path.replaceAll('/', '.')}=${text}`)}`),
-  );
-  return `weir simulate --live --tree ${tree} --duration 3d${changes.join('')}`;
+  const change = (pool: string, path: string, text: string): string => {
+    const names = [...place(pool), ...path.split('/')];
+    if (names.every(plain)) return `${names.join('.')}=${text}`;
+    // Dots would end a name.
+    return `pools=${JSON.stringify(names.slice(1).reduceRight<JsonValue>((below, name) => ({ [name]: below }), value(path, text)))}`;
+  };
+  const changes = Object.entries(edits).flatMap(([pool, options]) => Object.entries(options).map(([path, text]) => ` --control ${quoted(change(pool, path, text))}`));
+  return `weir simulate --live --tree ${plain(tree) ? tree : quoted(tree)} --duration 3d${changes.join('')}`;
 }
 
 // read understands the changes in an address; what is no change is left out.

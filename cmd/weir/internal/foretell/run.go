@@ -101,13 +101,13 @@ func (r *run) look(ctx context.Context) error {
 		}
 		r.load = r.load[1:]
 	}
-	list, err := r.cluster.ListOperations(ctx, &apipb.ListOperationsRequest{InProgress: true, Limit: 1000})
+	list, err := r.inProgress(ctx)
 	if err != nil {
 		return err
 	}
 	there := map[string]bool{}
 	var waiting []*operation
-	for _, now := range list.GetOperations() {
+	for _, now := range list {
 		there[now.GetId()] = true
 		op := r.operations[now.GetId()]
 		if op == nil {
@@ -135,6 +135,21 @@ func (r *run) look(ctx context.Context) error {
 		delete(r.operations, id)
 	}
 	return r.askAll(ctx, waiting)
+}
+
+// inProgress lists the operations that have not ended.
+func (r *run) inProgress(ctx context.Context) (all []*apipb.Operation, err error) {
+	for req := (&apipb.ListOperationsRequest{InProgress: true, Limit: 1000}); ; {
+		page, err := r.cluster.ListOperations(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.GetOperations()...)
+		if !page.GetIncomplete() {
+			return all, nil
+		}
+		req.After = page.GetNext()
+	}
 }
 
 // answer finds out when jobs of an operation have started that it was asked about.

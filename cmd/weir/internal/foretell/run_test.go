@@ -3,6 +3,7 @@ package foretell
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,9 +65,14 @@ func (f *fakeCluster) progress(id string) (total, pending, running int64) {
 	return total, pending, running
 }
 
-func (f *fakeCluster) ListOperations(context.Context, *apipb.ListOperationsRequest) (*apipb.ListOperationsResponse, error) {
+// ListOperations answers with two of those in progress at a time.
+func (f *fakeCluster) ListOperations(_ context.Context, r *apipb.ListOperationsRequest) (*apipb.ListOperationsResponse, error) {
 	out := &apipb.ListOperationsResponse{}
-	for _, id := range f.ids {
+	for _, id := range f.ids[slices.Index(f.ids, r.GetAfter())+1:] {
+		if len(out.GetOperations()) == 2 {
+			out.Incomplete, out.Next = true, out.GetOperations()[1].GetId()
+			break
+		}
 		if total, pending, running := f.progress(id); pending+running > 0 {
 			out.Operations = append(out.Operations, &apipb.Operation{Id: id, State: lifecycle.Running.String(), Progress: &apipb.TaskProgress{Total: total, Pending: pending, Running: running}})
 		}

@@ -166,6 +166,8 @@ type reader struct {
 	*option.Reading
 	*File
 	of *simulation
+	// poolless says that the pools could not be read.
+	poolless bool
 	// nodes is the number of nodes.
 	nodes int64
 }
@@ -245,6 +247,7 @@ func (r *reader) readPools() {
 		{Name: "options", Value: cmp.Or(r.of.Options, nothing)}, {Name: "pools", Value: cmp.Or(r.of.Pools, nothing)},
 	}})
 	if err != nil {
+		r.poolless = true
 		r.adopt("", option.Position{}, err)
 		return
 	}
@@ -252,6 +255,7 @@ func (r *reader) readPools() {
 		file.Pools = append(file.Pools, pooltree.Pool{Name: scheduling.DefaultPool, Parent: scheduling.RootPool})
 	}
 	if r.Pools, err = pooltree.FromPools(*cmp.Or(file.Options, new(pooltree.TreeOptions)), file.Pools); err != nil {
+		r.poolless = true
 		r.Fault(r.of, &r.of.Pools, "%v", err)
 	}
 }

@@ -2,11 +2,9 @@ package simulate
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +14,8 @@ import (
 	"weir/api/poolfile"
 	"weir/messages/apipb"
 	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/option"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 )
@@ -37,32 +37,54 @@ type Live struct {
 	RunTimes map[string]map[string]RunTimes
 }
 
-// RunTimes are quantiles of the run times of jobs.
-type RunTimes struct{ P50, P95 time.Duration }
-
 // TraceFile is the name under which the simulation of a live cluster names its operations.
 const TraceFile = "operations.jsonl"
 
 // maxTrace bounds the operations of the simulation of a live cluster.
 const maxTrace = 200_000
 
-// Guesses says what is not as it was in the simulation of a live cluster.
+// LiveLength returns how long the simulation of a live cluster lasts with these settings: a day unless they say.
+func LiveLength(set []*option.Value) (time.Duration, error) {
+	length := span{LivePeriod}
+	for _, setting := range set {
+		if given := setting.Get("duration"); given != nil {
+			if err := length.ReadOption(given); err != nil {
+				return 0, fmt.Errorf("duration: %w", err)
+			}
+		}
+	}
+	return length.Duration, nil
+}
+
+// Guesses counts what is not as it was in the simulation of a live cluster.
 type Guesses struct {
-	// Hidden are operations that the caller may not read: they are left out. Unknown are tasks of which no job had
-	// ended: what is known of others, or the age of the operation, stands for their run times.
-	Hidden, Unknown int
+	// Hidden are operations that the caller may not read, Suspended those that are suspended, and Homeless those whose
+	// pool is gone: they are left out. Unknown are tasks of which no job had completed: see runTime.
+	Hidden, Suspended, Homeless, Unknown int
 	// Nodes are those that are offline, drained or of another tree: they are left out.
 	Nodes int
 }
 
 // Write returns the simulation as a file, and its operations, for `length`: the operations in progress, with the jobs
 // that they have left, and those of the last Period, again and again. Rights are left out: they decide nothing about
-// who has which share.
+// who has which share. It returns an error if there are no nodes, or no operations, to simulate.
 func (l *Live) Write(length time.Duration) (file, trace []byte, guesses Guesses, err error) {
+	// Pools that are gone may be added.
+	own := *l
+	l = &own
 	nodes, gone := l.nodes()
 	guesses.Nodes = gone
+	if len(nodes) == 0 {
+		return nil, nil, guesses, fmt.Errorf("%s: none of its nodes is online and not drained", l.Name)
+	}
+	if trace, err = l.trace(length, &guesses); err != nil {
+		return nil, nil, guesses, err
+	}
+	if len(trace) == 0 {
+		return nil, nil, guesses, fmt.Errorf("%s: no operation in progress, and none of the last %v that would come again", l.Name, l.Period)
+	}
 	head := yaml.MapSlice{
-		{Key: "title", Value: fmt.Sprintf("%s as of %s", cmp.Or(l.Name, "the cluster"), l.Now.UTC().Format("2006-01-02 15:04"))},
+		{Key: "title", Value: fmt.Sprintf("%s as of %s", l.Name, l.Now.UTC().Format("2006-01-02 15:04"))},
 		{Key: "duration", Value: length.String()}, {Key: "nodes", Value: nodes},
 	}
 	if volumes := l.volumes(); len(volumes) > 0 {
@@ -72,19 +94,11 @@ func (l *Live) Write(length time.Duration) (file, trace []byte, guesses Guesses,
 	if file, err = yaml.MarshalWithOptions(head, yaml.Indent(2)); err != nil {
 		return nil, nil, guesses, fmt.Errorf("write simulation: %w", err)
 	}
-	pools := poolfile.Of("", l.Pools)
-	options := *pools.Options
-	options.ACL = nil
-	pools.Options = &options
-	for i := range pools.Pools {
-		pools.Pools[i].Options.ACL = nil
-	}
-	text, err := pools.Write()
+	text, err := l.pools().Write()
 	if err != nil {
 		return nil, nil, guesses, err
 	}
-	trace, err = l.trace(length, &guesses)
-	return append(file, text...), trace, guesses, err
+	return append(file, text...), trace, guesses, nil
 }
 
 // nodes returns groups of equal nodes, and how many are left out.
@@ -96,19 +110,24 @@ func (l *Live) nodes() (groups []any, left int) {
 			left++
 			continue
 		}
-		key := fmt.Sprint(n.GetResources(), slices.Sorted(slices.Values(n.GetTags())))
+		key := fmt.Sprintf("%v %q", amounts(n.GetResources()), slices.Sorted(slices.Values(n.GetTags())))
 		counts[key]++
 		first[key] = n
 	}
-	for _, key := range slices.Sorted(maps.Keys(counts)) {
+	for i, key := range slices.Sorted(maps.Keys(counts)) {
 		n := first[key]
-		group := append(yaml.MapSlice{{Key: "count", Value: counts[key]}}, amounts(n.GetResources())...)
-		for i, item := range group {
+		// The number of a node follows the name.
+		group := yaml.MapSlice{{Key: "count", Value: counts[key]}, {Key: "name", Value: fmt.Sprintf("g%d-", i+1)}}
+		for _, item := range amounts(n.GetResources()) {
 			if item.Key == resource.Memory.String() {
-				group[i].Value = resource.FormatSize(n.GetResources().GetMemory())
+				item.Value = resource.FormatSize(n.GetResources().GetMemory())
 			}
+			group = append(group, item)
 		}
-		groups = append(groups, append(group, yaml.MapItem{Key: "tags", Value: n.GetTags()}))
+		if len(n.GetTags()) > 0 {
+			group = append(group, yaml.MapItem{Key: "tags", Value: slices.Sorted(slices.Values(n.GetTags()))})
+		}
+		groups = append(groups, group)
 	}
 	return groups, left
 }
@@ -135,36 +154,47 @@ func (l *Live) volumes() (out yaml.MapSlice) {
 	return out
 }
 
-// trace returns a line for each task of each operation.
+// trace returns a line for each task of each operation, and for each time that it comes again.
 func (l *Live) trace(length time.Duration, guesses *Guesses) ([]byte, error) {
 	var out bytes.Buffer
-	lines, encoder := 0, json.NewEncoder(&out)
+	lines, encoder, means := 0, json.NewEncoder(&out), l.means()
 	for _, op := range slices.SortedFunc(slices.Values(l.Operations), func(a, b *apipb.Operation) int { return strings.Compare(a.GetId(), b.GetId()) }) {
 		in := l.treeOf(op)
-		switch {
-		case in == nil:
+		if in == nil {
 			continue
+		}
+		switch {
 		case op.GetHidden() != "":
 			guesses.Hidden++
 			continue
+		case op.GetSuspended() && op.GetFinishTime() == nil:
+			guesses.Suspended++
+			continue
 		}
+		pool, ok := l.pool(op, in.GetPool())
+		if !ok {
+			guesses.Homeless++
+			continue
+		}
+		times := l.starts(op, length)
 		for _, task := range op.GetTasks() {
-			times := l.starts(op, length)
 			if lines += len(times); lines > maxTrace {
 				return nil, fmt.Errorf("more than %d operations in %v: simulate a shorter time", maxTrace, length)
 			}
-			line := l.line(op, in, task, guesses)
+			runs, known := l.runTime(op, task, means)
+			if !known && len(times) > 0 {
+				guesses.Unknown++
+			}
+			line := map[string]any{"pool": string(pool), "job": job(task, runs)}
+			if options := in.GetOptions().AsMap(); len(options) > 0 {
+				line["options"] = options
+			}
 			for i, at := range times {
-				again, jobs := maps.Clone(line), task.GetTotal()
-				if at < 0 {
-					// It is in progress.
-					at, jobs = 0, jobs-task.GetCompleted()-task.GetGivenUp()
-				}
-				if jobs <= 0 {
+				if jobs := begin(line, op, task, at < 0); jobs == 0 {
 					continue
 				}
-				again["id"], again["at"], again["jobs"] = fmt.Sprintf("%s/%s/%d", op.GetId(), task.GetName(), i), at.String(), jobs
-				if err := encoder.Encode(again); err != nil {
+				line["id"], line["at"] = fmt.Sprintf("%s/%s/%d", op.GetId(), task.GetName(), i), max(at, 0).String()
+				if err := encoder.Encode(line); err != nil {
 					return nil, fmt.Errorf("write operation %s: %w", op.GetId(), err)
 				}
 			}
@@ -183,7 +213,7 @@ func (l *Live) starts(op *apipb.Operation, length time.Duration) (times []time.D
 	if ago > l.Period {
 		return times
 	}
-	for at := max(0, l.Period-ago); at < length; at += l.Period {
+	for at := max(0, l.Period-ago); at < length && len(times) <= maxTrace; at += l.Period {
 		times = append(times, at.Round(time.Millisecond))
 	}
 	return times
@@ -199,84 +229,63 @@ func (l *Live) treeOf(op *apipb.Operation) *apipb.OperationTree {
 	return nil
 }
 
-// line returns what a line of the trace has of a task, without its id and time.
-func (l *Live) line(op *apipb.Operation, in *apipb.OperationTree, task *apipb.TaskProgress, guesses *Guesses) map[string]any {
-	job := map[string]any{}
+// begin sets how many jobs of a task a line starts: those that it has left, or all that it would have again. Those are
+// the ones that had started if it ended before they all completed. Jobs of a gang start together.
+func begin(line map[string]any, op *apipb.Operation, task *apipb.TaskProgress, left bool) (jobs int64) {
+	jobs = task.GetTotal()
+	size := int64(task.GetGang().GetSize())
+	switch {
+	case left:
+		jobs -= task.GetCompleted() + task.GetGivenUp()
+		size -= task.GetGang().GetCompletedRanks()
+	case op.GetFinishTime() != nil && op.GetState() != lifecycle.Completed.String():
+		jobs = min(jobs, task.GetCompleted()+task.GetFailed()+task.GetAborted())
+	}
+	delete(line, "gang_options")
+	if size = min(size, jobs); size > 0 {
+		line["gang_options"] = map[string]any{"size": size}
+	}
+	line["jobs"] = jobs
+	return max(jobs, 0)
+}
+
+// job returns what a line says of the jobs of a task.
+func job(task *apipb.TaskProgress, length any) map[string]any {
+	out := map[string]any{"length": length}
 	for _, item := range amounts(task.GetJobResources()) {
-		job[item.Key.(string)] = item.Value
+		out[item.Key.(string)] = item.Value
 	}
-	length, known := l.runTime(op, task)
-	if !known {
-		guesses.Unknown++
-	}
-	job["length"] = length
-	line := map[string]any{"pool": string(l.pool(in.GetPool())), "job": job}
-	if options := in.GetOptions().AsMap(); len(options) > 0 {
-		line["options"] = options
-	}
-	if task.GetGang() != nil {
-		line["gang"] = true
-	}
-	return line
+	return out
 }
 
-// pool returns the pool of an operation. Ephemeral pools are not simulated: the one above stands for them.
-func (l *Live) pool(name string) scheduling.PoolName {
+// pool returns the pool in which an operation is simulated. If its pool is gone, as the ephemeral pool of a user goes
+// with its last operation, it is the one that the operation would come to now; false: the tree would refuse it.
+func (l *Live) pool(op *apipb.Operation, name string) (scheduling.PoolName, bool) {
 	at := scheduling.PoolName(name)
-	for {
-		p, ok := l.Pools.Pool(at)
-		if !ok || p.Ephemeral == "" {
-			return at
+	if !l.Pools.Has(at) {
+		hub, _, _ := strings.Cut(name, "$")
+		placed, err := l.Pools.Place(scheduling.PoolName(hub), scheduling.User(op.GetUser()), false)
+		if err != nil {
+			return "", false
 		}
-		at = p.Parent
+		l.Pools, at = placed.Tree, placed.Pool
 	}
+	return lasting(at), true
 }
 
-// runTime returns the distribution of the run times of a task's jobs, and whether jobs of it have shown it.
-func (l *Live) runTime(op *apipb.Operation, task *apipb.TaskProgress) (distribution any, known bool) {
-	if q, ok := l.RunTimes[op.GetId()][task.GetName()]; ok && q.P50 > 0 {
-		if q.P95 <= q.P50 {
-			return q.P50.String(), true
-		}
-		// The 95th percentile of a normal distribution is 1.645 deviations above its median.
-		sigma := math.Log(float64(q.P95)/float64(q.P50)) / 1.645
-		return map[string]any{"lognormal": map[string]any{"median": q.P50.String(), "sigma": math.Round(sigma*1000) / 1000}}, true
+// pools returns the tree without rights, and with its ephemeral pools as lasting ones.
+func (l *Live) pools() poolfile.File {
+	options, pools := l.Pools.Options(), l.Pools.ParentsFirst()
+	options.ACL = nil
+	for i := range pools {
+		p := &pools[i]
+		p.Name, p.Parent, p.Ephemeral = lasting(p.Name), lasting(p.Parent), ""
+		p.Options.ACL, p.Options.CreateEphemeralSubpools, p.Options.Ephemeral = nil, nil, nil
 	}
-	if mean, ended := meanOf(task); ended > 0 {
-		return map[string]any{"exponential": mean.String()}, true
-	}
-	return map[string]any{"exponential": l.guess(op).String()}, false
+	return poolfile.File{Options: &options, Pools: pools}
 }
 
-// meanOf returns the mean run time of a task's jobs that have ended, and how many have.
-func meanOf(task *apipb.TaskProgress) (mean time.Duration, ended int64) {
-	if ended = task.GetCompleted(); ended == 0 || task.GetRunSeconds() <= 0 {
-		return 0, 0
-	}
-	return max(time.Millisecond, time.Duration(task.GetRunSeconds()/float64(ended)*float64(time.Second)).Round(time.Millisecond)), ended
-}
-
-// guess returns a mean run time for an operation of which no job has ended: that of others of its user and title, else
-// of its user, else of all; and at least the time for which it has run.
-func (l *Live) guess(op *apipb.Operation) time.Duration {
-	var sums, counts [3]float64
-	for _, other := range l.Operations {
-		for _, task := range other.GetTasks() {
-			mean, ended := meanOf(task)
-			for i, alike := range []bool{other.GetUser() == op.GetUser() && other.GetTitle() == op.GetTitle(), other.GetUser() == op.GetUser(), true} {
-				if alike {
-					sums[i] += mean.Seconds() * float64(ended)
-					counts[i] += float64(ended)
-				}
-			}
-		}
-	}
-	age := l.Now.Sub(op.GetStartTime().AsTime())
-	for i, n := range counts {
-		if n > 0 {
-			age = max(age, time.Duration(sums[i]/n*float64(time.Second)))
-			break
-		}
-	}
-	return max(age, time.Second).Round(time.Millisecond)
+// lasting returns the name of a pool in the simulation: only ephemeral ones have a $.
+func lasting(name scheduling.PoolName) scheduling.PoolName {
+	return scheduling.PoolName(strings.ReplaceAll(string(name), "$", "~"))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -152,8 +153,7 @@ func (w *world) advance(id string) error {
 			}
 			return nil
 		case now == lifecycle.Pending:
-			known := w.operations[id]
-			name := known.pool.name
+			name := placeOf(op)
 			w.pending[name] = append(w.pending[name], id)
 			return w.admit(name)
 		case now.Finishing() && w.operations[id].running > 0:
@@ -167,6 +167,11 @@ func (w *world) advance(id string) error {
 		}
 		was = now
 	}
+}
+
+// placeOf returns the pool of an operation: of a pool with ephemeral subpools, one of these.
+func placeOf(op *statepb.Operation) scheduling.PoolName {
+	return scheduling.PoolName(op.In(string(scheduling.DefaultTree)).GetPool())
 }
 
 // begun notes that an operation runs from now on.
@@ -245,8 +250,8 @@ func (w *world) ended(id string) error {
 	w.estimates.ended(w.now, id)
 	w.meter.operations.Ended++
 	op.pool.times = append(op.pool.times, float32((w.now - op.accepted).Seconds()))
-	for _, p := range w.file.Pools.Pools() {
-		if err := w.admit(p.Name); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(w.pending)) {
+		if err := w.admit(name); err != nil {
 			return err
 		}
 	}
@@ -255,15 +260,14 @@ func (w *world) ended(id string) error {
 
 // close completes an operation even if work is left.
 func (w *world) close(id string) error {
-	known := w.operations[id]
-	if known == nil {
+	if w.operations[id] == nil {
 		return nil
 	}
 	op, _ := w.state.Operation(scheduling.OperationID(id))
 	var msg proto.Message = &commandpb.CompleteOperation{OperationId: id, User: "simulation"}
 	if op.GetState() != lifecycle.Running.String() {
 		// It never ran.
-		name := known.pool.name
+		name := placeOf(op)
 		w.pending[name] = slices.DeleteFunc(slices.Clone(w.pending[name]), func(other string) bool { return other == id })
 		msg = &commandpb.AbortOperation{OperationId: id, User: "simulation"}
 	}

@@ -271,6 +271,15 @@ func TestTrace(t *testing.T) {
 	}
 }
 
+// TestTraceWithoutPools: a mistake among the pools is told, and not that lines of a trace name pools.
+func TestTraceWithoutPools(t *testing.T) {
+	line := `{"pool": "ads", "job": {"length": "1m"}}`
+	_, err := Read([]byte("nodes: [{cpu: 8}]\npools: {ads: {wieght: 1}}\ntrace: jobs.jsonl\n"), func(string) ([]byte, error) { return []byte(line), nil }, Changes{})
+	if err == nil || !strings.Contains(err.Error(), "did you mean weight?") || strings.Contains(err.Error(), "there is no pool") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestQueueIsInOrder takes events out by time, and by their order within a moment.
 func TestQueueIsInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

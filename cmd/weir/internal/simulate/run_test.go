@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/scheduling"
 	"weir/scheduling/option"
 )
 
@@ -337,4 +339,31 @@ func waiting(op *operation) (n int64) {
 		n += d.pending
 	}
 	return n
+}
+
+// TestOperationsWaitInTheirPools: operations come one after the other where only one may run, also in ephemeral
+// subpools and right below the root.
+func TestOperationsWaitInTheirPools(t *testing.T) {
+	for name, pools := range map[string]string{
+		"pool":           "pools: {p: {max_running_operation_count: 1}}",
+		"subpools":       "pools: {p: {create_ephemeral_subpools: true, ephemeral_subpool_config: {max_running_operation_count: 1}}}",
+		"below the root": "options: {max_running_operation_count: 1, forbid_immediate_operations_in_root: false}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool := "p"
+			if name == "below the root" {
+				pool = string(scheduling.RootPool)
+			}
+			r := mustRun(t, mustRead(t, fmt.Sprintf(`
+duration: 10m
+nodes: [{count: 2, cpu: 4, memory: 8GiB}]
+%s
+workloads:
+  a: {pool: %s, arrivals: {at: [0s, 1s, 2s]}, jobs: 2, job: {cpu: 1, length: 10s}}
+`, pools, pool), Changes{}))
+			if got := r.Operations; got.Ended != 3 || got.Refused > 0 {
+				t.Errorf("%+v, want that all 3 have run", got)
+			}
+		})
+	}
 }

@@ -64,10 +64,3 @@ func (w window) has(at time.Duration) bool {
 	}
 	return at >= w.from || at < w.to
 }
-
-// ReadDuration reads a time such as 12h, 7d or 1d12h.
-func ReadDuration(text string) (time.Duration, error) {
-	var s span
-	err := s.ReadOption(&option.Value{Kind: option.Text, Text: text})
-	return s.Duration, err
-}

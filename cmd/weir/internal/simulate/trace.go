@@ -31,7 +31,7 @@ func (r *reader) readTrace(name string, open func(string) ([]byte, error)) {
 		if text = bytes.TrimSpace(text); len(text) == 0 {
 			continue
 		}
-		line := &reader{Reading: new(option.Reading), File: r.File, of: r.of}
+		line := &reader{Reading: new(option.Reading), File: r.File, of: r.of, poolless: r.poolless}
 		submission := line.submission(number, text)
 		for _, fault := range line.Faults {
 			r.Fault(r.of, &r.of.Trace, "%s, line %d: %s", name, number, option.Fault{Path: fault.Path, Problem: fault.Problem})

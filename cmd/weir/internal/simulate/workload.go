@@ -124,7 +124,7 @@ func (r *reader) shape(s *Shape, missing scheduling.PoolName) {
 	if s.Pool == nil {
 		s.Pool = &missing
 	}
-	if len(r.Faults) == 0 && !r.Pools.Has(*s.Pool) {
+	if len(r.Faults) == 0 && !r.poolless && !r.Pools.Has(*s.Pool) {
 		r.Fault(s, &s.Pool, "there is no pool %q", *s.Pool)
 	}
 	if s.Options != nil {

@@ -47,7 +47,7 @@ func (m *Model) allowed(key string) bool {
 	case c.Node != "":
 		return m.summary.Operator
 	default:
-		return m.rights[c.Operation]
+		return m.rights[c.Operation].allowed
 	}
 }
 
@@ -87,7 +87,7 @@ func (m *Model) decide(key string) {
 // lines says what the change does, to whom, and what is lost.
 func (d *dialog) lines(w int) []string {
 	verb := string(d.change.Verb)
-	out := wrap(fmt.Sprintf("%s %s?", strings.ToUpper(verb[:1])+verb[1:], d.change.Title), w)
+	out := wrap(figures.Printable(fmt.Sprintf("%s %s?", strings.ToUpper(verb[:1])+verb[1:], d.change.Title)), w)
 	for i := range out {
 		out[i] = bold.on(out[i])
 	}
@@ -95,9 +95,9 @@ func (d *dialog) lines(w int) []string {
 	case !d.counted:
 		return append(out, "counting what it would end…   "+bold.on("Esc")+" leave it")
 	case d.unknown != "":
-		out = append(out, wrap("What it would end is not known: "+d.unknown, w)...)
+		out = append(out, wrap(figures.Printable("What it would end is not known: "+d.unknown), w)...)
 	default:
-		out = append(out, wrap(d.consequence(), w)...)
+		out = append(out, wrap(figures.Printable(d.consequence()), w)...)
 	}
 	return append(out, bold.on("y")+" "+verb+"   "+bold.on("any other key")+" leave it")
 }

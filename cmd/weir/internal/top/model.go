@@ -64,7 +64,7 @@ type Model struct {
 	// reasons say why operations wait, and rights which operations the user may manage, by id.
 	reasons    map[string]reason
 	reasonsAsk asking
-	rights     map[string]bool
+	rights     map[string]right
 	rightsAsk  asking
 
 	// typing is set while the filter is typed; help while the help is shown.
@@ -89,10 +89,16 @@ type reason struct {
 	at   time.Time
 }
 
+// right is whether the user may manage an operation, and when that was said.
+type right struct {
+	allowed bool
+	at      time.Time
+}
+
 // New returns a Model at a time, in whose location it shows times.
 func New(cfg Config, now time.Time) *Model {
 	cfg.Interval = max(cfg.Interval, MinInterval)
-	m := &Model{cfg: cfg, now: now, heard: now, width: 80, height: 24, reasons: map[string]reason{}, rights: map[string]bool{}}
+	m := &Model{cfg: cfg, now: now, heard: now, width: 80, height: 24, reasons: map[string]reason{}, rights: map[string]right{}}
 	m.tabs = []page{newPools(m), newOperations(m, "", ""), newNodes(m), newEvents(m, "", "", "")}
 	return m
 }
@@ -162,8 +168,8 @@ func (m *Model) refresh() {
 const (
 	// reasonsAtOnce is for how many operations one question asks why they wait.
 	reasonsAtOnce = 8
-	// reasonsLast is for how many intervals a reason is not asked for again.
-	reasonsLast = 5
+	// reasonsLast and rightsLast are for how many intervals a reason or a right is not asked for again.
+	reasonsLast, rightsLast = 5, 5
 )
 
 // askReasons asks why the operations on the screen wait, the oldest knowledge first.
@@ -184,10 +190,11 @@ func (m *Model) askReasons() {
 	}
 }
 
-// askRights asks whether the user may manage the operation of the selected thing, once.
+// askRights asks whether the user may manage the operation of the selected thing.
 func (m *Model) askRights() {
 	of := m.top().subject()
-	if _, known := m.rights[of.operation]; known || !m.cfg.Write || of.operation == "" {
+	known := m.now.Sub(m.rights[of.operation].at) < rightsLast*m.cfg.Interval
+	if known || !m.cfg.Write || of.operation == "" || m.now.Before(m.rightsAsk.next) {
 		return
 	}
 	m.ask(&m.rightsAsk, Question{About: aboutRights, Operation: of.operation})
@@ -222,12 +229,13 @@ func (m *Model) take(a Answer) {
 		}
 		m.takeReasons(a)
 	case aboutRights:
-		m.rightsAsk.flying = false
+		m.answered(&m.rightsAsk, 0)
 		if len(m.rights) >= remembered {
 			clear(m.rights)
 		}
-		if a.Err == nil || !a.Unreachable {
-			m.rights[a.Question.Operation] = a.Err == nil && a.Allowed
+		if a.Err == nil {
+			m.rightsAsk.next = m.now
+			m.rights[a.Question.Operation] = right{a.Allowed, m.now}
 		}
 	case aboutLoss:
 		if m.dialog != nil && m.dialog.change == a.Question.Change {

@@ -54,69 +54,6 @@ func TestCursorStaysWithItsRow(t *testing.T) {
 	d.has("· 6", "▸ sweep 12")
 }
 
-// TestChangesAskFirst (W3) shows that a change needs --write, the right to it, its loss on the screen and y,
-// and goes to what was selected when it was asked.
-func TestChangesAskFirst(t *testing.T) {
-	abort := Change{Verb: Abort, Operation: id(1), Title: "operation “train resnet” (" + id(1) + ")"}
-	t.Run("read-only", func(t *testing.T) {
-		d := newDesk(t, Config{}, 100, 24)
-		d.press("2", "A", "y")
-		d.lacks("Abort operation", "A abort")
-		if d.made != nil {
-			t.Errorf("made %v", d.made)
-		}
-	})
-	t.Run("without the right", func(t *testing.T) {
-		d := newDesk(t, Config{Write: true}, 100, 24)
-		d.cluster = func(q Question) (Answer, error) {
-			a, err := contended(q)
-			a.Allowed, a.Cluster.Operator = false, false
-			return a, err
-		}
-		d.after(4 * time.Second)
-		d.press("2")
-		d.lacks("A abort")
-		d.press("A", "y", "3")
-		d.lacks("D drain")
-		d.press("D", "y")
-		if d.made != nil {
-			t.Errorf("made %v", d.made)
-		}
-	})
-	t.Run("another key", func(t *testing.T) {
-		d := newDesk(t, Config{Write: true}, 100, 24)
-		d.press("2", "A", "enter")
-		d.has("left as it is")
-		d.press("y")
-		if d.made != nil {
-			t.Errorf("made %v", d.made)
-		}
-	})
-	t.Run("confirmed", func(t *testing.T) {
-		d := newDesk(t, Config{Write: true}, 100, 24)
-		d.press("2")
-		d.has("A abort")
-		d.silent = true
-		d.press("A")
-		d.has("counting what it would end")
-		d.press("y")
-		if d.made != nil {
-			t.Fatalf("made %v before the loss was known", d.made)
-		}
-		// The list changes meanwhile, and with it what is selected.
-		d.send(Answer{Question: Question{About: aboutOperations, page: d.model.top().number()}, Time: d.now, Operations: contendedOperations()[1:]})
-		i := slices.IndexFunc(d.waiting, func(q Question) bool { return q.About == aboutLoss })
-		d.send(d.answer(d.waiting[i]))
-		d.has("Abort operation “train resnet”", "5 running jobs of ann: killed at once", "run for 3h20m in all; that work is lost")
-		d.press("y")
-		if !slices.Equal(d.made, []Change{abort}) {
-			t.Errorf("made %v, want %v", d.made, abort)
-		}
-		d.send(Done{Change: abort, Err: errors.New("operation has ended")})
-		d.has("abort operation “train resnet”", "operation has ended")
-	})
-}
-
 // TestConnectionIsLost (W3) shows since when nothing answers, marks what is stale, and catches up.
 func TestConnectionIsLost(t *testing.T) {
 	d := newDesk(t, Config{}, 100, 24)
@@ -127,6 +64,9 @@ func TestConnectionIsLost(t *testing.T) {
 	d.silent = true
 	d.after(10 * time.Second)
 	d.has("No answer since 12:00:02 (", "STALE, as of 12:00:02", "train resnet")
+	if head, _, _ := strings.Cut(d.screen(), "\n"); !strings.Contains(head, "STALE") || strings.Contains(head, "problem") {
+		t.Errorf("the first line shows old figures as those of now: %s", head)
+	}
 	if open := len(d.waiting); open > 4 {
 		t.Errorf("%d calls are open: %+v", open, d.waiting)
 	}
@@ -348,6 +288,21 @@ func TestHostileTexts(t *testing.T) {
 	d.has("<b>", "日本語")
 	d.press("enter")
 	d.screen()
+	// A question names what it is about.
+	d = newDesk(t, Config{Write: true}, 100, 24)
+	d.cluster = func(q Question) (Answer, error) {
+		a, err := contended(q)
+		if q.About == aboutOperations {
+			a.Operations[0].Title = "\x1b]0;owned\x07\x1b[2J<b>"
+		}
+		a.Loss.Users = []string{"\x1b[2Jann"}
+		return a, err
+	}
+	d.press("2", "A")
+	d.has("Abort operation", "<b>")
+	if view := d.model.View(); strings.Contains(view, "\x1b]0") || strings.Contains(view, "\x1b[2J") {
+		t.Errorf("the question has what a title says: %q", view)
+	}
 }
 
 // BenchmarkUpdate (W3) is a key and its screen in a cluster of 10,000 nodes and 100,000 operations: the mean

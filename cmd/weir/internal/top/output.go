@@ -2,6 +2,7 @@ package top
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"weir/cmd/weir/internal/figures"
 )
@@ -31,4 +32,17 @@ func splitLines(text string) []string {
 		lines[i] = figures.Printable(strings.ReplaceAll(line, "\t", "    "))
 	}
 	return lines
+}
+
+// wholeRunes returns how many bytes of a text there are without a character that is cut at its end.
+func wholeRunes(text []byte) int {
+	for i := len(text) - 1; i >= max(len(text)-utf8.UTFMax, 0); i-- {
+		if utf8.RuneStart(text[i]) {
+			if i > 0 && !utf8.FullRune(text[i:]) {
+				return i
+			}
+			break
+		}
+	}
+	return len(text)
 }

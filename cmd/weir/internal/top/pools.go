@@ -68,7 +68,7 @@ func poolColumns() []column[Pool] {
 		{title: "WEIGHT", right: true, width: 6, rank: 6, cell: func(p Pool, _ look, _ int) cell {
 			return cell{figures.When(p.Name != "", figures.Number(p.Weight, 2)), plain}
 		}, compare: func(a, b Pool) int { return cmp.Compare(a.Weight, b.Weight) }},
-		{title: "OF", width: 8, rank: 7, cell: func(p Pool, _ look, _ int) cell { return cell{p.Dominant, plain} }},
+		{title: "OF", width: 10, rank: 7, cell: func(p Pool, _ look, _ int) cell { return cell{p.Dominant, plain} }},
 		{title: "VOLUME", right: true, width: 12, rank: 8, cell: func(p Pool, _ look, _ int) cell {
 			return cell{figures.When(p.Capacity > 0, figures.Number(p.Volume, 0)+"/"+figures.Number(p.Capacity, 0)+"s"), plain}
 		}, compare: func(a, b Pool) int { return cmp.Compare(a.Volume, b.Volume) }},

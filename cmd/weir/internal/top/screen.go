@@ -59,16 +59,22 @@ func ends(left, right string, w int) string {
 func (m *Model) titleLine() string {
 	s := m.summary
 	parts := []string{bold.on("weir top")}
+	figure := plain
+	health := green.on("healthy")
+	if n := len(s.Problems); n > 0 {
+		health = red.on(figures.Several(int64(n), "problem"))
+	}
+	if m.lost() {
+		figure, health = faint, yellow.on("STALE")
+	}
 	add := func(some bool, text string) {
 		if some && text != "" {
-			parts = append(parts, text)
+			parts = append(parts, figure.on(text))
 		}
 	}
 	add(s.ID != "", figures.Printable(s.ID))
-	if n := len(s.Problems); n > 0 {
-		add(true, red.on(figures.Several(int64(n), "problem")))
-	} else {
-		add(s.ID != "", green.on("healthy"))
+	if s.ID != "" {
+		parts = append(parts, health)
 	}
 	add(s.NodesOnline+s.NodesOffline > 0, fmt.Sprintf("nodes %d/%d", s.NodesOnline, s.NodesOnline+s.NodesOffline))
 	add(s.ID != "", fmt.Sprintf("jobs %d run, %d wait", s.JobsRunning, s.JobsPending))
