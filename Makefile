@@ -67,6 +67,7 @@ proto: $(BUF) ## Generate the code of messages/ anew
 descriptors: $(BUF) ## At a release: keep the messages of VERSION, which later ones must stay compatible with
 	@test -n "$(VERSION)" || { echo "make descriptors VERSION=x.y.z" >&2; exit 2; }
 	cd messages && $(BUF) build --exclude-source-info -o versions/testdata/$(VERSION).binpb
+	$(GO) test -count 1 ./messages/versions -run TestReleased -release $(VERSION)
 
 recordings: ## At a release: keep what a cluster of the previous version (deploy/previous-version) leaves, which later ones must read
 	WEIR_TEST_RECORD=1 $(GO) test -count 1 -run 'TestRecordRelease' ./cmd/weir/internal/e2e

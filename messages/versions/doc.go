@@ -4,7 +4,7 @@
 // (weir cluster upgrade finish). What is newer than it is neither written nor sent, so that until
 // then every process can be replaced by one of the version before. The table has a row for each
 // command, field, record, message and format that did not exist in version 1; a test compares it with
-// the descriptors of released versions.
+// the descriptors of released versions, and with the options and statistics that they had.
 //
 // To add something: raise Current if this release has not done so yet, and add a row. Commands, and
 // what is in them, are checked when they are proposed and when they are applied. Whoever writes
