@@ -10,7 +10,6 @@ import (
 
 	"weir/cmd/weir/internal/rolling"
 	"weir/messages/apipb"
-	"weir/messages/versions"
 )
 
 // The builds whose programs a mixed cluster runs.
@@ -162,35 +161,6 @@ func (m *mixed) become(t *testing.T, build string, order func(agents, followers 
 			m.replace(t, name, build)
 		}
 	}
-	m.clients(t)
-}
-
-// finish raises the version of the cluster, which still is that of the previous build: from there on there is no
-// way back.
-func (m *mixed) finish(t *testing.T) {
-	t.Helper()
-	current := m.operator(t)
-	status, err := current.Status(t.Context())
-	if err != nil || status.GetClusterVersion() != versions.Current-1 {
-		t.Fatalf("before the upgrade is finished: cluster version %d, %v", status.GetClusterVersion(), err)
-	}
-	m.step(t, "the upgrade is finished", func() {
-		until(t, "the leader knows what the agents can", func() string {
-			printed, code := weir(t, m.reached("cluster", "upgrade", "finish", "--yes")...)
-			if code != 0 {
-				return printed
-			}
-			return ""
-		})
-	})
-	until(t, "all replicas have the version", func() string {
-		for _, answer := range current.StatusAll(t.Context()) {
-			if answer.Err != nil || answer.Status.GetClusterVersion() != versions.Current {
-				return answer.Address + " does not"
-			}
-		}
-		return ""
-	})
 }
 
 // clients has the command lines of both builds read and write.
@@ -225,8 +195,37 @@ func (m *mixed) clients(t *testing.T) {
 	}
 }
 
+// finishUpgrade raises the version of the cluster, after which there is no way back.
+func (m *mixed) finishUpgrade(t *testing.T) {
+	t.Helper()
+	m.step(t, "the upgrade is finished", func() {
+		// Agents tell a new leader what they can when they register.
+		until(t, "the upgrade can be finished", func() string {
+			printed, code := m.verb(t, "cluster", "upgrade", "finish", "--yes")
+			if code != 0 {
+				return printed
+			}
+			return ""
+		})
+	})
+	follower := replicaNames[0]
+	if m.leader(t) == follower {
+		follower = replicaNames[1]
+	}
+	if err := m.process(follower).stop(); err != nil {
+		t.Fatal(err)
+	}
+	former := m.begin(follower, previousBuild)
+	if code := former.exit(t); code != 13 {
+		t.Errorf("%s of the previous build on the folder of %s: exit code %d, want 13\n%s", follower, currentBuild, code, former.printed())
+	}
+	m.back(t, follower, m.begin(follower, currentBuild))
+	m.killSome(t, currentBuild)
+	m.clients(t)
+}
+
 // TestMixedVersions (V1) upgrades a cluster of the previous version under load, one process after another,
-// goes back, and upgrades it again, while processes are killed: no operation fails, no job is aborted, and no
+// goes back, upgrades it again and finishes, while processes are killed: no operation fails, no job is aborted, and no
 // write that was acknowledged is lost. Clients of both versions work throughout.
 func TestMixedVersions(t *testing.T) {
 	orders := []string{"agents first"}
@@ -252,7 +251,8 @@ func TestMixedVersions(t *testing.T) {
 				load.unharmed(t)
 				t.Logf("all processes are of the %s build after %v", build, time.Since(began).Round(time.Millisecond))
 			}
-			m.finish(t)
+			m.finishUpgrade(t)
+			load.unharmed(t)
 			load.finish(t)
 			writes := m.meter.Count()
 			if err := m.meter.Close(t.Context()); err != nil {
