@@ -67,7 +67,7 @@ func (r *Runner) adoptJob(id string) error {
 	if !trace {
 		// The command starts only after the proxy has written its identity.
 		r.config.Logger.Info("job of an earlier agent process never started", "job", id)
-		return errors.Join(endJob(job.place, folder, noProxy), r.paths.removeJob(id), os.RemoveAll(r.paths.output(id)))
+		return errors.Join(endJob(job.place, folder, noProxy), r.unmake(id))
 	}
 	job.proxy, job.identity = adoptedProxy(identity, job.keepUser), identity
 	if conn, err := job.dial(); err == nil {

@@ -184,10 +184,19 @@ func (r *Runner) Start(ctx context.Context, spec JobSpec) (*Job, error) {
 		close(job.events)
 		close(job.ended)
 		close(job.followed)
-		return nil, fmt.Errorf("start job %s: %w", spec.ID, errors.Join(err, r.paths.removeJob(spec.ID), os.RemoveAll(r.paths.output(spec.ID)), drop(claim)))
+		return nil, fmt.Errorf("start job %s: %w", spec.ID, errors.Join(err, r.unmake(spec.ID), drop(claim)))
 	}
 	go job.run()
 	return job, nil
+}
+
+// unmake removes the folders of a job that was not started. The output comes first: while the job's folder is
+// there, the next Open goes on if this process ends here. Output alone would look like that of a job that has run.
+func (r *Runner) unmake(id string) error {
+	if err := os.RemoveAll(r.paths.output(id)); err != nil {
+		return err
+	}
+	return r.paths.removeJob(id)
 }
 
 // reserve registers a job under an unused id.

@@ -3,8 +3,12 @@ package runner_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"weir/actors/agent/runner"
 )
@@ -25,4 +29,37 @@ func TestStartGivenUp(t *testing.T) {
 			t.Error("the job is there")
 		}
 	})
+}
+
+// TestStartGivenUpHalfway: what a job that was not started has left is removed by the next agent process, also if this
+// one came to its end, or to an error, in the middle of it. The job can be started then.
+func TestStartGivenUpHalfway(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can mount what cannot be removed")
+	}
+	f := newFixture(t, backends["as a process tree"])
+	output := filepath.Join(f.config.Root, "output", "job")
+	ctx, giveUp := context.WithCancel(t.Context())
+	_, err := f.Start(ctx, runner.JobSpec{ID: "job", Shell: "true", Lease: time.Minute, Furnish: func(string) error {
+		giveUp()
+		return unix.Mount("none", output, "tmpfs", 0, "")
+	}})
+	if !errors.Is(err, context.Canceled) || !errors.Is(err, unix.EBUSY) {
+		t.Errorf("start: %v, want that it was given up, and that something is left", err)
+	}
+	if err := unix.Unmount(output, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Leave(); err != nil {
+		t.Fatal(err)
+	}
+	f.open(t)
+	job, err := f.Start(t.Context(), runner.JobSpec{ID: "job", Shell: "true", Lease: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	finished(t, job)
+	if err := job.Release(); err != nil {
+		t.Fatal(err)
+	}
 }
