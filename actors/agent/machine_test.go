@@ -90,9 +90,11 @@ func (m *machine) Left() map[string]Run {
 func (m *machine) Discard(job string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.runs[job].end("stopped", "discarded", -1)
-	delete(m.runs, job)
-	m.discarded = append(m.discarded, job)
+	if run := m.runs[job]; run != nil {
+		run.end("stopped", "discarded", -1)
+		delete(m.runs, job)
+		m.discarded = append(m.discarded, job)
+	}
 	return nil
 }
 

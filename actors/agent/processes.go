@@ -26,7 +26,7 @@ type Processes interface {
 	// Start starts a job's processes. An error means that none was started.
 	Start(ctx context.Context, spec runner.JobSpec) (Run, error)
 	// Left returns the jobs that an earlier agent process left, running or ended, by id;
-	// Discard ends and removes one of those jobs.
+	// Discard ends and removes one of those jobs, or what is left of one that was not started.
 	Left() map[string]Run
 	Discard(job string) error
 	// RenewAll extends the lease of all jobs until the given time since the boot of the machine.

@@ -37,6 +37,10 @@ func (a *agentActor) recover(kept *journal.State) error {
 	for _, id := range slices.Sorted(maps.Keys(kept.Jobs)) {
 		job, run := kept.Jobs[id], left[id]
 		if run == nil && neverRan(job, a.boot) {
+			// Earlier versions may leave an output folder, and the job could not be started again.
+			if err := a.processes.Discard(id); err != nil {
+				return fmt.Errorf("remove what is left of a job that was not started: %w", err)
+			}
 			unstarted = append(unstarted, id)
 			continue
 		}

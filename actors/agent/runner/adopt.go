@@ -153,11 +153,15 @@ func (r *Runner) findProxy(folder string) (identity proxyproto.Identity, trace b
 	return marked[0].Identity, true, nil
 }
 
-// Discard kills a job at once, whatever its state, and releases it. Its output is kept.
+// Discard kills a job at once, whatever its state, and releases it. Its output is kept. Of a job that is not there,
+// because it was not started, it removes an output folder that an earlier agent process may have left.
 func (r *Runner) Discard(id string) error {
 	job := r.Job(id)
 	if job == nil {
-		return nil
+		r.mu.Lock()
+		r.retained.remove(id)
+		r.mu.Unlock()
+		return r.drop([]string{id})
 	}
 	<-job.tried
 	if err := endJob(job.place, r.paths.job(id), job.identity); err != nil {

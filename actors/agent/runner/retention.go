@@ -29,6 +29,17 @@ func (r *retained) add(id string, bytes int64) {
 	r.bytes += bytes
 }
 
+// remove removes a job, if it is there.
+func (r *retained) remove(id string) {
+	for i, job := range r.jobs {
+		if job.id == id {
+			r.bytes -= job.bytes
+			r.jobs = slices.Delete(r.jobs, i, i+1)
+			return
+		}
+	}
+}
+
 // excess removes the oldest jobs until the limits are met, and returns their ids.
 func (r *retained) excess(limit Retain) []string {
 	var ids []string

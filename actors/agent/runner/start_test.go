@@ -31,6 +31,22 @@ func TestStartGivenUp(t *testing.T) {
 	})
 }
 
+// TestOutputOfAJobThatWasNotStarted: an earlier version may have left it.
+func TestOutputOfAJobThatWasNotStarted(t *testing.T) {
+	f := newFixture(t, backends["as a process tree"])
+	if err := f.Leave(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(f.config.Root, "output", "job"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f.open(t)
+	if err := f.Discard("job"); err != nil {
+		t.Fatal(err)
+	}
+	finished(t, f.start(t, runner.JobSpec{ID: "job", Shell: "true"}))
+}
+
 // TestStartGivenUpHalfway: what a job that was not started has left is removed by the next agent process, also if this
 // one came to its end, or to an error, in the middle of it. The job can be started then.
 func TestStartGivenUpHalfway(t *testing.T) {
