@@ -28,8 +28,8 @@ func TestMemberRoundTrip(t *testing.T) {
 
 			Can:            rapid.Uint64().Draw(t, "can"),
 			ClusterVersion: rapid.Uint64().Draw(t, "cluster version"),
-			StateIndex:  rapid.Uint64().Draw(t, "state index"),
-			StateHash:   string(rapid.SliceOfN(rapid.Byte(), 0, 16).Draw(t, "state hash")),
+			StateIndex:     rapid.Uint64().Draw(t, "state index"),
+			StateHash:      string(rapid.SliceOfN(rapid.Byte(), 0, 16).Draw(t, "state hash")),
 		}
 		encoded, err := encodeMember(want)
 		if err != nil {
