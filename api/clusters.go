@@ -131,16 +131,7 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 		out.JobsRunning = int64(st.Counts().Allocations)
 	})
 	s.inProgress(func(st *state.State, op *statepb.Operation) {
-		out.OperationsInProgress++
-		switch op.GetState() {
-		case lifecycle.Running.String():
-			out.OperationsRunning++
-		case lifecycle.Pending.String():
-			out.OperationsPending++
-		}
-		for _, task := range op.GetTasks() {
-			out.JobsPending += task.GetCounters().GetPending()
-		}
+		countOperation(out, op)
 		stuck.note(st, op)
 	})
 	// This takes long if there are many nodes and many filters.
@@ -161,6 +152,20 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 		out.Problems = append(out.Problems, stuck.problem("operations have jobs that no node of their pool trees can hold")...)
 	}
 	return connect.NewResponse(out), nil
+}
+
+// countOperation adds an operation in progress to the figures of a status.
+func countOperation(to *apipb.StatusResponse, op *statepb.Operation) {
+	to.OperationsInProgress++
+	switch op.GetState() {
+	case lifecycle.Running.String():
+		to.OperationsRunning++
+	case lifecycle.Pending.String():
+		to.OperationsPending++
+	}
+	for _, task := range op.GetTasks() {
+		to.JobsPending += task.GetCounters().GetPending()
+	}
 }
 
 // Transfer moves leadership to another replica and waits until it leads.
