@@ -158,7 +158,9 @@ func TestChaosKinds(t *testing.T) {
 		want     []fault.Kind
 		wantErr  string
 	}{
-		"all":                 {chaosFlags{timing: "fast"}, fault.Kinds, fault.Kinds, ""},
+		"all":                 {chaosFlags{timing: "fast", upgrade: "other"}, fault.Kinds, fault.Kinds, ""},
+		"one build":           {chaosFlags{timing: "fast"}, fault.Kinds, []fault.Kind{fault.Kill, fault.Pause, fault.Cut, fault.Late, fault.Hang}, ""},
+		"swaps of one build":  {chaosFlags{timing: "fast", only: []string{"swap"}}, fault.Kinds, nil, "--only swap: not possible here"},
 		"without root":        {chaosFlags{timing: "fast"}, noRoot, noRoot, ""},
 		"slow elections":      {chaosFlags{timing: "default"}, fault.Kinds, []fault.Kind{fault.Kill, fault.Pause, fault.Cut, fault.Hang}, ""},
 		"some":                {chaosFlags{timing: "fast", only: []string{"cut", "kill"}}, fault.Kinds, []fault.Kind{fault.Kill, fault.Cut}, ""},
