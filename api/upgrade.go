@@ -75,10 +75,6 @@ func (s clusters) FinishUpgrade(ctx context.Context, req *connect.Request[apipb.
 // upgrade reads what there is to know for a decision to raise the version of the cluster.
 func (s clusters) upgrade(ctx context.Context, what string) (upgrade, error) {
 	var now upgrade
-	members, err := s.cfg.Store.Members()
-	if err != nil {
-		return now, s.unavailable(what, err)
-	}
 	view, _, err := s.seen(ctx, what, &actorpb.SchedulerViewRequest{Agents: true})
 	if err != nil {
 		return now, err
@@ -95,6 +91,14 @@ func (s clusters) upgrade(ctx context.Context, what string) (upgrade, error) {
 		}
 		return nil
 	})
+	if err != nil {
+		return now, err
+	}
+	// After the read, with which this replica knows those that were added before the call.
+	members, err := s.cfg.Store.Members()
+	if err != nil {
+		return now, s.unavailable(what, err)
+	}
 	directory := s.cfg.Directory.View()
 	for _, m := range members {
 		known, _ := directory.Replica(scheduling.ReplicaID(m.ID))
@@ -103,7 +107,7 @@ func (s clusters) upgrade(ctx context.Context, what string) (upgrade, error) {
 		}
 		now.addReplica(m, known, m.ID == current.LeaderID)
 	}
-	return now, err
+	return now, nil
 }
 
 // process is a replica, or the agents that are alike.

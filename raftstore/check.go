@@ -90,15 +90,16 @@ type checks struct {
 	wrong, right func(*point)
 	fail         func(error)
 
-	// halted is closed once the state is known to be wrong, resumed if the replica goes on nevertheless,
-	// closing with the store.
-	halted, resumed, closing chan struct{}
-	stopping                 atomic.Bool
-	working                  sync.WaitGroup
+	// closing is closed with the store.
+	closing  chan struct{}
+	stopping atomic.Bool
+	working  sync.WaitGroup
 	// changes is set if a command has come after the last point.
 	changes atomic.Bool
 
 	mu sync.Mutex
+	// halted is set while the state counts as wrong, and closed if the replica goes on nevertheless.
+	halted chan struct{}
 	// hasher has seen the states since the last restore.
 	hasher *state.Hasher
 	// last is the newest point, hashing the one whose state is being hashed; either may be nil.
@@ -107,7 +108,7 @@ type checks struct {
 }
 
 func newChecks(hashes Hashes) *checks {
-	c := &checks{hashes: hashes, halted: make(chan struct{}), resumed: make(chan struct{}), closing: make(chan struct{})}
+	c := &checks{hashes: hashes, closing: make(chan struct{})}
 	c.restored()
 	return c
 }
@@ -207,38 +208,28 @@ func (c *checks) judge(p *point) {
 		p.frozen = nil
 		return
 	}
-	select {
-	case <-c.halted:
-	default:
-		close(c.halted)
+	if c.halted == nil {
+		c.halted = make(chan struct{})
 		c.working.Go(func() { c.wrong(p) })
 	}
 }
 
 // pass waits, if the state is wrong, until the store closes: nobody may see more of it.
 func (c *checks) pass() {
-	select {
-	case <-c.halted:
+	if halted := c.halt(); halted != nil {
 		select {
 		case <-c.closing:
-		case <-c.resumed:
+		case <-halted:
 		}
-	default:
 	}
 }
 
-func (c *checks) isHalted() bool {
-	select {
-	case <-c.resumed:
-		return false
-	default:
-	}
-	select {
-	case <-c.halted:
-		return true
-	default:
-		return false
-	}
+// halt returns a channel that is closed if the replica goes on although its state counted as wrong; nil if it
+// does not.
+func (c *checks) halt() chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.halted
 }
 
 // stop ends what is under way, also a wait in pass. It may be called once.
@@ -307,20 +298,14 @@ func (s checker) next(now time.Time) *commandpb.CheckState {
 	c := s.machine.checks
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.isHalted() {
+	if c.halted != nil {
 		return nil
 	}
 	since := s.opened
 	if p := c.last; p != nil {
 		since = p.began
 		if p.verdict == nil {
-			told := make(map[string]StateHash)
-			maps.Copy(told, c.hashes.Told())
-			delete(told, s.cfg.ReplicaID)
-			if p.own != nil {
-				told[s.cfg.ReplicaID] = StateHash{p.index, *p.own}
-			}
-			found := count(s.voters(), told, p.index)
+			found := s.count(p)
 			s.report(p, found)
 			if found.decides(now.Sub(p.began) >= min(checkGrace, s.cfg.CheckPeriod/2)) {
 				return &commandpb.CheckState{Index: p.index, Hash: found.most[:]}
@@ -331,6 +316,17 @@ func (s checker) next(now time.Time) *commandpb.CheckState {
 		return &commandpb.CheckState{}
 	}
 	return nil
+}
+
+// count counts the hashes that voters have told for a point, this replica's own included.
+func (s checker) count(p *point) votes {
+	told := make(map[string]StateHash)
+	maps.Copy(told, s.cfg.Hashes.Told())
+	delete(told, s.cfg.ReplicaID)
+	if p.own != nil {
+		told[s.cfg.ReplicaID] = StateHash{p.index, *p.own}
+	}
+	return count(s.voters(), told, p.index)
 }
 
 // report logs once how voters differ at a point. c.mu is held.

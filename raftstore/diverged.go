@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/raft"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -31,16 +32,17 @@ const (
 	keptAside = 2
 )
 
-// diverged ends this replica, because the majority has another state than it has at a point. The state is
-// kept for inquiry, and the folder is marked, so that it is not used again.
+// diverged ends this replica, because the log says that the majority has another state than it has at a point. The
+// state is kept for inquiry, and the folder is marked, so that it is not used again. A majority that has told what this
+// replica has is believed more than the log: one leader could have put something wrong there.
 func (s checker) diverged(p *point) {
 	select {
 	case <-s.started:
 	case <-s.closing:
 		return
 	}
-	if slices.Equal(s.voters(), []raft.ServerID{s.self()}) {
-		s.divergedAlone(p)
+	if s.backed(p) {
+		s.goOn(p)
 		return
 	}
 	s.cfg.Logger.Error("state differs from that of the majority; stopping", "index", p.index, "hash", *p.own)
@@ -59,16 +61,43 @@ func (s checker) diverged(p *point) {
 	s.cfg.Fatal(divergedAt(s.cfg.Dir, p.index, fmt.Sprintf(" (hash %s, theirs %s; see %s)", *p.own, *p.verdict, path)))
 }
 
-// divergedAlone has the only voter go on: there is no other replica that could have the right state.
-func (s checker) divergedAlone(p *point) {
-	path, err := s.keepAside(divergedPrefix, p)
-	s.cfg.Logger.Error("state differs from what this replica had in its log before; going on, as there is no other", "index", p.index, "hash", *p.own, "file", path, "error", err)
+// backed reports whether a majority of the voters has told the hash that this replica has at a point. A verdict may
+// arrive before all that led to it.
+func (s checker) backed(p *point) bool {
+	grace := time.NewTimer(checkGrace)
+	defer grace.Stop()
+	look := time.NewTicker(checkGrace / checkLooks)
+	defer look.Stop()
+	for {
+		if found := s.count(p); found.votes >= found.needed {
+			return found.most == *p.own
+		}
+		select {
+		case <-look.C:
+		case <-grace.C:
+			return false
+		case <-s.closing:
+			return false
+		}
+	}
+}
+
+// goOn has the replica go on: most voters have its state, or it is the only one, whose log had another hash before.
+func (s checker) goOn(p *point) {
 	c := s.machine.checks
+	var path string
+	var err error
+	if c.read().Dispute == "" {
+		// Of several points in a row the first is enough: there may be many in a log that is read again.
+		path, err = s.keepAside(divergedPrefix, p)
+	}
+	s.cfg.Logger.Error("the log has another hash than this replica's state, which is that of a majority of the voters; going on", "index", p.index, "hash", *p.own, "logged", *p.verdict, "file", path, "error", err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stats.Differences++
-	c.stats.Dispute = fmt.Sprintf("at index %d: %s, and %s before", p.index, *p.own, *p.verdict)
-	close(c.resumed)
+	c.stats.Dispute = fmt.Sprintf("at index %d: %s, and %s in the log", p.index, *p.own, *p.verdict)
+	close(c.halted)
+	c.halted = nil
 }
 
 func divergedAt(dir string, index uint64, details string) error {
@@ -104,20 +133,22 @@ func (s checker) keepAside(prefix string, p *point) (path string, err error) {
 
 // dropAside makes room for another state among those that are kept.
 func dropAside(dir, prefix string) error {
-	found, err := filepath.Glob(filepath.Join(dir, prefix+"*"+snapshotSuffix))
+	// The file with hashes is written first, and a crash or a full disk may have left it alone.
+	found, err := filepath.Glob(filepath.Join(dir, prefix+"*"+hashesSuffix))
 	if err != nil {
 		return err
 	}
 	slices.SortFunc(found, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 	for _, path := range found[:max(0, len(found)+1-keptAside)] {
-		if err := errors.Join(removeFile(path), removeFile(strings.TrimSuffix(path, snapshotSuffix)+hashesSuffix)); err != nil {
+		if err := errors.Join(removeFile(strings.TrimSuffix(path, hashesSuffix)+snapshotSuffix), removeFile(path)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// writeWhole writes a file; a crash leaves either all of it or none.
+// writeWhole writes a file; an error or a crash leaves either all of it or none. Of an error it also leaves no rest
+// that takes room on a full disk.
 func writeWhole(path string, write func(io.Writer) error) error {
 	file, err := os.OpenFile(path+tmpSuffix, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -127,6 +158,9 @@ func writeWhole(path string, write func(io.Writer) error) error {
 	err = cmp.Or(write(out), out.Flush())
 	if err == nil {
 		err = recordlog.Commit(file, path)
+	}
+	if err != nil {
+		err = errors.Join(err, removeFile(path+tmpSuffix))
 	}
 	return errors.Join(err, file.Close())
 }

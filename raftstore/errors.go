@@ -47,10 +47,6 @@ var (
 	// for a folder of another version. The error says which program can.
 	ErrUnreadable = errors.New("replica's data is of another version")
 
-	// ErrVersion is returned for commands that are newer than the version of the cluster. Nothing has
-	// happened.
-	ErrVersion = errors.New("newer than the version of the cluster")
-
 	// ErrDiverged is returned for a replica whose state is not that of the others.
 	ErrDiverged = errors.New("replica's state differs")
 

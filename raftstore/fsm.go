@@ -28,7 +28,7 @@ func (f fsm) Snapshot() (raft.FSMSnapshot, error) {
 	if f.machine.stopped != nil {
 		return nil, fmt.Errorf("snapshot: %w", f.machine.stopped)
 	}
-	if f.machine.checks.isHalted() {
+	if f.machine.checks.halt() != nil {
 		// Nobody may get a wrong state.
 		return nil, ErrDiverged
 	}

@@ -4,19 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/hashicorp/raft"
 
 	"weir/messages/commandpb"
 	"weir/messages/versions"
+	"weir/raftstore/state"
 )
 
 // Propose returns when the commands are committed and applied, in this order and without other
 // commands in between. The time of each command is this replica's, whatever its proposer has set
 // (command.Stamp). It returns a result for each command, which says whether the state machine
-// refused it. On a replica that is not the leader it returns a *NotLeaderError at once.
+// refused it. On a replica that is not the leader it returns a *NotLeaderError at once. If a command
+// is newer than the version of the cluster, all are refused (state.CodeNewerVersion), and none is written.
 //
-// ErrOverloaded, ErrTooLarge, ErrVersion, ErrNotLeader and ErrClosed without ErrOutcomeUnknown mean that
+// ErrOverloaded, ErrTooLarge, ErrNotLeader and ErrClosed without ErrOutcomeUnknown mean that
 // nothing has happened. If ctx ends first, the error is that of ctx; it also matches
 // ErrOutcomeUnknown if the commands had already left the queue.
 func (s *Store) Propose(ctx context.Context, commands ...*commandpb.Command) ([]*commandpb.Result, error) {
@@ -30,8 +33,9 @@ func (s *Store) Propose(ctx context.Context, commands ...*commandpb.Command) ([]
 	if err != nil {
 		return nil, fmt.Errorf("propose: %w", err)
 	}
-	if err := s.machine.permits(c); err != nil {
-		return nil, fmt.Errorf("propose: %w", err)
+	if newer := s.machine.newer(c); newer != "" {
+		refused := &commandpb.Result{Refusal: &commandpb.Refusal{Code: state.CodeNewerVersion, Message: newer}}
+		return slices.Repeat([]*commandpb.Result{refused}, len(commands)), nil
 	}
 	if err := s.batcher.queue.push(c); err != nil {
 		return nil, fmt.Errorf("propose: %w", err)
@@ -46,19 +50,19 @@ func (s *Store) Propose(ctx context.Context, commands ...*commandpb.Command) ([]
 	return results, nil
 }
 
-// permits returns an error for a call with something that is newer than the version of the cluster, which
-// other replicas may be unable to read.
-func (m *machine) permits(c *call) error {
+// newer says what in a call is newer than the version of the cluster, so that other replicas may be unable to read
+// it, or newer than this program; empty if nothing is.
+func (m *machine) newer(c *call) string {
 	version := m.version.Load()
 	for _, cmd := range c.decoded {
-		if err := versions.Program.Check(versions.Of(cmd.Message)); err != nil {
-			return fmt.Errorf("%w: %w", ErrVersion, err)
+		if err := versions.Program.Check(versions.Of(cmd.Message)); errors.Is(err, versions.ErrNewer) {
+			return err.Error()
 		}
 		if name := versions.Newer(cmd.Message, version); name != "" {
-			return fmt.Errorf("%w: %s is not written at cluster version %d: raise it first: weir cluster upgrade finish", ErrVersion, name, version)
+			return fmt.Sprintf("%s needs a newer version of the cluster than %d: raise it first: weir cluster upgrade finish", name, version)
 		}
 	}
-	return nil
+	return ""
 }
 
 // Version returns the version of the cluster, as this replica has applied it.

@@ -26,16 +26,24 @@ func TestNewerCommandsAreRefused(t *testing.T) {
 	defer versions.Plant(versions.Row{Name: "weir.command.v1.EditTree", Since: 2})()
 	leader := c.leader()
 	last := leader.Stats().Last
-	_, err := leader.Propose(testContext(t), createPool(t, testPool))
-	if !errors.Is(err, ErrVersion) || errors.Is(err, ErrOutcomeUnknown) || !strings.Contains(err.Error(), "weir.command.v1.EditTree is not written at cluster version 1: raise it first: weir cluster upgrade finish") {
-		t.Errorf("got %v, want ErrVersion", err)
+	wantRefused := func(want string, commands ...*commandpb.Command) {
+		t.Helper()
+		results, err := leader.Propose(testContext(t), commands...)
+		if err != nil || len(results) != len(commands) {
+			t.Fatalf("%d results, %v", len(results), err)
+		}
+		for _, result := range results {
+			if got := result.GetRefusal(); got.GetCode() != state.CodeNewerVersion || !strings.Contains(got.GetMessage(), want) {
+				t.Errorf("got %v, want %q", got, want)
+			}
+		}
 	}
+	wantRefused("weir.command.v1.EditTree needs a newer version of the cluster than 1: raise it first: weir cluster upgrade finish",
+		raiseTo(t, 1), createPool(t, testPool))
+	// The leader itself could not apply it.
+	wantRefused("it needs cluster version 3", raiseTo(t, 3))
 	if now := leader.Stats().Last; now != last {
 		t.Errorf("the log grew from %d to %d", last, now)
-	}
-	// The leader itself could not apply it.
-	if _, err := leader.Propose(testContext(t), raiseTo(t, 3)); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), "it needs cluster version 3") {
-		t.Errorf("a version that this program does not know: %v", err)
 	}
 	c.propose(raiseTo(t, 2))
 	wantAccepted(t, c.propose(createPool(t, testPool)))

@@ -68,7 +68,7 @@ type membership struct {
 	mixedSince atomic.Pointer[time.Time]
 }
 
-// heedVersions ends this process if another replica says that the cluster has a version that it does not know.
+// heedVersions ends this process if other replicas say that the cluster has a version that it does not know.
 // The result ends the watch.
 func (s *server) heedVersions() func() error {
 	cancel := s.gossip.Subscribe(func(members []gossip.Member) {
@@ -79,14 +79,20 @@ func (s *server) heedVersions() func() error {
 	return func() error { cancel(); return nil }
 }
 
-// beyond returns an error if a member says that the cluster has a newer version than a program knows.
-func beyond(program versions.Range, members []gossip.Member) error {
+// beyond returns an error if most of the members say that the cluster has a newer version than a program knows. Less
+// could be one that comes from a cluster before this one, as after a backup was restored, and would end all others.
+func beyond(program versions.Range, members []gossip.Member) (err error) {
+	newer := 0
 	for _, m := range members {
-		if err := program.Check(uint32(min(m.ClusterVersion, math.MaxUint32))); errors.Is(err, versions.ErrNewer) {
-			return fmt.Errorf("the cluster is %w (according to replica %s, weir %s)", err, m.ID, m.Version)
+		if is := program.Check(uint32(min(m.ClusterVersion, math.MaxUint32))); errors.Is(is, versions.ErrNewer) {
+			newer++
+			err = fmt.Errorf("the cluster is %w (according to replica %s, weir %s)", is, m.ID, m.Version)
 		}
 	}
-	return nil
+	if 2*newer <= len(members) {
+		return nil
+	}
+	return err
 }
 
 // roll knows the members of the cluster before the replica listens: those on its disk, and once the
@@ -271,8 +277,11 @@ func (m *membership) compareVersions(now time.Time) error {
 	if version == m.version {
 		return nil
 	}
+	if err := m.gossip.Update(func(self *gossip.Member) { self.ClusterVersion = uint64(version) }); err != nil {
+		return err
+	}
 	m.version = version
-	return m.gossip.Update(func(self *gossip.Member) { self.ClusterVersion = uint64(version) })
+	return nil
 }
 
 // application is this replica's request to the leader. A voter only asks whether it is still a

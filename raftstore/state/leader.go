@@ -2,6 +2,7 @@ package state
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -63,7 +64,7 @@ func (c *change) beginTerm(m *commandpb.BeginTerm) *refusal {
 // raiseVersion raises the version of the cluster. It panics if this program does not know the version, as for an
 // unknown command.
 func raiseVersion(c *change, m *commandpb.RaiseVersion) *refusal {
-	if err := versions.Program.Check(m.GetVersion()); err != nil {
+	if err := versions.Program.Check(m.GetVersion()); errors.Is(err, versions.ErrNewer) {
 		panic(fmt.Sprintf("apply raise version at index %d: %v", c.index, err))
 	}
 	if m.GetVersion() < c.version {
