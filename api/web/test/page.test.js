@@ -200,6 +200,47 @@ test('what failed in the last hour, and labels, are filters of the address', asy
   await close(page);
 });
 
+test('operations in groups of the address, which click and key close, and of which the rows in view alone are there', async () => {
+  const page = await open('#/operations');
+  const groups = page.locator('.group button');
+  const told = async () => (await groups.allInnerTexts()).map((t) => t.replace(/\s+/g, ' ').slice(2)).join(', ');
+  await page.getByLabel('Groups').selectOption('by pool');
+  await page.waitForURL(/group=pool/);
+  const { operations: all } = JSON.parse(await cluster.call('op', 'list', '-o', 'json'));
+  const counts = {};
+  for (const { pool } of all) counts[pool] = (counts[pool] ?? 0) + 1;
+  const expected = Object.keys(counts).sort().map((p) => `${p} ${counts[p]} ${counts[p] === 1 ? 'operation' : 'operations'}`).join(', ');
+  await until('each group has its name and count', async () => (await told()) === expected);
+  const compare = page.getByRole('link', { name: 'compare', exact: true });
+  const language = page.getByRole('button', { name: 'language' });
+  await language.click();
+  await compare.waitFor({ state: 'detached' });
+  assert.equal(await language.getAttribute('aria-expanded'), 'false');
+  assert.equal(await told(), expected, 'a closed group is no longer counted');
+  await page.keyboard.press('Enter');
+  await compare.waitFor();
+  await page.keyboard.press('Space');
+  await compare.waitFor({ state: 'detached' });
+  const { violations } = await new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']).analyze();
+  assert.deepEqual(violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.html).slice(0, 3).join(' ')}`), []);
+  // A filter that is cleared leaves the groups.
+  await page.goto(server.base + '#/operations?group=title&user=nobody');
+  await page.getByRole('link', { name: 'clear filters' }).click();
+  await until('a group for each title', async () => (await told()).includes('compare 1 operation, '));
+  assert.match(page.url(), /operations\?group=title$/);
+
+  server.state.fake.set('/weir.api.v1.OperationService/List', operations(100_000));
+  await page.goto(server.base + '#/operations?group=user');
+  await until('all are one group', async () => (await told()) === 'ann 100,000 operations');
+  await page.getByText('100,000 operations, latest start first, in groups of this page alone').waitFor();
+  assert.ok(await page.locator('.rows .row').count() < 100);
+  await page.getByLabel('Groups').selectOption('by pool');
+  await until('they are in forty', async () => (await told()).startsWith('pool-0 2,500 operations'));
+  await groups.first().click();
+  await until('the next group is in view', async () => (await told()).startsWith('pool-0 2,500 operations, pool-1 2,500 operations'));
+  await close(page);
+});
+
 test('times are asked for in whole nanoseconds, whatever the fraction of a millisecond', async () => {
   // While views are shown the clock goes on by another fraction than before.
   const script = "const now = performance.now.bind(performance); performance.now = () => Math.floor(now()) + (document.querySelector('main > *') ? 0.3 : 0);";
