@@ -3,6 +3,8 @@
 import { AxeBuilder } from '@axe-core/playwright';
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
+import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, test } from 'node:test';
 import { chromium } from 'playwright-core';
@@ -305,6 +307,48 @@ test('the error of a failed operation and the stderr of its job', async () => {
   assert.doesNotMatch(await page.locator('dl').innerText(), /^resources\s*;/m);
   await page.locator('pre').filter({ hasText: 'no configuration' }).waitFor();
   await close(page);
+});
+
+test('files that were kept of a job: their sizes, folders, and one that is saved', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'weir-page-kept-'));
+  await chmod(folder, 0o777);
+  const start = async (title, kept) => {
+    const id = (await cluster.call('op', 'start', '-f', join(import.meta.dirname, 'operation.yaml'), '--set', `title=${title}`, '--set', 'pool=prod',
+      '--set', 'tasks.main.command=seq 100000 > long; mkdir sub; echo note > sub/note', '--set', `tasks.main.output_paths=${JSON.stringify(kept)}`, '--wait')).trim().split('\n')[0];
+    return JSON.parse(await cluster.call('job', 'list', id, '-o', 'json')).jobs[0].id;
+  };
+  const job = await start('keeps', ['long', 'sub'].map((path) => ({ path, destination: `${folder}/${path}` })));
+  const page = await open(`#/job/${job}`);
+  const row = (name) => page.locator('.row.file').filter({ hasText: name });
+  const asked = () => server.state.calls.filter((c) => c.endsWith('JobService/File')).length;
+  const list = page.getByRole('button', { name: 'list', exact: true });
+  await list.waitFor();
+  assert.equal(asked(), 0, 'files are read before one asks for them');
+  await list.click();
+  await row('long').getByText('575 KiB').waitFor();
+  await row('long').getByText(`→ ${folder}/long`).waitFor();
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Save long' }).click()]);
+  assert.equal(download.suggestedFilename(), 'long');
+  assert.equal(await readFile(await download.path(), 'utf8'), await readFile(join(folder, 'long'), 'utf8'));
+  await page.getByRole('button', { name: 'Open sub' }).click();
+  await row('note').getByText('5 B').waitFor();
+  await page.getByRole('button', { name: 'Save note' }).waitFor();
+  await page.getByRole('button', { name: 'back' }).click();
+  await row('long').waitFor();
+  // What is there no longer says so, and leaves the others.
+  await rm(join(folder, 'sub'), { recursive: true });
+  await page.reload();
+  await list.click();
+  await row('sub').getByText(/no such file/).waitFor();
+  await row('long').getByText('575 KiB').waitFor();
+  // Of a job that keeps none, nothing is said.
+  await page.goto(`${server.base}#/job/${await start('keeps none', [])}`);
+  await page.getByText('Nothing on stdout').or(page.getByText(/written nothing/)).waitFor();
+  const before = server.state.calls.length;
+  await until('two updates', () => server.state.calls.slice(before).filter((c) => c.endsWith('JobService/Get')).length >= 2);
+  assert.equal(await page.getByText('Files kept').count(), 0);
+  await close(page);
+  await rm(folder, { recursive: true });
 });
 
 test('the curves of a pool over a span of one\'s choice, with what happened to it', async () => {
