@@ -314,7 +314,7 @@ test('files that were kept of a job: their sizes, folders, and one that is saved
   await chmod(folder, 0o777);
   const start = async (title, kept) => {
     const id = (await cluster.call('op', 'start', '-f', join(import.meta.dirname, 'operation.yaml'), '--set', `title=${title}`, '--set', 'pool=prod',
-      '--set', 'tasks.main.command=seq 100000 > long; mkdir sub; echo note > sub/note', '--set', `tasks.main.output_paths=${JSON.stringify(kept)}`, '--wait')).trim().split('\n')[0];
+      '--set', 'tasks.main.command="seq 100000 > long; mkdir sub; echo note > sub/note"', '--set', `tasks.main.output_paths=${JSON.stringify(kept)}`, '--wait')).trim().split('\n')[0];
     return JSON.parse(await cluster.call('job', 'list', id, '-o', 'json')).jobs[0].id;
   };
   const job = await start('keeps', ['long', 'sub'].map((path) => ({ path, destination: `${folder}/${path}` })));
