@@ -19,7 +19,6 @@ func TestScreens(t *testing.T) {
 	for name, keys := range map[string]string{
 		"pools":       "",
 		"pools-by":    "s s s s s",
-		"pools-arrow": "right right left left left S",
 		"operations":  "2",
 		"ended":       "2 a",
 		"pool":        "down down down down enter",
