@@ -320,6 +320,25 @@ test('bulk: chosen by key, frozen, shown, carried out one by one, with what fail
   await close(page);
 });
 
+test('bulk: what a closed group hides is not chosen, and a range is of what is shown', async () => {
+  const some = [];
+  for (const [i, pool] of ['prod', 'lab', 'prod'].entries()) some.push(await begin('ann', `part-${i}`, pool, 1));
+  const page = await open('ann', '#/operations?filter=part-&group=pool');
+  await page.getByLabel('Choose all 3 that are shown').check();
+  await page.getByText('3 operations chosen').waitFor();
+  await page.getByRole('button', { name: 'lab 1 operation' }).click();
+  await page.getByText('2 operations chosen').waitFor();
+  await page.getByRole('button', { name: 'Choose none' }).click();
+  await page.getByRole('button', { name: 'lab 1 operation' }).click();
+  // Of pool lab the one, and of pool prod the latest.
+  await page.getByLabel('Choose part-1').click();
+  await page.getByLabel('Choose part-2').click({ modifiers: ['Shift'] });
+  await page.getByText('2 operations chosen').waitFor();
+  assert.ok(!await page.getByLabel('Choose part-0').isChecked());
+  await close(page);
+  for (const id of some) await as('ann', 'op', 'abort', id);
+});
+
 test('bulk: a filter that shows less chooses less, and what runs may be stopped half way', async () => {
   const some = [];
   for (let i = 0; i < 3; i++) some.push(await begin('ann', `grid-${i}`, 'prod', 1));

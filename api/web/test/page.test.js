@@ -3,6 +3,8 @@
 import { AxeBuilder } from '@axe-core/playwright';
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
+import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, test } from 'node:test';
 import { chromium } from 'playwright-core';
@@ -200,6 +202,47 @@ test('what failed in the last hour, and labels, are filters of the address', asy
   await close(page);
 });
 
+test('operations in groups of the address, which click and key close, and of which the rows in view alone are there', async () => {
+  const page = await open('#/operations');
+  const groups = page.locator('.group button');
+  const told = async () => (await groups.allInnerTexts()).map((t) => t.replace(/\s+/g, ' ').slice(2)).join(', ');
+  await page.getByLabel('Groups').selectOption('by pool');
+  await page.waitForURL(/group=pool/);
+  const { operations: all } = JSON.parse(await cluster.call('op', 'list', '-o', 'json'));
+  const counts = {};
+  for (const { pool } of all) counts[pool] = (counts[pool] ?? 0) + 1;
+  const expected = Object.keys(counts).sort().map((p) => `${p} ${counts[p]} ${counts[p] === 1 ? 'operation' : 'operations'}`).join(', ');
+  await until('each group has its name and count', async () => (await told()) === expected);
+  const compare = page.getByRole('link', { name: 'compare', exact: true });
+  const language = page.getByRole('button', { name: 'language' });
+  await language.click();
+  await compare.waitFor({ state: 'detached' });
+  assert.equal(await language.getAttribute('aria-expanded'), 'false');
+  assert.equal(await told(), expected, 'a closed group is no longer counted');
+  await page.keyboard.press('Enter');
+  await compare.waitFor();
+  await page.keyboard.press('Space');
+  await compare.waitFor({ state: 'detached' });
+  const { violations } = await new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']).analyze();
+  assert.deepEqual(violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.html).slice(0, 3).join(' ')}`), []);
+  // A filter that is cleared leaves the groups.
+  await page.goto(server.base + '#/operations?group=title&user=nobody');
+  await page.getByRole('link', { name: 'clear filters' }).click();
+  await until('a group for each title', async () => (await told()).includes('compare 1 operation, '));
+  assert.match(page.url(), /operations\?group=title$/);
+
+  server.state.fake.set('/weir.api.v1.OperationService/List', operations(100_000));
+  await page.goto(server.base + '#/operations?group=user');
+  await until('all are one group', async () => (await told()) === 'ann 100,000 operations');
+  await page.getByText('100,000 operations, latest start first, in groups of this page alone').waitFor();
+  assert.ok(await page.locator('.rows .row').count() < 100);
+  await page.getByLabel('Groups').selectOption('by pool');
+  await until('they are in forty', async () => (await told()).startsWith('pool-0 2,500 operations'));
+  await groups.first().click();
+  await until('the next group is in view', async () => (await told()).startsWith('pool-0 2,500 operations, pool-1 2,500 operations'));
+  await close(page);
+});
+
 test('times are asked for in whole nanoseconds, whatever the fraction of a millisecond', async () => {
   // While views are shown the clock goes on by another fraction than before.
   const script = "const now = performance.now.bind(performance); performance.now = () => Math.floor(now()) + (document.querySelector('main > *') ? 0.3 : 0);";
@@ -264,6 +307,48 @@ test('the error of a failed operation and the stderr of its job', async () => {
   assert.doesNotMatch(await page.locator('dl').innerText(), /^resources\s*;/m);
   await page.locator('pre').filter({ hasText: 'no configuration' }).waitFor();
   await close(page);
+});
+
+test('files that were kept of a job: their sizes, folders, and one that is saved', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'weir-page-kept-'));
+  await chmod(folder, 0o777);
+  const start = async (title, kept) => {
+    const id = (await cluster.call('op', 'start', '-f', join(import.meta.dirname, 'operation.yaml'), '--set', `title=${title}`, '--set', 'pool=prod',
+      '--set', 'tasks.main.command="seq 100000 > long; mkdir sub; echo note > sub/note"', '--set', `tasks.main.output_paths=${JSON.stringify(kept)}`, '--wait')).trim().split('\n')[0];
+    return JSON.parse(await cluster.call('job', 'list', id, '-o', 'json')).jobs[0].id;
+  };
+  const job = await start('keeps', ['long', 'sub'].map((path) => ({ path, destination: `${folder}/${path}` })));
+  const page = await open(`#/job/${job}`);
+  const row = (name) => page.locator('.row.file').filter({ hasText: name });
+  const asked = () => server.state.calls.filter((c) => c.endsWith('JobService/File')).length;
+  const list = page.getByRole('button', { name: 'list', exact: true });
+  await list.waitFor();
+  assert.equal(asked(), 0, 'files are read before one asks for them');
+  await list.click();
+  await row('long').getByText('575 KiB').waitFor();
+  await row('long').getByText(`→ ${folder}/long`).waitFor();
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Save long' }).click()]);
+  assert.equal(download.suggestedFilename(), 'long');
+  assert.equal(await readFile(await download.path(), 'utf8'), await readFile(join(folder, 'long'), 'utf8'));
+  await page.getByRole('button', { name: 'Open sub' }).click();
+  await row('note').getByText('5 B').waitFor();
+  await page.getByRole('button', { name: 'Save note' }).waitFor();
+  await page.getByRole('button', { name: 'back' }).click();
+  await row('long').waitFor();
+  // What is there no longer says so, and leaves the others.
+  await rm(join(folder, 'sub'), { recursive: true });
+  await page.reload();
+  await list.click();
+  await row('sub').getByText(/no such file/).waitFor();
+  await row('long').getByText('575 KiB').waitFor();
+  // Of a job that keeps none, nothing is said.
+  await page.goto(`${server.base}#/job/${await start('keeps none', [])}`);
+  await page.locator('dl').waitFor();
+  const before = server.state.calls.length;
+  await until('two updates', () => server.state.calls.slice(before).filter((c) => c.endsWith('JobService/Get')).length >= 2);
+  assert.equal(await page.getByText('Files kept').count(), 0);
+  await close(page);
+  await rm(folder, { recursive: true });
 });
 
 test('the curves of a pool over a span of one\'s choice, with what happened to it', async () => {

@@ -64,20 +64,16 @@ func (m *Model) command(key string) {
 		m.effects = append(m.effects, Quit{})
 	case "?":
 		m.help = true
-	case "enter", "right", "l":
+	case "enter", "l":
 		p.enter(m)
-	case "esc", "left", "h", "backspace":
+	case "esc", "h", "backspace":
 		m.back(key)
 	case "r":
 		p.hurry(m)
 	case "/":
 		m.typing = p.list() != nil
-	case "s", "S":
-		if list := p.list(); list != nil && key == "s" {
-			list.sortNext()
-		} else if list != nil {
-			list.reverse()
-		}
+	case "left", "right", "s", "S":
+		m.sort(key, p.list())
 	case "x":
 		m.explain(p.subject())
 	case "e":
@@ -88,6 +84,22 @@ func (m *Model) command(key string) {
 		m.otherStream()
 	case "A", "I", "D":
 		m.propose(key)
+	}
+}
+
+// sort changes the order of a list. The arrows choose among the columns that are on the screen, s among all.
+func (m *Model) sort(key string, list rows) {
+	const all = 1 << 30
+	switch {
+	case list == nil:
+	case key == "left":
+		list.sortNext(-1, m.width)
+	case key == "right":
+		list.sortNext(1, m.width)
+	case key == "s":
+		list.sortNext(1, all)
+	default:
+		list.reverse()
 	}
 }
 
@@ -208,8 +220,8 @@ var bindings = []binding{
 	{key: "a", does: "also ended ones, or not", now: func(m *Model) bool { _, ok := m.top().(*listPage[Operation]); return ok }},
 	{key: "o", does: "other stream, stdout or stderr", now: func(m *Model) bool { p, ok := m.top().(*textPage); return ok && p.output }},
 	{key: "/", does: "filter", now: func(m *Model) bool { return m.top().list() != nil }},
-	{key: "s", does: "sort", now: func(m *Model) bool { return m.top().list() != nil }},
-	{key: "S", does: "reverse the order", helpOnly: true},
+	{key: "← →", does: "sort by another column on the screen", helpOnly: true},
+	{key: "s", does: "sort, by the next of all columns; S reverses", now: func(m *Model) bool { return m.top().list() != nil }},
 	{key: "1-4, Tab", does: "choose the view", helpOnly: true},
 	{key: "↑ ↓ j k", does: "move", helpOnly: true},
 	{key: "PgUp PgDn", does: "move by a screen", helpOnly: true},

@@ -54,6 +54,43 @@ func TestCursorStaysWithItsRow(t *testing.T) {
 	d.has("· 6", "▸ sweep 12")
 }
 
+// TestArrowsSort (W3) sorts by each column that the screen has room for, there and back; s also by the others.
+func TestArrowsSort(t *testing.T) {
+	d := newDesk(t, Config{}, 60, 24)
+	sorted := func() string {
+		for _, word := range strings.Fields(strings.Split(d.screen(), "\n")[3]) {
+			if strings.ContainsAny(word, "▲▼") {
+				return word
+			}
+		}
+		return ""
+	}
+	press := func(key string, times int) (titles []string) {
+		for range times {
+			d.press(key)
+			titles = append(titles, sorted())
+		}
+		return titles
+	}
+	there := []string{"POOL▲", "STATE▲", "USAGE▼", "FAIR▼", ""}
+	if got := press("right", 5); !slices.Equal(got, there) {
+		t.Errorf("right sorts by %q, want %q", got, there)
+	}
+	back := []string{"FAIR▼", "USAGE▼", "STATE▲", "POOL▲", ""}
+	if got := press("left", 5); !slices.Equal(got, back) {
+		t.Errorf("left sorts by %q, want %q", got, back)
+	}
+	d.has("▸ adhoc")
+	if got, want := press("s", 3), []string{"POOL▲", "STATE▲", ""}; !slices.Equal(got, want) {
+		t.Errorf("s sorts by %q, want %q: SINCE has no room", got, want)
+	}
+	// They sort, and neither open nor leave a page.
+	d.press("2", "enter", "left")
+	d.has("Jobs of operation")
+	d.press("enter", "left", "right")
+	d.has("stdout of job")
+}
+
 // TestConnectionIsLost (W3) shows since when nothing answers, marks what is stale, and catches up.
 func TestConnectionIsLost(t *testing.T) {
 	d := newDesk(t, Config{}, 100, 24)
@@ -249,7 +286,7 @@ func TestEventsThatAreGone(t *testing.T) {
 // TestAnyKeys (W3) presses any keys on screens of any size: each screen has its size, nothing panics, and
 // without --write nothing is changed.
 func TestAnyKeys(t *testing.T) {
-	keys := []string{"1", "2", "3", "4", "tab", "shift+tab", "enter", "esc", "up", "down", "pgup", "pgdown", "home", "end", "/", "s", "S", "x", "e", "a", "o", "A", "I", "D", "y", "r", "?",
+	keys := []string{"1", "2", "3", "4", "tab", "shift+tab", "enter", "esc", "up", "down", "left", "right", "pgup", "pgdown", "home", "end", "/", "s", "S", "x", "e", "a", "o", "A", "I", "D", "y", "r", "?",
 		"backspace", "space", "z", "ü", "ctrl+u", "f5"}
 	rapid.Check(t, func(r *rapid.T) {
 		write := rapid.Bool().Draw(r, "write")

@@ -34,7 +34,7 @@ type page interface {
 // rows is a table of any items.
 type rows interface {
 	move(by, n int)
-	sortNext()
+	sortNext(step, w int)
 	reverse()
 	setFilter(text string)
 	filtered() string

@@ -148,15 +148,20 @@ func (t *table[T]) visible(n int) []T {
 	return out
 }
 
-// sortNext sorts by the next column that can be sorted by, after the last as the items are. Numbers
-// begin with the greatest.
-func (t *table[T]) sortNext() {
+// sortNext sorts by the next column, or with step -1 by the one before, of those that can be sorted by and
+// that w columns of a screen have room for. Between the last and the first, items are as they came. Numbers begin
+// with the greatest.
+func (t *table[T]) sortNext(step, w int) {
+	shown, _ := t.layout(w)
 	for {
-		t.sort++
-		if t.sort == len(t.columns) {
+		t.sort += step
+		switch {
+		case t.sort == len(t.columns):
 			t.sort = -1
+		case t.sort < -1:
+			t.sort = len(t.columns) - 1
 		}
-		if t.sort < 0 || t.columns[t.sort].compare != nil {
+		if t.sort < 0 || t.columns[t.sort].compare != nil && slices.Contains(shown, t.sort) {
 			break
 		}
 	}
