@@ -91,7 +91,7 @@ func (s checker) goOn(p *point) {
 		// Of several points in a row the first is enough: there may be many in a log that is read again.
 		path, err = s.keepAside(divergedPrefix, p)
 	}
-	s.cfg.Logger.Error("the log has another hash than this replica's state, which is that of a majority of the voters; going on", "index", p.index, "hash", *p.own, "logged", *p.verdict, "file", path, "error", err)
+	s.cfg.Logger.Error("the log has another hash than this replica's state, which is that of a majority of the voters; going on", "index", p.index, "hash", *p.own, "file", path, "error", err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stats.Differences++
