@@ -1,7 +1,7 @@
 // A contended cluster of real processes for tests of the page: three pools at the root, one with a
 // guarantee, more demand than there is, an operation that waits, one that failed, a service, and a dead node.
 import { execFile, spawn } from 'node:child_process';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -23,6 +23,8 @@ export async function until(what, ask, milliseconds = 60_000) {
 // start starts a cluster of some replicas and agents. Nodes that are simulated are there when it answers.
 export async function start({ replicas = 3, agents = 4, fleet = 0 } = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'weir-page-'));
+  // Jobs have users of their own, which reach the files that operations may use.
+  await chmod(folder, 0o711);
   const dir = join(folder, 'c');
   // All processes of the cluster end with this one.
   const up = spawn(weir, ['dev', 'up', '--dir', dir, '--replicas', `${replicas}`, '--agents', `${agents}`, '--node-prefix', 'pg', '--timeout', '2m'], { stdio: ['ignore', 'pipe', 'pipe'] });
@@ -49,6 +51,8 @@ export async function start({ replicas = 3, agents = 4, fleet = 0 } = {}) {
   const call = async (...words) => (await run(weir, words, { env })).stdout;
   return {
     ...access,
+    // The folder that operations may use.
+    files: join(dir, 'files'),
     call,
     dev: async (...words) => (await run(weir, ['dev', ...words, '--dir', dir])).stdout,
     // ui runs weir ui, and answers its address, with the token.

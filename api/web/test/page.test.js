@@ -4,7 +4,6 @@ import { AxeBuilder } from '@axe-core/playwright';
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, test } from 'node:test';
 import { chromium } from 'playwright-core';
@@ -310,7 +309,7 @@ test('the error of a failed operation and the stderr of its job', async () => {
 });
 
 test('files that were kept of a job: their sizes, folders, and one that is saved', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'weir-page-kept-'));
+  const folder = await mkdtemp(join(cluster.files, 'kept-'));
   await chmod(folder, 0o777);
   const start = async (title, kept) => {
     const id = (await cluster.call('op', 'start', '-f', join(import.meta.dirname, 'operation.yaml'), '--set', `title=${title}`, '--set', 'pool=prod',
