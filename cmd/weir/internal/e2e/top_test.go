@@ -35,7 +35,7 @@ func TestTop(t *testing.T) {
 	s.Until(t, patience, "▸ too large", "waits: no node", "talks")
 	s.Type(t, "\r")
 	s.Until(t, patience, "Waits: no node", "a job needs 1000")
-	s.Type(t, "\x1b[D")
+	s.Type(t, "h")
 	s.Until(t, patience, "▸ too large")
 	s.Type(t, "\x1b[B")
 	s.Until(t, patience, "▸ talks", "A abort")
