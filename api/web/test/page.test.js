@@ -15,13 +15,15 @@ const executablePath = process.env.CHROMIUM ?? ['/usr/bin/chromium', '/usr/bin/c
 const pictures = process.env.WEIR_SCREENSHOTS;
 const patience = 30_000;
 
-let cluster, server, operators, browser, ids;
+let cluster, server, operators, browser, ids, kept;
 // What pages have done that no page may.
 const breaches = [];
 
 before(async () => {
   assert.ok(executablePath, 'no browser: apt-get install chromium, or set CHROMIUM to one');
   cluster = await start();
+  // While there is room for their jobs.
+  kept = await keep();
   ids = await contend(cluster);
   const { members: replicas } = JSON.parse(await cluster.call('cluster', 'members', '-o', 'json'));
   const members = Object.fromEntries(replicas.map((m) => [m.id, m.address]));
@@ -29,6 +31,19 @@ before(async () => {
   operators = await serve({ ...cluster, members, token: 'secret', role: 'operator' });
   browser = await chromium.launch({ executablePath, args: process.getuid() === 0 ? ['--no-sandbox'] : [] });
 }, { timeout: 300_000 });
+
+// keep runs a job of which files are kept, in a folder, and one without.
+async function keep() {
+  const folder = await mkdtemp(join(cluster.files, 'kept-'));
+  await chmod(folder, 0o777);
+  const run = async (title, paths) => {
+    const id = (await cluster.call('op', 'start', '-f', join(import.meta.dirname, 'operation.yaml'), '--set', `title=${title}`,
+      '--set', 'tasks.main.command="seq 100000 > long; mkdir sub; echo note > sub/note"', '--set', `tasks.main.output_paths=${JSON.stringify(paths)}`, '--wait')).trim().split('\n')[0];
+    return JSON.parse(await cluster.call('job', 'list', id, '-o', 'json')).jobs[0].id;
+  };
+  const job = await run('keeps', ['long', 'sub'].map((path) => ({ path, destination: `${folder}/${path}` })));
+  return { folder, job, none: await run('keeps none', []) };
+}
 
 after(async () => {
   await browser?.close();
@@ -309,14 +324,7 @@ test('the error of a failed operation and the stderr of its job', async () => {
 });
 
 test('files that were kept of a job: their sizes, folders, and one that is saved', async () => {
-  const folder = await mkdtemp(join(cluster.files, 'kept-'));
-  await chmod(folder, 0o777);
-  const start = async (title, kept) => {
-    const id = (await cluster.call('op', 'start', '-f', join(import.meta.dirname, 'operation.yaml'), '--set', `title=${title}`, '--set', 'pool=prod',
-      '--set', 'tasks.main.command="seq 100000 > long; mkdir sub; echo note > sub/note"', '--set', `tasks.main.output_paths=${JSON.stringify(kept)}`, '--wait')).trim().split('\n')[0];
-    return JSON.parse(await cluster.call('job', 'list', id, '-o', 'json')).jobs[0].id;
-  };
-  const job = await start('keeps', ['long', 'sub'].map((path) => ({ path, destination: `${folder}/${path}` })));
+  const { folder, job, none } = kept;
   const page = await open(`#/job/${job}`);
   const row = (name) => page.locator('.row.file').filter({ hasText: name });
   const asked = () => server.state.calls.filter((c) => c.endsWith('JobService/File')).length;
@@ -341,7 +349,7 @@ test('files that were kept of a job: their sizes, folders, and one that is saved
   await row('sub').getByText(/no such file/).waitFor();
   await row('long').getByText('575 KiB').waitFor();
   // Of a job that keeps none, nothing is said.
-  await page.goto(`${server.base}#/job/${await start('keeps none', [])}`);
+  await page.goto(`${server.base}#/job/${none}`);
   await page.locator('dl').waitFor();
   const before = server.state.calls.length;
   await until('two updates', () => server.state.calls.slice(before).filter((c) => c.endsWith('JobService/Get')).length >= 2);
