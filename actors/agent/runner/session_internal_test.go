@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -68,8 +69,7 @@ func TestSessionsOfWhatIsGone(t *testing.T) {
 	}
 }
 
-// TestRoomForOtherUsers: one user has half of the sessions of a node at most, and a session few requests that wait for
-// its output.
+// TestRoomForOtherUsers: one user has half of the sessions of a node at most.
 func TestRoomForOtherUsers(t *testing.T) {
 	var all sessions
 	enter := func(user string, i int) error {
@@ -90,30 +90,25 @@ func TestRoomForOtherUsers(t *testing.T) {
 	if err := enter("user bob", 0); err != nil {
 		t.Errorf("one of bob: %v", err)
 	}
+}
 
-	s := newSession(SessionKey{}, &Job{})
-	waiting, stop := context.WithCancel(t.Context())
-	var readers sync.WaitGroup
-	for range mostReaders {
-		readers.Go(func() { _, _ = s.take(waiting, 0, 1) }) // there is no output
-	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		s.mu.Lock()
-		n := s.readers
-		s.mu.Unlock()
-		if n == mostReaders {
-			break
+// TestRoomForReaders: few requests wait for the output of a session.
+func TestRoomForReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSession(SessionKey{}, &Job{})
+		waiting, stop := context.WithCancel(t.Context())
+		var readers sync.WaitGroup
+		for range mostReaders {
+			readers.Go(func() { _, _ = s.take(waiting, 0, 1) }) // there is no output
 		}
-		if time.Now().After(end) {
-			t.Fatalf("%d readers wait", n)
+		synctest.Wait()
+		if _, err := s.take(waiting, 0, 1); !errors.Is(err, ErrTooManySessions) {
+			t.Errorf("one more reader: %v", err)
 		}
-	}
-	if _, err := s.take(waiting, 0, 1); !errors.Is(err, ErrTooManySessions) {
-		t.Errorf("one more reader: %v", err)
-	}
-	stop()
-	readers.Wait()
-	if _, err := s.take(waiting, 0, 1); err != nil {
-		t.Errorf("a reader after the others: %v", err)
-	}
+		stop()
+		readers.Wait()
+		if _, err := s.take(waiting, 0, 1); err != nil {
+			t.Errorf("a reader after the others: %v", err)
+		}
+	})
 }
