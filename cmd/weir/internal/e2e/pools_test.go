@@ -60,12 +60,12 @@ func TestPoolVerbs(t *testing.T) {
 	starves(t, c, verb)
 }
 
-// starves has a pool with a timeout of its own for an operation whose jobs need a node each,
-// while those that run on the nodes are let stay.
+// starves has a pool with a timeout of its own for an operation whose jobs need the node
+// whole on which the jobs of night run, while those are let stay.
 func starves(t *testing.T, c *cluster, verb func(*testing.T, ...string) string) {
 	t.Helper()
 	verb(t, "tree", "set", "default", "min_run_time=1h")
-	verb(t, "pool", "create", "vain", "fair_share_starvation_timeout=1s")
+	verb(t, "pool", "create", "vain", "fair_share_starvation_timeout=1s", "scheduling_tag_filter=ssd")
 	operation := c.start(t, one(small(2, "run", c.folder(t), "1s").with("cpu_limit", 16), object{"pool": "vain"}))
 	for path, want := range map[string]string{
 		"pools/vain/effective_fair_share_starvation_timeout":    "1s",
