@@ -30,8 +30,9 @@ const (
 	silentSockets, floodCalls, floodOutputs = 5000, 2000, 500
 	// foreignDialers make handshakes with a foreign certificate, one after the other.
 	foreignDialers = 200
-	// floodRounds is how many submissions and reads of the other user are measured.
-	floodRounds = 1200
+	// floodRounds is how many submissions and reads of the other user are measured at a time: in quiet and in
+	// the flood by turns, floodTurns times each, since the machine is not the same at all times.
+	floodRounds, floodTurns = 1200, 3
 	// goalRatio is how much longer they may take during a flood.
 	goalRatio = 2.0
 )
@@ -64,18 +65,24 @@ func BenchmarkFlood(b *testing.B) {
 	}
 }
 
-// flooded measures another user's calls in quiet and during a flood.
+// flooded measures another user's calls in quiet and during a flood, by turns.
 func (c *cluster) flooded(b *testing.B, f flood) {
 	b.Helper()
-	quietStarts, quietReads := c.visits(b)
 	before, err := c.Status(b.Context())
 	if err != nil {
 		b.Fatal(err)
 	}
-	stop := startFlood(b, f)
-	starts, reads := c.visits(b)
-	count := stop()
-	c.whole(b)
+	var quietStarts, quietReads, starts, reads times
+	var count string
+	for range floodTurns {
+		moreStarts, moreReads := c.visits(b)
+		quietStarts, quietReads = append(quietStarts, moreStarts...), append(quietReads, moreReads...)
+		stop := startFlood(b, f)
+		moreStarts, moreReads = c.visits(b)
+		starts, reads = append(starts, moreStarts...), append(reads, moreReads...)
+		count = stop()
+		c.whole(b)
+	}
 	after, err := c.Status(b.Context())
 	if err != nil {
 		b.Fatal(err)
