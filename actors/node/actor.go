@@ -19,13 +19,15 @@ import (
 
 // State reads the replicated state.
 type State interface {
-	// Node returns a copy of the node's record, the node's allocations and the index of the state.
-	// The allocations must not be changed. record is nil for a node that never registered.
+	// Node returns the node's record, its allocations and the index of the state. Neither may be changed. record is
+	// nil for a node that never registered.
 	Node(id string) (record *statepb.Node, granted []Granted, index uint64)
 	// Version returns the version of the cluster.
 	Version() uint32
 	// Refusal says why a node may not claim its tags and resources; "" if it may.
 	Refusal(node *statepb.Node) string
+	// Refused says the same of a node as it is registered.
+	Refused(node string) string
 }
 
 // Scheduler receives the nodes that have resources to assign.
@@ -227,19 +229,20 @@ func (a *nodeActor) open(m *actorpb.RegisterAgent, reply func(proto.Message)) {
 }
 
 func (a *nodeActor) heartbeat(m *actorpb.Heartbeat, reply func(proto.Message)) {
-	if record, _, _ := a.read(); record != nil {
-		if why := a.cfg.State.Refusal(record); why != "" {
-			// Its lease runs out, here and there, and only then its jobs run elsewhere.
-			a.cfg.Scheduler.Withdraw(a.tree, a.cfg.ID)
-			reply(&actorpb.Refused{Code: actorpb.CodeNotRegistered, Reason: fmt.Sprintf("heartbeat of node %q: %s; register again", m.GetNode(), why)})
-			return
-		}
+	if why := a.cfg.State.Refused(a.cfg.ID); why != "" {
+		// Its lease runs out, here and there, and only then its jobs run elsewhere.
+		a.cfg.Scheduler.Withdraw(a.tree, a.cfg.ID)
+		reply(&actorpb.Refused{Code: actorpb.CodeNotRegistered, Reason: fmt.Sprintf("heartbeat of node %q: %s; register again", m.GetNode(), why)})
+		return
 	}
 	if refused := a.session.Heartbeat(a.cfg.Now(), a.cfg.Term, m); refused != nil {
 		reply(refused)
 		return
 	}
-	a.armExpiry()
+	if !a.lease.Pending() || !a.silence.Pending() {
+		// Both look at the time of the last heartbeat themselves.
+		a.armExpiry()
+	}
 	a.trust()
 	a.cfg.Lead.Reply(reply, &actorpb.HeartbeatAck{Sequence: m.GetSequence(), Term: a.cfg.Term, Replicas: a.cfg.Replicas(), Revocations: a.news(m.GetRevocations())})
 	a.look()
