@@ -52,8 +52,9 @@ type Fleet struct {
 	nodes []*node
 	// system has the actors of all nodes: one for each would take more memory than all else of a node.
 	system *actor.ActorSystem
-	// registered counts nodes that have registered, each once. started counts jobs that began.
-	registered, started *tally
+	// registered counts nodes that have registered, each once, and joined those that are connected with all
+	// replicas. started counts jobs that began.
+	registered, joined, started *tally
 	// joining holds an entry for each node that is connecting.
 	joining  chan struct{}
 	ctx      context.Context
@@ -61,9 +62,9 @@ type Fleet struct {
 	sessions sync.WaitGroup
 }
 
-// Start starts a fleet and returns when every node is registered.
+// Start starts a fleet and returns when every node is registered, and connected with every replica.
 func Start(ctx context.Context, cfg Config) (*Fleet, error) {
-	f := &Fleet{cfg: cfg, registered: newTally(cfg.Registered), started: newTally(nil), joining: make(chan struct{}, joinedAtOnce)}
+	f := &Fleet{cfg: cfg, registered: newTally(cfg.Registered), joined: newTally(nil), started: newTally(nil), joining: make(chan struct{}, joinedAtOnce)}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return silence }))
 	life := uint64(time.Now().UnixNano())
@@ -79,6 +80,10 @@ func Start(ctx context.Context, cfg Config) (*Fleet, error) {
 	if err := f.registered.await(ctx, len(cfg.Names)); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("register nodes: %w", err)
+	}
+	if err := f.joined.await(ctx, len(cfg.Names)); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("connect nodes: %w", err)
 	}
 	return f, nil
 }
