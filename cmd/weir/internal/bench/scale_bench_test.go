@@ -111,10 +111,8 @@ func (s *scale) bringUp(b *testing.B) {
 	portsBefore := s.ports(b)
 	before := s.gauge(b)
 	s.processes = startNodes(b, all)
-	for _, word := range []string{saysStarts, saysRegistered} {
-		for _, p := range s.processes {
-			p.await(b, word)
-		}
+	for _, p := range s.processes {
+		p.await(b, saysRegistered)
 	}
 	took, within := s.gauge(b).since(before)
 	s.measured(registeredIn, within.Seconds())
@@ -144,8 +142,13 @@ func (s *scale) idle(b *testing.B) {
 // fill starts operations with more jobs than there is room for, two or as many more as it takes.
 func (s *scale) fill(b *testing.B) {
 	b.Helper()
+	// The one that is filled later is to leave the other its jobs.
+	patient, err := structpb.NewStruct(map[string]any{"fair_share_starvation_timeout": "24h", "fair_share_aggressive_starvation_timeout": "24h"})
+	if err != nil {
+		b.Fatal(err)
+	}
 	for i := range leaves {
-		if _, err := s.c.CreatePool(b.Context(), &apipb.Pool{Name: fmt.Sprint("leaf", i)}); err != nil {
+		if _, err := s.c.CreatePool(b.Context(), &apipb.Pool{Name: fmt.Sprint("leaf", i), Options: patient}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -221,4 +224,7 @@ func (s *scale) failOver(b *testing.B) {
 	s.measured(lostNodes, offline)
 	after := s.count(b)
 	s.measured(lostJobs, float64(after.aborted-before.aborted))
+	if after.aborted > before.aborted {
+		tell("scale, %d nodes: aborted before the failover: %v, after it: %v", s.nodes, before.reasons, after.reasons)
+	}
 }

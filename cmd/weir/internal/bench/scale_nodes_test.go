@@ -35,8 +35,8 @@ type simulated struct {
 
 // What a process says of its nodes. Told "churn" and how many, it completes so many jobs a second; "rest" ends that.
 const (
-	saysStarts, saysRegistered, saysJoined = "starts", "registered", "joined"
-	orderChurn, orderRest                  = "churn %g\n", "rest\n"
+	saysRegistered, saysJoined = "registered", "joined"
+	orderChurn, orderRest      = "churn %g\n", "rest\n"
 )
 
 func (s simulated) names() (names []string) {
@@ -132,7 +132,6 @@ func runNodes(told string) error {
 	defer reach.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), s.Patience)
 	defer cancel()
-	fmt.Println(saysStarts)
 	nodes, err := reach.JoinFleet(ctx, fleet.Config{
 		Names: s.names(), Version: "simulated",
 		Resources: resource.Amounts{UserSlots: int64(s.Jobs) + 1, CPU: resource.Cores(float64(s.Jobs) + 0.5), Memory: int64(s.Jobs+1) * 26 << 20},

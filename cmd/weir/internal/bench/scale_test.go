@@ -221,11 +221,16 @@ func (s *scale) ports(b *testing.B) (sum ports) {
 }
 
 // jobCounts are numbers of jobs.
-type jobCounts struct{ running, completed, aborted int64 }
+type jobCounts struct {
+	running, completed, aborted int64
+	// reasons are why jobs were aborted.
+	reasons map[string]int64
+}
 
 // count counts the jobs of all operations.
 func (s *scale) count(b *testing.B) (sum jobCounts) {
 	b.Helper()
+	sum.reasons = map[string]int64{}
 	for _, id := range s.operations {
 		operation, err := s.c.GetOperation(b.Context(), id)
 		if err != nil {
@@ -235,6 +240,9 @@ func (s *scale) count(b *testing.B) (sum jobCounts) {
 		sum.running += progress.GetRunning()
 		sum.completed += progress.GetCompleted()
 		sum.aborted += progress.GetAborted()
+		for reason, jobs := range progress.GetAbortedByReason() {
+			sum.reasons[reason] += jobs
+		}
 	}
 	return sum
 }
