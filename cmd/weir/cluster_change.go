@@ -327,7 +327,7 @@ func planOfUpgrade(st *apipb.UpgradeStatusResponse, _ time.Time) string {
 	}
 	fmt.Fprintf(&b, "to weir %s, the version of this program; cluster version %d of %d\n", version, st.GetClusterVersion(), st.GetTarget())
 	if len(agents)+len(followers)+len(leader) > 0 {
-		say("install weir and weir-jobproxy "+version+" on all machines; processes that run keep what they have", "weir version                                 # on each machine")
+		say("install weir and weir-jobproxy "+version+" on all machines, and keep those before; processes that run go on with what they have", "weir version                                 # on each machine")
 	}
 	if len(agents) > 0 {
 		say("restart the agents, one after the other; their jobs go on", append(agents,
