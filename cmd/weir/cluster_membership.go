@@ -280,6 +280,7 @@ func (m *membership) compareVersions(now time.Time) error {
 	if err := m.gossip.Update(func(self *gossip.Member) { self.ClusterVersion = uint64(version) }); err != nil {
 		return err
 	}
+	m.log.Info("working with a version of the cluster", "cluster_version", version)
 	m.version = version
 	return nil
 }

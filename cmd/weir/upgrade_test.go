@@ -94,7 +94,9 @@ func (olderCluster) Members(context.Context, *connect.Request[apipb.MembersReque
 
 // List implements NodeServiceHandler.
 func (olderNodes) List(context.Context, *connect.Request[apipb.ListNodesRequest]) (*connect.Response[apipb.ListNodesResponse], error) {
-	return connect.NewResponse(&apipb.ListNodesResponse{Nodes: []*apipb.Node{{Id: "n1", State: "online", Version: "0.1.0"}}}), nil
+	return connect.NewResponse(&apipb.ListNodesResponse{Nodes: []*apipb.Node{
+		{Id: "n1", State: "online", Version: "0.1.0"}, {Id: "n2", State: "online", Version: version}, {Id: "n3", State: "online", Version: "0.1.0"},
+	}}), nil
 }
 
 // TestUpgradeOfAnOlderCluster (V2): before the first replica is upgraded none knows what an upgrade is, and plan and
@@ -119,8 +121,8 @@ func TestUpgradeOfAnOlderCluster(t *testing.T) {
 		want []string
 		code int
 	}{
-		"plan":   {[]string{"to weir " + version, "n1 (0.1.0)", "r2 (0.1.0)", "weir cluster transfer", "weir cluster upgrade finish"}, 0},
-		"status": {[]string{"cluster version 1; in the way of version 2", "replica r1: its program is too old", "agent n1: its program is too old"}, 0},
+		"plan":   {[]string{"to weir " + version, "n1 n3 (0.1.0)", "r2 (0.1.0)", "weir cluster transfer", "weir cluster upgrade finish"}, 0},
+		"status": {[]string{"cluster version 1; in the way of version 2", "replica r1: its program is too old", "! agent n1 n3: its program is too old\n\n"}, 0},
 		"finish": {[]string{"all replicas that answer are older than weir 0.2.0: see weir cluster upgrade plan"}, exitRefused},
 	} {
 		t.Run(verb, func(t *testing.T) {

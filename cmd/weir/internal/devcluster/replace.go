@@ -3,6 +3,8 @@ package devcluster
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,6 +31,25 @@ func ProgramsIn(folder string) (Programs, error) {
 		}
 	}
 	return p, nil
+}
+
+// Newest returns the newest version of the cluster that the programs work with.
+func (p Programs) Newest(ctx context.Context) (uint32, error) {
+	var told struct {
+		Versions struct{ Newest uint32 } `json:"cluster_versions"`
+	}
+	out, err := exec.CommandContext(ctx, p.Weir, "version", "-o", "json").Output()
+	if _, failed := errors.AsType[*exec.ExitError](err); failed && ctx.Err() == nil {
+		// Programs that do not know the verb are those of the first version.
+		return 1, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(out, &told)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("version of %s: %w", p.Weir, err)
+	}
+	return told.Versions.Newest, nil
 }
 
 // Runs returns the programs that the member runs with, if the record says so.

@@ -12,7 +12,7 @@ import (
 )
 
 // TestDevUpgrade types what docs/upgrade.md says of one machine: a cluster of the previous version is
-// upgraded while a job runs, goes back, and is upgraded again.
+// upgraded while a job runs, goes back, is upgraded again and finished, after which nothing is replaced by what is too old.
 func TestDevUpgrade(t *testing.T) {
 	t.Parallel()
 	previous := previousPrograms(t)
@@ -97,6 +97,17 @@ func TestDevUpgrade(t *testing.T) {
 		t.Errorf("progress %v", p)
 	}
 	verb("op", "abort", operation)
+	until(t, "the upgrade is finished", func() string {
+		printed, code := weirOf(t, program("weir"), "cluster", "upgrade", "finish", "--yes", "--addresses", strings.Join(reach.Settings.Addresses, ","), "--credentials", reach.Settings.Credentials)
+		if code != 0 {
+			return printed
+		}
+		return ""
+	})
+	printed, code := weirOf(t, program("weir"), "dev", "upgrade", "--dir", dir, "--from", previous)
+	if code != 1 || !strings.Contains(printed, "it works with cluster version 1, but the cluster has version 2, and there is no way back") {
+		t.Errorf("back after the upgrade is finished: exit code %d\n%s", code, printed)
+	}
 	if printed, code := weirOf(t, program("weir"), "dev", "upgrade", "--dir", dir, "--from", home); code != 2 || !strings.Contains(printed, "weir") {
 		t.Errorf("a folder without programs: exit code %d\n%s", code, printed)
 	}

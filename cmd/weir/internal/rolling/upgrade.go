@@ -43,6 +43,9 @@ func (u *Upgrade) Run(ctx context.Context) (err error) {
 	}
 	defer u.reach.Close()
 	leader, err := u.reach.Leader(ctx)
+	if err == nil {
+		err = u.possible(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -61,6 +64,19 @@ func (u *Upgrade) Run(ctx context.Context) (err error) {
 		u.Say("to go back: weir dev upgrade --from " + filepath.Dir(before.Weir))
 	}
 	return nil
+}
+
+// possible returns an error if the programs are too old for the cluster.
+func (u *Upgrade) possible(ctx context.Context) error {
+	st, err := u.reach.Status(ctx)
+	if err != nil {
+		return err
+	}
+	newest, err := u.With.Newest(ctx)
+	if err == nil && newest < st.GetClusterVersion() {
+		err = fmt.Errorf("%s is too old: it works with cluster version %d, but the cluster has version %d, and there is no way back: nothing was replaced", u.With.Weir, newest, st.GetClusterVersion())
+	}
+	return err
 }
 
 // order returns the names of the members in the order in which they are replaced.
