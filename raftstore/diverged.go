@@ -28,7 +28,7 @@ import (
 const (
 	divergedPrefix, agreedPrefix = "diverged-", "agreed-"
 	snapshotSuffix, hashesSuffix = ".snapshot", ".hashes"
-	// keptAside is how many of each are kept.
+	// keptAside is how many of each are kept, and of folders that were moved aside.
 	keptAside = 2
 )
 
@@ -187,22 +187,28 @@ func nameOf(record *statepb.Record) string {
 }
 
 // Rebuild moves the folder of a replica aside if its state is wrong or its data are damaged, so that the
-// replica starts without a log and gets everything from the others. It returns the new path of the folder, and
-// why it was moved. It returns "" if the folder is in order, or was never used, and an error if it cannot be
-// used for another reason, such as that it belongs to another replica.
+// replica starts without a log and gets everything from the others. Of folders that were moved aside the two newest
+// stay. It returns the new path of the folder, and why it was moved. It returns "" if the folder is in order, or was never
+// used, and an error if it cannot be used for another reason, such as that it belongs to another replica.
 func Rebuild(cfg Config) (aside string, why, err error) {
 	why = inspect(cfg)
 	if !errors.Is(why, ErrDiverged) && !errors.Is(why, ErrDamaged) && !errors.Is(why, ErrSnapshotDamaged) {
 		return "", nil, why
 	}
-	for n := 1; ; n++ {
-		aside = fmt.Sprintf("%s%s%d", cfg.Dir, asideInfix, n)
-		if _, err := os.Lstat(aside); errors.Is(err, fs.ErrNotExist) {
-			break
-		} else if err != nil {
+	before, err := movedAside(cfg.Dir)
+	if err != nil {
+		return "", why, fmt.Errorf("%w: %w", ErrDisk, err)
+	}
+	next := 1
+	if len(before) > 0 {
+		next += before[len(before)-1]
+	}
+	for _, n := range before[:max(0, len(before)+1-keptAside)] {
+		if err := os.RemoveAll(asideOf(cfg.Dir, n)); err != nil {
 			return "", why, fmt.Errorf("%w: %w", ErrDisk, err)
 		}
 	}
+	aside = asideOf(cfg.Dir, next)
 	if err := errors.Join(os.Rename(cfg.Dir, aside), recordlog.SyncDir(filepath.Dir(cfg.Dir))); err != nil {
 		return "", why, fmt.Errorf("%w: move %s aside: %w", ErrDisk, cfg.Dir, err)
 	}
@@ -211,6 +217,22 @@ func Rebuild(cfg Config) (aside string, why, err error) {
 
 // asideInfix is between the name of a folder and the number of one that was moved aside.
 const asideInfix = ".aside-"
+
+// asideOf is the path of the n-th folder that is moved aside.
+func asideOf(dir string, n int) string { return fmt.Sprintf("%s%s%d", dir, asideInfix, n) }
+
+// movedAside returns the numbers of the folders that were moved aside, in order.
+func movedAside(dir string) (numbers []int, err error) {
+	entries, err := os.ReadDir(filepath.Dir(dir))
+	for _, entry := range entries {
+		text, is := strings.CutPrefix(entry.Name(), filepath.Base(dir)+asideInfix)
+		if n, err := strconv.Atoi(text); is && err == nil && n > 0 {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, err
+}
 
 // Rebuilt reports whether a folder was moved aside before: the replica has been part of a cluster, and must
 // not found another one.

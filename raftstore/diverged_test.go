@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"weir/messages/commandpb"
@@ -82,6 +83,31 @@ func TestFilesAside(t *testing.T) {
 		}
 		if left := files(); len(left) > 3 {
 			t.Errorf("after %d states: %v", n+1, left)
+		}
+	}
+}
+
+// TestFoldersMovedAside rebuilds a folder again and again: the two newest stay, and what has no number.
+func TestFoldersMovedAside(t *testing.T) {
+	cfg := newCluster(t, 1, nil).config("r1")
+	other := cfg.Dir + asideInfix + "kept"
+	if err := os.MkdirAll(other, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n <= 12; n++ {
+		err := errors.Join(os.Mkdir(cfg.Dir, 0o700), os.WriteFile(filepath.Join(cfg.Dir, identityFile), []byte("damaged"), 0o600))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []string{fmt.Sprint(cfg.Dir, asideInfix, n), other}
+		if n > 1 {
+			want = append(want, fmt.Sprint(cfg.Dir, asideInfix, n-1))
+		}
+		slices.Sort(want)
+		aside, _, err := Rebuild(cfg)
+		left, failed := filepath.Glob(cfg.Dir + "*")
+		if err = errors.Join(err, failed); err != nil || filepath.Base(aside) != fmt.Sprint(filepath.Base(cfg.Dir), asideInfix, n) || !slices.Equal(left, want) {
+			t.Fatalf("moved to %s, %v; left are %v, want %v", aside, err, left, want)
 		}
 	}
 }
