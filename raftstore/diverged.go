@@ -41,7 +41,9 @@ func (s checker) diverged(p *point) {
 	case <-s.closing:
 		return
 	}
-	if s.backed(p) {
+	// A log that is read again is about points at which nobody tells hashes any more. A state that has become wrong
+	// since then is found at the next point.
+	if p.index <= s.Identity().Backed || s.backed(p) {
 		s.goOn(p)
 		return
 	}
@@ -86,10 +88,12 @@ func (s checker) backed(p *point) bool {
 func (s checker) goOn(p *point) {
 	c := s.machine.checks
 	var path string
-	var err error
+	err := s.Remember(func(id *Identity) { id.Backed = max(id.Backed, p.index) })
 	if c.read().Dispute == "" {
 		// Of several points in a row the first is enough: there may be many in a log that is read again.
-		path, err = s.keepAside(divergedPrefix, p)
+		var failed error
+		path, failed = s.keepAside(divergedPrefix, p)
+		err = errors.Join(err, failed)
 	}
 	s.cfg.Logger.Error("the log has another hash than this replica's state, which is that of a majority of the voters; going on", "index", p.index, "hash", *p.own, "file", path, "error", err)
 	c.mu.Lock()

@@ -14,7 +14,7 @@ import (
 )
 
 // TestVerdictThatIsWrong has a hash in the log that no replica has, as a leader with bad memory could put it there: no
-// replica ends, and all say so. One that differs later is still found.
+// replica ends, not even one that reads its log again, and all say so. One that differs later is still found.
 func TestVerdictThatIsWrong(t *testing.T) {
 	c := checkedCluster(t, 3, func(cfg *Config) { cfg.CheckPeriod = 0 })
 	check := func(m *commandpb.CheckState) uint64 {
@@ -39,6 +39,14 @@ func TestVerdictThatIsWrong(t *testing.T) {
 		})
 	}
 	wantAccepted(t, c.propose(setWeight(t, 7)))
+	point()
+	again := c.follower().cfg.ReplicaID
+	c.stop(again)
+	c.start(again)
+	c.await(again+" reads the log again, says so and goes on", func() bool {
+		s := c.stores[again]
+		return len(c.ended) > 0 || s.Stats().Checks.Dispute != "" && s.machine.checks.halt() == nil
+	})
 	if len(c.ended) > 0 {
 		t.Fatalf("a replica ended: %v", <-c.ended)
 	}
