@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"weir/messages/apipb/apipbconnect"
 	"weir/messages/versions"
 	"weir/raftstore"
+	"weir/raftstore/state"
 )
 
 // TestClusterBeyondThisProgram (V2): a replica stops when most say that the cluster has a version that its program
@@ -145,5 +147,35 @@ func TestUpgradeOfAnOlderCluster(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestHashTooLargeForGossip warns once that nobody hears the hash of a replica whose announcement is nearly full.
+func TestHashTooLargeForGossip(t *testing.T) {
+	for length, want := range map[int]int{400: 0, 480: 1} {
+		mux, err := wire.Listen(wire.Config{Address: "127.0.0.1:0", Security: wire.Insecure{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dialer, err := wire.NewDialer(wire.Insecure{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		self := gossip.Member{ID: "r1", Address: mux.Addr().String(), Version: strings.Repeat("v", length)}
+		g, err := gossip.Start(gossip.Config{Self: self, Cluster: "c1", Insecure: true, Port: mux, Dialer: dialer})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said bytes.Buffer
+		h := &hashes{gossip: g, log: slog.New(slog.NewTextHandler(&said, nil))}
+		for index := range uint64(3) {
+			h.Tell(raftstore.StateHash{Index: 1 + index, Hash: state.Hash{1}})
+		}
+		if got := strings.Count(said.String(), "limit is 512"); got != want || len(h.Told()) != 1-want {
+			t.Errorf("%d bytes: told %v, and said\n%s", length, h.Told(), said.String())
+		}
+		if err := errors.Join(g.Close(), mux.Close()); err != nil {
+			t.Error(err)
+		}
 	}
 }

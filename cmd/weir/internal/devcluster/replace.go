@@ -68,9 +68,9 @@ func (r *Record) Runs(name string) Programs {
 // jobProxyFlag is the flag of an agent that names the program weir-jobproxy.
 const jobProxyFlag = "--jobproxy"
 
-// Assign has a member started with other programs from its next start on.
-func Assign(dir, name string, with Programs) error {
-	if err := change(dir, func(record *Record) error { return record.assign(name, with) }); err != nil {
+// Assign has a member started with other programs from its next start on, and with more arguments than before.
+func Assign(dir, name string, with Programs, more ...string) error {
+	if err := change(dir, func(record *Record) error { return record.assign(name, with, more...) }); err != nil {
 		return fmt.Errorf("programs of %s: %w", name, err)
 	}
 	return nil
@@ -85,7 +85,7 @@ func change(dir string, by func(*Record) error) error {
 	return edit(layout{root}, by)
 }
 
-func (r *Record) assign(name string, with Programs) error {
+func (r *Record) assign(name string, with Programs, more ...string) error {
 	m, err := r.member(name)
 	if err != nil {
 		return err
@@ -94,6 +94,7 @@ func (r *Record) assign(name string, with Programs) error {
 	if i := slices.Index(m.Arguments, jobProxyFlag); i >= 0 {
 		m.Arguments[i+1] = with.JobProxy
 	}
+	m.Arguments = append(m.Arguments, more...)
 	return nil
 }
 

@@ -8,7 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"weir/api/client"
 	"weir/cmd/weir/internal/devcluster"
+	"weir/messages/apipb"
+	"weir/raftstore/state"
 )
 
 // TestDevUpgrade types what docs/upgrade.md says of one machine: a cluster of the previous version is
@@ -70,6 +73,10 @@ func TestDevUpgrade(t *testing.T) {
 		return ""
 	})
 	before := running()
+	// As one leaves it that is killed.
+	if _, err := reach.CreatePool(t.Context(), &apipb.Pool{Name: "weir-dev-upgrade"}); err != nil {
+		t.Fatal(err)
+	}
 	for _, folder := range []string{programs, previous, programs} {
 		printed, code := weirOf(t, program("weir"), "dev", "upgrade", "--dir", dir, "--from", folder)
 		t.Logf("weir dev upgrade --from %s\n%s", folder, printed)
@@ -88,6 +95,9 @@ func TestDevUpgrade(t *testing.T) {
 		if now := running(); !maps.Equal(now, before) {
 			t.Errorf("jobs are processes %v, and were %v", now, before)
 		}
+	}
+	if _, err := reach.GetPool(t.Context(), "", "weir-dev-upgrade"); client.CodeOf(err) != state.CodeUnknownPool {
+		t.Errorf("the pool that measures is left: %v", err)
 	}
 	op, err := reach.GetOperation(t.Context(), operation)
 	if err != nil {

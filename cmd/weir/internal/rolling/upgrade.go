@@ -34,6 +34,14 @@ const probePool = "weir-dev-upgrade"
 // the replica that led comes last. Whenever it stops, each process has either build, which may go on
 // as it is.
 func (u *Upgrade) Run(ctx context.Context) (err error) {
+	alone, err := devcluster.TryLock(devcluster.SettingsFile(u.Dir))
+	switch {
+	case err != nil:
+		return err
+	case alone == nil:
+		return fmt.Errorf("upgrade the cluster in %s: another weir dev upgrade is at work", u.Dir)
+	}
+	defer alone.Close()
 	record, err := devcluster.Load(u.Dir)
 	if err != nil {
 		return err
