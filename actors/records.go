@@ -104,6 +104,16 @@ func (r *records) Refusal(node *statepb.Node) (why string) {
 	return why
 }
 
+// Refused implements the State of nodes.
+func (r *records) Refused(node string) (why string) {
+	r.store.View(func(s *state.State) {
+		if record, known := s.Node(scheduling.NodeID(node)); known {
+			why = state.RightsIn(s).NodeRefusal(record)
+		}
+	})
+	return why
+}
+
 // Denied implements the State of controllers.
 func (r *records) Denied(operation string) (why string) {
 	r.store.View(func(s *state.State) {
@@ -124,14 +134,13 @@ func (r *records) Leaving(operation string) (leaving []*statepb.Allocation) {
 	return leaving
 }
 
-// Node implements the State of nodes. Allocations and their orders are not copies: the state
-// replaces them, and never changes one.
+// Node implements the State of nodes. Nothing is a copy: the state replaces records, allocations and orders,
+// and never changes one.
 func (r *records) Node(id string) (record *statepb.Node, granted []node.Granted, index uint64) {
 	view := r.directory.View()
 	r.store.View(func(s *state.State) {
 		index = s.LastIndex()
-		n, _ := s.Node(scheduling.NodeID(id))
-		record = proto.CloneOf(n)
+		record, _ = s.Node(scheduling.NodeID(id))
 		for _, a := range s.AllocationsOfNode(scheduling.NodeID(id)) {
 			g := node.Granted{Allocation: a}
 			if op, ok := s.Operation(scheduling.OperationID(a.GetOperationId())); ok {
@@ -144,12 +153,10 @@ func (r *records) Node(id string) (record *statepb.Node, granted []node.Granted,
 	return record, granted, index
 }
 
-// NodeRecord implements the State of schedulers.
+// NodeRecord implements the State of schedulers. The result is not a copy: the state replaces records, and never
+// changes one.
 func (r *records) NodeRecord(id string) (record *statepb.Node) {
-	r.store.View(func(s *state.State) {
-		n, _ := s.Node(scheduling.NodeID(id))
-		record = proto.CloneOf(n)
-	})
+	r.store.View(func(s *state.State) { record, _ = s.Node(scheduling.NodeID(id)) })
 	return record
 }
 
@@ -191,10 +198,9 @@ func (r *records) Seed(tree scheduling.TreeName) (seed scheduler.Seed, ok bool) 
 			if n.GetTree() != string(tree) {
 				continue
 			}
-			seed.Nodes = append(seed.Nodes, proto.CloneOf(n))
-			for _, a := range s.AllocationsOfNode(scheduling.NodeID(n.GetId())) {
-				seed.Allocations = append(seed.Allocations, proto.CloneOf(a))
-			}
+			// The state replaces both, and never changes one.
+			seed.Nodes = append(seed.Nodes, n)
+			seed.Allocations = append(seed.Allocations, s.AllocationsOfNode(scheduling.NodeID(n.GetId()))...)
 		}
 		ended, _ := state.EndedBefore(s, 0, scheduler.PastOperations)
 		for _, op := range slices.Backward(ended) {

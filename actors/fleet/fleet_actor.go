@@ -40,6 +40,9 @@ type Config struct {
 	Registered func(nodes int)
 }
 
+// silence is the log of a node: a thousand of them would only say the same.
+var silence = slog.New(slog.DiscardHandler)
+
 // joinedAtOnce is how many nodes connect at a time.
 const joinedAtOnce = 16
 
@@ -47,8 +50,11 @@ const joinedAtOnce = 16
 type Fleet struct {
 	cfg   Config
 	nodes []*node
-	// registered counts nodes that have registered, each once. started counts jobs that began.
-	registered, started *tally
+	// system has the actors of all nodes: one for each would take more memory than all else of a node.
+	system *actor.ActorSystem
+	// registered counts nodes that have registered, each once, and joined those that are connected with all
+	// replicas. started counts jobs that began.
+	registered, joined, started *tally
 	// joining holds an entry for each node that is connecting.
 	joining  chan struct{}
 	ctx      context.Context
@@ -56,10 +62,11 @@ type Fleet struct {
 	sessions sync.WaitGroup
 }
 
-// Start starts a fleet and returns when every node is registered.
+// Start starts a fleet and returns when every node is registered, and connected with every replica.
 func Start(ctx context.Context, cfg Config) (*Fleet, error) {
-	f := &Fleet{cfg: cfg, registered: newTally(cfg.Registered), started: newTally(nil), joining: make(chan struct{}, joinedAtOnce)}
+	f := &Fleet{cfg: cfg, registered: newTally(cfg.Registered), joined: newTally(nil), started: newTally(nil), joining: make(chan struct{}, joinedAtOnce)}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
+	f.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return silence }))
 	life := uint64(time.Now().UnixNano())
 	for i, name := range cfg.Names {
 		n, err := f.open(name, life+uint64(i))
@@ -74,6 +81,10 @@ func Start(ctx context.Context, cfg Config) (*Fleet, error) {
 		f.Close()
 		return nil, fmt.Errorf("register nodes: %w", err)
 	}
+	if err := f.joined.await(ctx, len(cfg.Names)); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("connect nodes: %w", err)
+	}
 	return f, nil
 }
 
@@ -83,27 +94,20 @@ func (f *Fleet) open(name string, life uint64) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	log := slog.New(slog.DiscardHandler)
-	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return log }))
 	// The replicas are alive, but a handshake may have to wait for the handshakes of all other
 	// nodes.
 	peers := agent.NewPeers(patience)
-	r, err := remote.Start(system, remote.Config{
+	r, err := remote.Start(f.system, remote.Config{
 		Self: identity.Identity{Cluster: f.cfg.Cluster, Role: identity.Agent, Name: name}, Version: f.cfg.Version,
-		Directory: peers, Dialer: dialer, OnPeer: peers.OnPeer, Limits: remote.DefaultLimits(), Logger: log,
+		Directory: peers, Dialer: dialer, OnPeer: peers.OnPeer, Limits: remote.DefaultLimits(), Logger: silence,
 	})
 	if err != nil {
-		system.Shutdown()
 		return nil, err
 	}
 	peers.Use(r)
-	n := &node{fleet: f, name: name, life: life, peers: peers, jobs: map[string]*job{}, urgent: make(chan struct{}, 1)}
-	n.stop = func() {
-		r.Close()
-		system.Shutdown()
-	}
+	n := &node{fleet: f, name: name, life: life, peers: peers, stop: r.Close, jobs: map[string]*job{}, urgent: make(chan struct{}, 1)}
 	inbox := r.NewInbox(nil)
-	pid := system.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) {
+	pid := f.system.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) {
 		if in, ok := ctx.Message().(*remote.Inbound); ok {
 			if plan, ok := in.Message.(*actorpb.NodePlan); ok {
 				n.plan(plan)
@@ -134,4 +138,5 @@ func (f *Fleet) Close() {
 	}
 	stops.Wait()
 	f.sessions.Wait()
+	f.system.Shutdown()
 }

@@ -54,7 +54,8 @@ type job struct {
 
 // session registers the node and sends heartbeats, and starts over when they fail.
 func (n *node) session() {
-	if !n.join() {
+	// The first one leads, as far as is known.
+	if !n.join(n.fleet.cfg.Replicas[:1]) {
 		return
 	}
 	within := patience
@@ -66,6 +67,7 @@ func (n *node) session() {
 			if registered, ok := answer.(*actorpb.AgentRegistered); ok {
 				if session == 1 {
 					n.fleet.registered.add()
+					n.fleet.sessions.Go(n.joinAll)
 				}
 				n.beat(replica, session, registered)
 				session++
@@ -79,16 +81,24 @@ func (n *node) session() {
 	}
 }
 
-// join connects the node to all replicas, when it is its turn. Each of them may become the controller of a job: if
-// all nodes went there together, their handshakes would take longer than their leases.
-func (n *node) join() bool {
+// joinAll connects the node to all replicas, once all nodes are registered. Each of them may become the controller of a
+// job.
+func (n *node) joinAll() {
+	if n.fleet.registered.await(n.fleet.ctx, len(n.fleet.cfg.Names)) == nil && n.join(n.fleet.cfg.Replicas) {
+		n.fleet.joined.add()
+	}
+}
+
+// join connects the node to replicas, when it is its turn: if all nodes went there together, their handshakes would
+// take longer than their leases.
+func (n *node) join(replicas []agent.Replica) bool {
 	select {
 	case n.fleet.joining <- struct{}{}:
 		defer func() { <-n.fleet.joining }()
 	case <-n.fleet.ctx.Done():
 		return false
 	}
-	for _, replica := range n.fleet.cfg.Replicas {
+	for _, replica := range replicas {
 		// Any question will do.
 		_, _ = n.ask(replica, &actorpb.FindController{}, patience)
 	}

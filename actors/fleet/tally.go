@@ -6,18 +6,17 @@ import (
 	"sync"
 )
 
-// tally counts, and signals when a number is reached.
+// tally counts, and signals when numbers are reached.
 type tally struct {
-	mu     sync.Mutex
-	count  int
-	target int
-	// reached is closed when count is target.
-	reached chan struct{}
+	mu    sync.Mutex
+	count int
+	// reached holds a channel for each number that is awaited, closed when the count is that.
+	reached map[int]chan struct{}
 	// grown, if set, is called with the count.
 	grown func(int)
 }
 
-func newTally(grown func(int)) *tally { return &tally{grown: grown} }
+func newTally(grown func(int)) *tally { return &tally{reached: map[int]chan struct{}{}, grown: grown} }
 
 // add adds one.
 func (t *tally) add() {
@@ -27,20 +26,23 @@ func (t *tally) add() {
 	if t.grown != nil {
 		t.grown(t.count)
 	}
-	if t.reached != nil && t.count >= t.target {
-		close(t.reached)
-		t.reached = nil
+	if reached := t.reached[t.count]; reached != nil {
+		close(reached)
+		delete(t.reached, t.count)
 	}
 }
 
-// await waits until n have been counted. Only one call at a time is allowed.
+// await waits until n have been counted.
 func (t *tally) await(ctx context.Context, n int) error {
-	reached := make(chan struct{})
 	t.mu.Lock()
 	if t.count >= n {
-		close(reached)
-	} else {
-		t.target, t.reached = n, reached
+		t.mu.Unlock()
+		return nil
+	}
+	reached := t.reached[n]
+	if reached == nil {
+		reached = make(chan struct{})
+		t.reached[n] = reached
 	}
 	t.mu.Unlock()
 	select {

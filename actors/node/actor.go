@@ -19,13 +19,15 @@ import (
 
 // State reads the replicated state.
 type State interface {
-	// Node returns a copy of the node's record, the node's allocations and the index of the state.
-	// The allocations must not be changed. record is nil for a node that never registered.
+	// Node returns the node's record, its allocations and the index of the state. Neither may be changed. record is
+	// nil for a node that never registered.
 	Node(id string) (record *statepb.Node, granted []Granted, index uint64)
 	// Version returns the version of the cluster.
 	Version() uint32
 	// Refusal says why a node may not claim its tags and resources; "" if it may.
 	Refusal(node *statepb.Node) string
+	// Refused says the same of a node as it is registered.
+	Refused(node string) string
 }
 
 // Scheduler receives the nodes that have resources to assign.
@@ -237,7 +239,10 @@ func (a *nodeActor) heartbeat(m *actorpb.Heartbeat, reply func(proto.Message)) {
 		reply(refused)
 		return
 	}
-	a.armExpiry()
+	if !a.lease.Pending() || !a.silence.Pending() {
+		// Both look at the time of the last heartbeat themselves.
+		a.armExpiry()
+	}
 	a.trust()
 	a.cfg.Lead.Reply(reply, &actorpb.HeartbeatAck{Sequence: m.GetSequence(), Term: a.cfg.Term, Replicas: a.cfg.Replicas(), Revocations: a.news(m.GetRevocations())})
 	a.look()
@@ -246,14 +251,10 @@ func (a *nodeActor) heartbeat(m *actorpb.Heartbeat, reply func(proto.Message)) {
 
 // barred says why the registered agent has to go although its lease holds; "" if it does not.
 func (a *nodeActor) barred() string {
-	record, _, _ := a.read()
-	switch {
-	case !a.session.Knows(a.cfg.State.Version()):
+	if !a.session.Knows(a.cfg.State.Version()) {
 		return "its program is older than the version of the cluster, which has been raised"
-	case record != nil:
-		return a.cfg.State.Refusal(record)
 	}
-	return ""
+	return a.cfg.State.Refused(a.cfg.ID)
 }
 
 // news returns the revocations if the agent keeps another version of them.

@@ -22,10 +22,14 @@ type calm struct{ record *statepb.Node }
 // Node implements State.
 func (c calm) Node(string) (*statepb.Node, []Granted, uint64) { return c.record, nil, 1 }
 
-// Refusal implements State.
+// Version implements State.
 func (calm) Version() uint32 { return 1 }
 
+// Refusal implements State.
 func (calm) Refusal(*statepb.Node) string { return "" }
+
+// Refused implements State.
+func (calm) Refused(string) string { return "" }
 
 // Offer implements Scheduler.
 func (calm) Offer(string, string, resource.Amounts) {}

@@ -90,6 +90,14 @@ func (s *stage) Refusal(node *statepb.Node) string {
 	return ""
 }
 
+// Refused implements State.
+func (s *stage) Refused(string) string {
+	s.mu.Lock()
+	record := s.record
+	s.mu.Unlock()
+	return s.Refusal(record)
+}
+
 func (s *stage) revocations() *actorpb.Revocations {
 	s.mu.Lock()
 	defer s.mu.Unlock()

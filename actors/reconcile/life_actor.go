@@ -80,7 +80,10 @@ func (l *Life) Do(do func()) { l.ctx.ActorSystem().Root.Send(l.ctx.Self(), turn{
 func (l *Life) Context() actor.Context { return l.ctx }
 
 // Timer runs a function in one life after a delay.
-type Timer struct{ timer *time.Timer }
+type Timer struct {
+	timer   *time.Timer
+	pending bool
+}
 
 // After sets the timer to run a function after d. It replaces the function that was set before.
 func (l *Life) After(timer *Timer, d time.Duration, do func()) {
@@ -88,11 +91,21 @@ func (l *Life) After(timer *Timer, d time.Duration, do func()) {
 		l.timers = append(l.timers, timer)
 	}
 	timer.Stop()
-	timer.timer = time.AfterFunc(max(d, 0), func() { l.Do(do) })
+	timer.pending = true
+	timer.timer = time.AfterFunc(max(d, 0), func() {
+		l.Do(func() {
+			timer.pending = false
+			do()
+		})
+	})
 }
+
+// Pending reports whether the timer's function is still to come.
+func (t *Timer) Pending() bool { return t.pending }
 
 // Stop stops the timer, unless its function is already queued.
 func (t *Timer) Stop() {
+	t.pending = false
 	if t.timer != nil {
 		t.timer.Stop()
 	}

@@ -8,7 +8,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
-	"time"
 
 	"weir/cluster/identity"
 )
@@ -21,9 +20,9 @@ type Directory interface {
 
 // Dialer makes HTTP clients for peers. *wire.Dialer is one.
 type Dialer interface {
-	// HTTPClient returns a new client, with connections of its own, that speaks HTTP/2. Streams are
-	// long-lived, so the timeout is 0, which means none.
-	HTTPClient(timeout time.Duration) *http.Client
+	// StreamClient returns a new client, with connections of its own, that speaks HTTP/2 and has no timeout. It
+	// need not look for dead peers.
+	StreamClient() *http.Client
 	// URL returns the base URL of the peer at addr.
 	URL(addr string) string
 }

@@ -78,7 +78,7 @@ func (r *Remote) dial(ctx context.Context, peer string) (up bool, err error) {
 	if !ok {
 		return false, errors.New("no known address")
 	}
-	client := r.config.Dialer.HTTPClient(0)
+	client := r.config.Dialer.StreamClient()
 	defer client.CloseIdleConnections()
 	d := &dialed{client: client}
 	// The end of ctx must not break an established stream: Disconnect and Close end it with a Bye

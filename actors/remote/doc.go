@@ -22,7 +22,7 @@
 //   - Every request ends, with a reply or with an error that says why.
 //   - Actors of another machine cannot be watched: a watcher gets Terminated at
 //     once. Config.OnPeer reports peers that connect and disconnect.
-//   - A silent peer counts as lost after Limits.KeepAliveTimeout.
+//   - A silent peer counts as lost after Limits.KeepAliveTimeout; it is pinged before.
 //
 // The files handshake.go, roster.go and outbox.go make decisions on plain values, without locks;
 // the other files carry out the decisions.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"weir/cluster/identity"
 )
 
 // Limits bounds the queues of a Remote and how long it waits. Start from
@@ -32,11 +34,15 @@ type Limits struct {
 	// RequestTimeout is the timeout of a Request without a deadline. Default
 	// 30 s: longer than an election, so that requests survive one.
 	RequestTimeout time.Duration
-	// KeepAlivePeriod is how often a peer is pinged. Default 1 s.
+	// KeepAlivePeriod is after what silence a peer is pinged. Default 1 s.
 	KeepAlivePeriod time.Duration
 	// KeepAliveTimeout is how long a peer may be silent before its stream ends.
 	// Default 3 s: three pings, and shorter than a node's lease.
 	KeepAliveTimeout time.Duration
+	// AgentPatience multiplies both if one of the sides is an agent. Default 5: whether an agent is alive is told
+	// by its heartbeats. A busy machine with thousands of streams would only make more work for itself if it
+	// took slow ones for dead: their handshakes come next.
+	AgentPatience int
 	// ConnectTimeout bounds dialing and the handshake. Default 5 s: enough for a
 	// retransmitted SYN on a slow network.
 	ConnectTimeout time.Duration
@@ -62,6 +68,7 @@ func DefaultLimits() Limits {
 		RequestTimeout:   30 * time.Second,
 		KeepAlivePeriod:  time.Second,
 		KeepAliveTimeout: 3 * time.Second,
+		AgentPatience:    5,
 		ConnectTimeout:   5 * time.Second,
 		FarewellTimeout:  time.Second,
 		RedialMin:        100 * time.Millisecond,
@@ -76,7 +83,7 @@ func (l Limits) Validate() error {
 		value int
 	}{
 		{"QueueMessages", l.QueueMessages}, {"QueueBytes", l.QueueBytes}, {"InboxMessages", l.InboxMessages}, {"InboxBytes", l.InboxBytes},
-		{"MaxMessageBytes", l.MaxMessageBytes}, {"BatchBytes", l.BatchBytes}, {"OpenRequests", l.OpenRequests},
+		{"MaxMessageBytes", l.MaxMessageBytes}, {"BatchBytes", l.BatchBytes}, {"OpenRequests", l.OpenRequests}, {"AgentPatience", l.AgentPatience},
 	}
 	for _, c := range counts {
 		if c.value <= 0 {
@@ -106,6 +113,15 @@ func (l Limits) Validate() error {
 		return errors.New("limits: RedialMax is below RedialMin")
 	}
 	return nil
+}
+
+// keepAlive returns after what silence a peer is pinged, and after what silence it is lost.
+func (l Limits) keepAlive(self, peer identity.Role) (period, timeout time.Duration) {
+	factor := time.Duration(1)
+	if self == identity.Agent || peer == identity.Agent {
+		factor = time.Duration(l.AgentPatience)
+	}
+	return factor * l.KeepAlivePeriod, factor * l.KeepAliveTimeout
 }
 
 // maxReadBytes bounds one read from the stream, in bytes. A peer that ignores this side's

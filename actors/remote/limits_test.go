@@ -88,7 +88,7 @@ func TestStartRefusesWhatCannotWork(t *testing.T) {
 
 func TestStreamWithoutHelloIsEnded(t *testing.T) {
 	r1 := start(t, new(directory), replica("r1"), func(c *remote.Config) { c.Limits.ConnectTimeout = 50 * time.Millisecond })
-	client := plainDialer{agent("n7")}.HTTPClient(0)
+	client := plainDialer{agent("n7")}.StreamClient()
 	defer client.CloseIdleConnections()
 	path, _ := r1.Handler()
 	silence, speak := io.Pipe()

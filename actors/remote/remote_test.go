@@ -65,10 +65,10 @@ type plainDialer struct{ stated identity.Identity }
 
 func (d plainDialer) URL(addr string) string { return "http://" + addr }
 
-func (d plainDialer) HTTPClient(timeout time.Duration) *http.Client {
+func (d plainDialer) StreamClient() *http.Client {
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
-	return &http.Client{Timeout: timeout, Transport: stating{transport, d.stated.String()}}
+	return &http.Client{Transport: stating{transport, d.stated.String()}}
 }
 
 type stating struct {

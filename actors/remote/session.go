@@ -159,8 +159,8 @@ func bye(reason string) *remotepb.Batch {
 	return &remotepb.Batch{Frames: []*remotepb.Frame{{Kind: &remotepb.Frame_Bye{Bye: &remotepb.Bye{Reason: reason}}}}}
 }
 
-// keepAlive pings the peer now and every KeepAlivePeriod. It ends the session
-// when the peer has been silent for KeepAliveTimeout.
+// keepAlive pings the peer if it has been silent for a while, and ends the session when it has been silent for too
+// long. It comes again when either may be.
 func (s *session) keepAlive() {
 	if silence, lost := s.askAlive(); lost {
 		s.end(fmt.Errorf("silent for %v", silence.Round(time.Millisecond)), "")
@@ -173,15 +173,17 @@ func (s *session) askAlive() (silence time.Duration, lost bool) {
 	if s.cause != nil {
 		return 0, false
 	}
-	limits := s.remote.limits
+	period, timeout := s.remote.limits.keepAlive(s.remote.config.Self.Role, s.peer.id.Role)
 	silence = time.Since(s.since) - time.Duration(s.heard.Load())
-	left := limits.KeepAliveTimeout - silence
-	if left <= 0 {
+	next := period - silence
+	switch {
+	case silence >= timeout:
 		return silence, true
+	case next <= 0:
+		s.out.ping = true
+		s.signal()
+		next = min(period, timeout-silence)
 	}
-	s.out.ping = true
-	s.signal()
-	next := min(limits.KeepAlivePeriod, left)
 	if s.keeper == nil {
 		s.keeper = time.AfterFunc(next, s.keepAlive)
 	} else {

@@ -236,7 +236,7 @@ func TestSilentPeerIsLost(t *testing.T) {
 	brisk := func(c *remote.Config) {
 		curt(c)
 		c.Limits.KeepAlivePeriod = 50 * time.Millisecond
-		c.Limits.KeepAliveTimeout = 6 * time.Second
+		c.Limits.KeepAliveTimeout, c.Limits.AgentPatience = 3*time.Second, 2
 	}
 	where := new(directory)
 	r1 := start(t, where, replica("r1"), brisk)

@@ -22,15 +22,26 @@ var (
 type guard struct {
 	mu sync.Mutex
 	// revoked returns an error for a certificate that is no longer accepted; nil if none is known.
-	revoked func(*x509.Certificate) error
+	revoked func(Shown) error
 	// member returns an error for the name of a replica that is no member; nil if none is known.
 	member func(name string) error
 	open   map[*Guarded]struct{}
 }
 
+// Shown is what a certificate says.
+type Shown struct {
+	Who    Identity
+	Serial string
+	Issued time.Time
+}
+
+func shown(cert *x509.Certificate, who Identity) Shown {
+	return Shown{Who: who, Serial: Serial(cert), Issued: Issued(cert)}
+}
+
 // Heed makes the function revoked decide which certificates are no longer accepted, besides those
 // that have expired. It returns an error that says why. Call Review for connections that are open.
-func (c *Credentials) Heed(revoked func(*x509.Certificate) error) {
+func (c *Credentials) Heed(revoked func(Shown) error) {
 	c.guard.mu.Lock()
 	defer c.guard.mu.Unlock()
 	c.guard.revoked = revoked
@@ -62,14 +73,14 @@ func (g *guard) excludes(peer Identity) error {
 }
 
 // refuses returns an error if the cluster no longer accepts a certificate.
-func (g *guard) refuses(cert *x509.Certificate) error {
+func (g *guard) refuses(peer Shown) error {
 	g.mu.Lock()
 	revoked := g.revoked
 	g.mu.Unlock()
 	if revoked == nil {
 		return nil
 	}
-	if err := revoked(cert); err != nil {
+	if err := revoked(peer); err != nil {
 		return fmt.Errorf("%w: %w", ErrRevoked, err)
 	}
 	return nil
@@ -81,7 +92,7 @@ type Guarded struct {
 	net.Conn
 	guard *guard
 	peer  *x509.Certificate
-	who   Identity
+	shown Shown
 	// roots are those with which the certificate was last verified.
 	roots *x509.CertPool
 	// joined: the peer was a member when it was last looked at, or need not be one.
@@ -105,14 +116,17 @@ func (c *Credentials) Guard(conn net.Conn, config *tls.Config) (*Guarded, *tls.C
 		}
 		joined := g.guard.excludes(who) == nil
 		g.guard.mu.Lock()
-		g.peer, g.who, g.joined, g.roots = state.PeerCertificates[0], who, joined, roots
+		g.peer, g.shown, g.joined, g.roots = state.PeerCertificates[0], shown(state.PeerCertificates[0], who), joined, roots
 		if g.guard.open == nil {
 			g.guard.open = make(map[*Guarded]struct{})
 		}
 		g.guard.open[g] = struct{}{}
 		g.guard.mu.Unlock()
 		// Review finds the connection from now on. What changed since verify looked is found here.
-		return verify(state)
+		if c.current.Load().roots != roots || !joined {
+			return verify(state)
+		}
+		return g.guard.refuses(g.shown)
 	}
 	return g, config
 }
@@ -137,7 +151,7 @@ func (c *Credentials) Review(now time.Time) (closed []error) {
 	c.guard.mu.Unlock()
 	roots := c.current.Load().roots
 	for _, g := range open {
-		err := c.guard.refuses(g.peer)
+		err := c.guard.refuses(g.shown)
 		if err == nil && g.roots != roots {
 			_, err = verifyChain([]*x509.Certificate{g.peer}, roots, x509.ExtKeyUsageAny, now)
 			g.roots = roots
@@ -145,14 +159,14 @@ func (c *Credentials) Review(now time.Time) (closed []error) {
 		if err == nil && now.After(g.peer.NotAfter) {
 			err = fmt.Errorf("%w: it was valid until %s", ErrExpired, stamp(g.peer.NotAfter))
 		}
-		excluded := c.guard.excludes(g.who)
+		excluded := c.guard.excludes(g.shown.Who)
 		if err == nil && g.joined {
 			err = excluded
 		}
 		g.joined = excluded == nil
 		if err != nil {
 			_ = g.Close()
-			closed = append(closed, fmt.Errorf("connection with %s (%s) closed: %w", g.who, g.RemoteAddr(), err))
+			closed = append(closed, fmt.Errorf("connection with %s (%s) closed: %w", g.shown.Who, g.RemoteAddr(), err))
 		}
 	}
 	return closed

@@ -24,10 +24,13 @@ const InsecureCluster = "insecure"
 
 // Bounds of HTTP connections.
 const (
-	// pingAfter and pingTimeout detect a half-open connection within four
+	// pingAfter and pingTimeout have a client detect a half-open connection within four
 	// seconds: long enough for a loaded machine, shorter than a node's lease.
 	pingAfter   = 2 * time.Second
 	pingTimeout = 2 * time.Second
+	// serverPing is after what silence a server pings a client, and how long it waits for the answer. It is
+	// in no hurry, and may have thousands of them.
+	serverPing = 10 * time.Second
 	// handshakeTimeout bounds the handshake of a client.
 	handshakeTimeout = 5 * time.Second
 	// writeTimeout closes a connection whose peer has stopped reading.
@@ -52,8 +55,8 @@ func (m *Mux) ConfigureServer(server *http.Server) {
 	server.Protocols = protocols
 	server.HTTP2 = &http.HTTP2Config{
 		MaxConcurrentStreams: maxStreams,
-		SendPingTimeout:      pingAfter,
-		PingTimeout:          pingTimeout,
+		SendPingTimeout:      serverPing,
+		PingTimeout:          serverPing,
 		WriteByteTimeout:     writeTimeout,
 	}
 	if server.ReadHeaderTimeout == 0 {
@@ -131,15 +134,20 @@ func (d *Dialer) URL(addr string) string {
 // connections that the client keeps open. Requests to a replica share a connection: while one dials, the
 // others wait for it.
 func (d *Dialer) HTTPClient(timeout time.Duration) *http.Client {
+	return d.client(timeout, &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout, WriteByteTimeout: writeTimeout})
+}
+
+// StreamClient is like HTTPClient(0), for streams that find out by themselves whether the peer is still there.
+func (d *Dialer) StreamClient() *http.Client {
+	return d.client(0, &http.HTTP2Config{WriteByteTimeout: writeTimeout})
+}
+
+func (d *Dialer) client(timeout time.Duration, config *http.HTTP2Config) *http.Client {
 	transport := &http.Transport{
 		DialContext:     d.net.DialContext,
 		IdleConnTimeout: idleTimeout,
 		Protocols:       new(http.Protocols),
-		HTTP2: &http.HTTP2Config{
-			SendPingTimeout:  pingAfter,
-			PingTimeout:      pingTimeout,
-			WriteByteTimeout: writeTimeout,
-		},
+		HTTP2:           config,
 	}
 	shared := &sharing{Transport: transport, dialing: map[string]chan struct{}{}}
 	client := &http.Client{Timeout: timeout}

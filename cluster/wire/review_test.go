@@ -1,7 +1,6 @@
 package wire_test
 
 import (
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -24,10 +23,10 @@ import (
 // break, whichever end looks, and others stay.
 func TestNoConnectionOutlivesItsCertificate(t *testing.T) {
 	stolen := errors.New("stolen")
-	revokes := func(name string) func(*x509.Certificate) error {
-		return func(cert *x509.Certificate) error {
-			if id, err := identity.OfCertificate(cert); err != nil || id.Name == name {
-				return errors.Join(err, stolen)
+	revokes := func(name string) func(identity.Shown) error {
+		return func(peer identity.Shown) error {
+			if peer.Who.Name == name {
+				return stolen
 			}
 			return nil
 		}
@@ -151,7 +150,7 @@ func TestRevocationAmongHandshakes(t *testing.T) {
 		})
 	}
 	conns := []net.Conn{<-opened, <-opened, <-opened}
-	server.Heed(func(*x509.Certificate) error { return errors.New("stolen") })
+	server.Heed(func(identity.Shown) error { return errors.New("stolen") })
 	server.Review(time.Now())
 	dialing.Wait()
 	close(opened)

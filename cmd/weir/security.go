@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -299,12 +298,8 @@ func (p protection) heed(revoked func(serial, role, name string, issued time.Tim
 	if !ok {
 		return
 	}
-	mutual.Credentials.Heed(func(cert *x509.Certificate) error {
-		peer, err := identity.OfCertificate(cert)
-		if err != nil {
-			return err
-		}
-		found := revoked(identity.Serial(cert), peer.Role.String(), peer.Name, identity.Issued(cert))
+	mutual.Credentials.Heed(func(peer identity.Shown) error {
+		found := revoked(peer.Serial, peer.Who.Role.String(), peer.Who.Name, peer.Issued)
 		switch {
 		case found == nil:
 			return nil
