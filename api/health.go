@@ -15,6 +15,7 @@ import (
 	"weir/messages/actorpb"
 	"weir/messages/apipb"
 	"weir/messages/statepb"
+	"weir/messages/versions"
 	"weir/raftstore"
 	"weir/raftstore/state"
 	"weir/scheduling"
@@ -178,7 +179,11 @@ func problems(st *apipb.StatusResponse, offline []string, open int64) []string {
 		case !m.GetAlive():
 			add("replica %s at %s is down: restart it", m.GetId(), m.GetAddress())
 		case m.GetVersion() != st.GetVersion():
-			add("replica %s runs version %s, %s runs %s", m.GetId(), m.GetVersion(), st.GetReplica(), st.GetVersion())
+			runs := fmt.Sprintf("replica %s runs version %s, %s runs %s", m.GetId(), m.GetVersion(), st.GetReplica(), st.GetVersion())
+			if m.GetCan() > 0 && m.GetCan() < st.GetClusterVersion() {
+				runs += "; " + versions.TooOld("it", m.GetCan(), st.GetClusterVersion()).Error()
+			}
+			add("%s", runs)
 		}
 	}
 	if majority := voters/2 + 1; up < voters && up == majority && st.GetQuorum() {

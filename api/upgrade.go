@@ -84,10 +84,13 @@ func (s clusters) upgrade(ctx context.Context, what string) (upgrade, error) {
 		told[agent.GetNode()] = agent.GetCan()
 	}
 	current, _ := s.cfg.Store.Leadership()
+	directory := s.cfg.Directory.View()
+	leader, _ := directory.Replica(scheduling.ReplicaID(current.LeaderID))
+	learns := current.LeaderID == s.cfg.Replica || leader.Can >= versions.Current
 	err = s.read(ctx, what, func(st *state.State) error {
 		now.version = st.Version()
 		for _, n := range st.Nodes() {
-			now.addAgent(n, told[n.GetId()], s.cfg.Version)
+			now.addAgent(n, told[n.GetId()], s.cfg.Version, learns)
 		}
 		return nil
 	})
@@ -99,7 +102,7 @@ func (s clusters) upgrade(ctx context.Context, what string) (upgrade, error) {
 	if err != nil {
 		return now, s.unavailable(what, err)
 	}
-	directory := s.cfg.Directory.View()
+	directory = s.cfg.Directory.View()
 	for _, m := range members {
 		known, _ := directory.Replica(scheduling.ReplicaID(m.ID))
 		if m.ID == s.cfg.Replica {
@@ -156,8 +159,8 @@ func (u *upgrade) addReplica(m raftstore.Member, known cluster.Replica, leads bo
 }
 
 // addAgent adds the agent of a node, which has told the leader what it can, if that is not 0. Own is the version of
-// this program: an agent of the same version can the same.
-func (u *upgrade) addAgent(n *statepb.Node, can uint32, own string) {
+// this program: an agent of the same version can the same. A leader that is too old never learns what agents can.
+func (u *upgrade) addAgent(n *statepb.Node, can uint32, own string, learns bool) {
 	online := n.GetState() == statepb.NodeOnline
 	if !online {
 		can = 0
@@ -170,6 +173,8 @@ func (u *upgrade) addAgent(n *statepb.Node, can uint32, own string) {
 	case can >= versions.Current:
 	case !online:
 		p.inTheWay = "offline, and its last program was too old: start it with " + versions.ProgramNow() + " or later, remove it (weir node remove), or finish with --without-offline-agents"
+	case can == 0 && !learns:
+		p.inTheWay = "the leader is too old to know what its program can: upgrade the replicas first"
 	case can == 0:
 		p.inTheWay = "the leader does not know yet what its program can: try again in a few seconds"
 	default:

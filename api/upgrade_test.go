@@ -112,6 +112,12 @@ func TestFinishUpgrade(t *testing.T) {
 			u.agent("n3", "v8", 0, true)
 		}, `{"version": 2, "without_offline_agents": true}`, "operator/oda",
 			[]string{"agent n1, n2 (weir v1): its program is too old", "agent n3 (weir v8): the leader does not know yet"}},
+		"a leader that lags": {func(u upgrading) {
+			u.replicas("v2 2", "v1 1", "v2 2")
+			u.lead("r2")
+			u.agent("n1", "v1", 0, true)
+		}, `{"version": 2}`, "operator/oda",
+			[]string{"replica r2 (weir v1): its program is too old", "agent n1 (weir v1): the leader is too old to know what its program can: upgrade the replicas first"}},
 		"agents that are away": {func(u upgrading) { u.agent("n1", "v1", 1, false) }, `{"version": 2}`, "operator/oda",
 			[]string{"agent n1 (weir v1): offline, and its last program was too old", "--without-offline-agents"}},
 		"without them": {func(u upgrading) { u.agent("n1", "v1", 1, false) }, `{"version": 2, "without_offline_agents": true}`, "operator/oda", nil},
@@ -150,6 +156,9 @@ func TestReplicasThatAreTooOld(t *testing.T) {
 		t.Errorf("at version 1: %s", got.raw)
 	}
 	u.must(&commandpb.RaiseVersion{Version: 2})
+	if got := fmt.Sprint(u.get("ClusterService/Status", "{}")["problems"]); !strings.Contains(got, "replica r3 runs version v1, r1 runs v2; it is too old") || strings.Count(got, "too old") != 1 {
+		t.Errorf("problems of the status: %s", got)
+	}
 	for _, got := range []reply{ask("Add"), u.post("ClusterService/Promote", `{"id": "r3"}`)} {
 		if got.header.Get(apipb.HeaderCode) != apipb.CodeMembersNotChanged || !strings.Contains(got.raw, "replica r3 is too old: its program works with cluster version 1, but the cluster has version 2: install weir 0.2.0 or later there") {
 			t.Errorf("got %s", got.raw)

@@ -10,8 +10,6 @@ import (
 	"weir/api/client"
 	"weir/chaos/history"
 	"weir/messages/apipb"
-	"weir/messages/commandpb"
-	"weir/messages/versions"
 	"weir/scheduling"
 )
 
@@ -103,8 +101,7 @@ func readDeeds(ctx context.Context, api *client.Client, journal, acts *history.W
 // at which they compare their states.
 const hashPatience = 30 * time.Second
 
-// readHashes records hashes of the replicas' states until all have told one for the same index. It records
-// none of a cluster of a version in which states are not compared.
+// readHashes records hashes of the replicas' states until all have told one for the same index.
 func readHashes(ctx context.Context, api *client.Client, replicas []string, journal *history.Writer) error {
 	told := make(map[uint64]map[string]bool)
 	silent := make(map[string]bool)
@@ -114,9 +111,6 @@ func readHashes(ctx context.Context, api *client.Client, replicas []string, jour
 	for end := time.Now().Add(hashPatience); time.Now().Before(end); {
 		for _, answer := range api.StatusAll(ctx) {
 			st := answer.Status
-			if answer.Err == nil && versions.Newer(&commandpb.CheckState{}, st.GetClusterVersion()) != "" {
-				return nil
-			}
 			if answer.Err != nil || st.GetHashedIndex() == 0 || told[st.GetHashedIndex()][st.GetReplica()] {
 				continue
 			}

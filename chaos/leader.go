@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	"weir/api/client"
 	"weir/chaos/history"
+	"weir/messages/apipb"
+	"weir/messages/versions"
 )
 
 // watchLeader records each change of the leader, until ctx is done.
@@ -54,4 +58,28 @@ func (n *nemesis) awaitLeader(ctx context.Context) error {
 		return errors.Join(ctx.Err(), fmt.Errorf("replica %s has no leader %v after all faults were healed", name, n.cfg.Patience))
 	}
 	return nil
+}
+
+// upgrade brings all members to the newer build, one after another, and raises the version of the cluster.
+func (n *nemesis) upgrade(ctx context.Context, api *client.Client) error {
+	for _, name := range slices.Concat(n.cfg.Agents, n.cfg.Replicas) {
+		if err := n.cluster.Upgrade(ctx, name); err != nil {
+			return fmt.Errorf("upgrade %s: %w", name, err)
+		}
+		if err := n.awaitLeader(ctx); err != nil {
+			return err
+		}
+	}
+	limited, cancel := context.WithTimeout(ctx, n.cfg.Patience)
+	defer cancel()
+	for {
+		_, err := api.FinishUpgrade(limited, &apipb.FinishUpgradeRequest{Version: versions.Current})
+		// What a member can is known a moment after its start.
+		if client.CodeOf(err) != apipb.CodeUpgradeBlocked {
+			return err
+		}
+		if sleep(limited, lookPeriod) != nil {
+			return errors.Join(ctx.Err(), fmt.Errorf("not within %v: %w", n.cfg.Patience, err))
+		}
+	}
 }

@@ -51,8 +51,11 @@ func (p *paper) Resume(_ context.Context, name string) error { return p.act("res
 func (p *paper) Hang(_ context.Context, name string) error   { return p.act("hang "+name, name, 1) }
 func (p *paper) Unhang(_ context.Context, name string) error { return p.act("unhang "+name, name, -1) }
 func (p *paper) Swap(_ context.Context, name string) error   { return p.act("swap "+name, name, 1) }
-func (p *paper) Cut(a, b string) error                       { return p.act("cut "+a+"-"+b, a+"-"+b, 1) }
-func (p *paper) Mend(a, b string) error                      { return p.act("mend "+a+"-"+b, a+"-"+b, -1) }
+func (p *paper) Upgrade(_ context.Context, name string) error {
+	return p.act("upgrade "+name, name, 0)
+}
+func (p *paper) Cut(a, b string) error  { return p.act("cut "+a+"-"+b, a+"-"+b, 1) }
+func (p *paper) Mend(a, b string) error { return p.act("mend "+a+"-"+b, a+"-"+b, -1) }
 func (p *paper) Leader(context.Context) (string, uint64, error) {
 	return p.leader, 7, nil
 }

@@ -20,6 +20,8 @@ type Cluster interface {
 	Start(ctx context.Context, name string) error
 	// Swap ends a member's process in order, and has Start start the other of two builds from then on.
 	Swap(ctx context.Context, name string) error
+	// Upgrade restarts a member in order as the newer of two builds, and waits until it is up.
+	Upgrade(ctx context.Context, name string) error
 	// Pause stops a process where it is; Resume continues it.
 	Pause(ctx context.Context, name string) error
 	Resume(ctx context.Context, name string) error
@@ -55,6 +57,8 @@ type Config struct {
 	// Patience bounds the wait for a leader after the last fault, and then for the end of every
 	// operation.
 	Patience time.Duration
+	// Upgrade says that there are two builds: at the end all members get the newer one, and the cluster its version.
+	Upgrade bool
 	// Witness is the command line of a witness, without its last argument, which says how long the
 	// witness lasts.
 	Witness []string
@@ -124,6 +128,12 @@ func Run(ctx context.Context, cfg Config, cluster Cluster, api *client.Client, w
 	score.enter("quiet")
 	if err := load.settle(ctx); err != nil {
 		return err
+	}
+	if cfg.Upgrade {
+		score.enter("upgrade")
+		if err := n.upgrade(ctx, api); err != nil {
+			return err
+		}
 	}
 	score.enter("final reads")
 	if err := readState(ctx, api, streams[history.StateFile]); err != nil {

@@ -157,7 +157,8 @@ func TestReplicaThatDiffers(t *testing.T) {
 		"the leader": func(c *checked) *Store { return c.leader() },
 	} {
 		t.Run(who, func(t *testing.T) {
-			c := checkedCluster(t, 3, nil)
+			// The verdict waits for the hash of each for half a period, so that all know who differs.
+			c := checkedCluster(t, 3, func(cfg *Config) { cfg.CheckPeriod = time.Second })
 			c.agree()
 			wrong := pick(c)
 			id := wrong.cfg.ReplicaID

@@ -28,7 +28,7 @@ import (
 const (
 	divergedPrefix, agreedPrefix = "diverged-", "agreed-"
 	snapshotSuffix, hashesSuffix = ".snapshot", ".hashes"
-	// keptAside is how many of each are kept.
+	// keptAside is how many of each are kept, and of folders that were moved aside.
 	keptAside = 2
 )
 
@@ -41,7 +41,9 @@ func (s checker) diverged(p *point) {
 	case <-s.closing:
 		return
 	}
-	if s.backed(p) {
+	// A log that is read again is about points at which nobody tells hashes any more. A state that has become wrong
+	// since then is found at the next point.
+	if p.index <= s.Identity().Backed || s.backed(p) {
 		s.goOn(p)
 		return
 	}
@@ -86,10 +88,12 @@ func (s checker) backed(p *point) bool {
 func (s checker) goOn(p *point) {
 	c := s.machine.checks
 	var path string
-	var err error
+	err := s.Remember(func(id *Identity) { id.Backed = max(id.Backed, p.index) })
 	if c.read().Dispute == "" {
 		// Of several points in a row the first is enough: there may be many in a log that is read again.
-		path, err = s.keepAside(divergedPrefix, p)
+		var failed error
+		path, failed = s.keepAside(divergedPrefix, p)
+		err = errors.Join(err, failed)
 	}
 	s.cfg.Logger.Error("the log has another hash than this replica's state, which is that of a majority of the voters; going on", "index", p.index, "hash", *p.own, "file", path, "error", err)
 	c.mu.Lock()
@@ -187,22 +191,28 @@ func nameOf(record *statepb.Record) string {
 }
 
 // Rebuild moves the folder of a replica aside if its state is wrong or its data are damaged, so that the
-// replica starts without a log and gets everything from the others. It returns the new path of the folder, and
-// why it was moved. It returns "" if the folder is in order, or was never used, and an error if it cannot be
-// used for another reason, such as that it belongs to another replica.
+// replica starts without a log and gets everything from the others. Of folders that were moved aside the two newest
+// stay. It returns the new path of the folder, and why it was moved. It returns "" if the folder is in order, or was never
+// used, and an error if it cannot be used for another reason, such as that it belongs to another replica.
 func Rebuild(cfg Config) (aside string, why, err error) {
 	why = inspect(cfg)
 	if !errors.Is(why, ErrDiverged) && !errors.Is(why, ErrDamaged) && !errors.Is(why, ErrSnapshotDamaged) {
 		return "", nil, why
 	}
-	for n := 1; ; n++ {
-		aside = fmt.Sprintf("%s%s%d", cfg.Dir, asideInfix, n)
-		if _, err := os.Lstat(aside); errors.Is(err, fs.ErrNotExist) {
-			break
-		} else if err != nil {
+	before, err := movedAside(cfg.Dir)
+	if err != nil {
+		return "", why, fmt.Errorf("%w: %w", ErrDisk, err)
+	}
+	next := 1
+	if len(before) > 0 {
+		next += before[len(before)-1]
+	}
+	for _, n := range before[:max(0, len(before)+1-keptAside)] {
+		if err := os.RemoveAll(asideOf(cfg.Dir, n)); err != nil {
 			return "", why, fmt.Errorf("%w: %w", ErrDisk, err)
 		}
 	}
+	aside = asideOf(cfg.Dir, next)
 	if err := errors.Join(os.Rename(cfg.Dir, aside), recordlog.SyncDir(filepath.Dir(cfg.Dir))); err != nil {
 		return "", why, fmt.Errorf("%w: move %s aside: %w", ErrDisk, cfg.Dir, err)
 	}
@@ -211,6 +221,22 @@ func Rebuild(cfg Config) (aside string, why, err error) {
 
 // asideInfix is between the name of a folder and the number of one that was moved aside.
 const asideInfix = ".aside-"
+
+// asideOf is the path of the n-th folder that is moved aside.
+func asideOf(dir string, n int) string { return fmt.Sprintf("%s%s%d", dir, asideInfix, n) }
+
+// movedAside returns the numbers of the folders that were moved aside, in order.
+func movedAside(dir string) (numbers []int, err error) {
+	entries, err := os.ReadDir(filepath.Dir(dir))
+	for _, entry := range entries {
+		text, is := strings.CutPrefix(entry.Name(), filepath.Base(dir)+asideInfix)
+		if n, err := strconv.Atoi(text); is && err == nil && n > 0 {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, err
+}
 
 // Rebuilt reports whether a folder was moved aside before: the replica has been part of a cluster, and must
 // not found another one.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"weir/messages/commandpb"
@@ -13,7 +14,7 @@ import (
 )
 
 // TestVerdictThatIsWrong has a hash in the log that no replica has, as a leader with bad memory could put it there: no
-// replica ends, and all say so. One that differs later is still found.
+// replica ends, not even one that reads its log again, and all say so. One that differs later is still found.
 func TestVerdictThatIsWrong(t *testing.T) {
 	c := checkedCluster(t, 3, func(cfg *Config) { cfg.CheckPeriod = 0 })
 	check := func(m *commandpb.CheckState) uint64 {
@@ -38,6 +39,14 @@ func TestVerdictThatIsWrong(t *testing.T) {
 		})
 	}
 	wantAccepted(t, c.propose(setWeight(t, 7)))
+	point()
+	again := c.follower().cfg.ReplicaID
+	c.stop(again)
+	c.start(again)
+	c.await(again+" reads the log again, says so and goes on", func() bool {
+		s := c.stores[again]
+		return len(c.ended) > 0 || s.Stats().Checks.Dispute != "" && s.machine.checks.halt() == nil
+	})
 	if len(c.ended) > 0 {
 		t.Fatalf("a replica ended: %v", <-c.ended)
 	}
@@ -82,6 +91,31 @@ func TestFilesAside(t *testing.T) {
 		}
 		if left := files(); len(left) > 3 {
 			t.Errorf("after %d states: %v", n+1, left)
+		}
+	}
+}
+
+// TestFoldersMovedAside rebuilds a folder again and again: the two newest stay, and what has no number.
+func TestFoldersMovedAside(t *testing.T) {
+	cfg := newCluster(t, 1, nil).config("r1")
+	other := cfg.Dir + asideInfix + "kept"
+	if err := os.MkdirAll(other, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n <= 12; n++ {
+		err := errors.Join(os.Mkdir(cfg.Dir, 0o700), os.WriteFile(filepath.Join(cfg.Dir, identityFile), []byte("damaged"), 0o600))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []string{fmt.Sprint(cfg.Dir, asideInfix, n), other}
+		if n > 1 {
+			want = append(want, fmt.Sprint(cfg.Dir, asideInfix, n-1))
+		}
+		slices.Sort(want)
+		aside, _, err := Rebuild(cfg)
+		left, failed := filepath.Glob(cfg.Dir + "*")
+		if err = errors.Join(err, failed); err != nil || filepath.Base(aside) != fmt.Sprint(filepath.Base(cfg.Dir), asideInfix, n) || !slices.Equal(left, want) {
+			t.Fatalf("moved to %s, %v; left are %v, want %v", aside, err, left, want)
 		}
 	}
 }

@@ -41,6 +41,9 @@ type Identity struct {
 	// Diverged is the index at which the replica's state was not that of the majority; 0: none. The folder
 	// is refused.
 	Diverged uint64 `json:"diverged,omitempty"`
+	// Backed is the last index at which the log had another hash than the replica's state, which was that of
+	// the majority; 0: none. What the log says of states up to there is not believed when it is read again.
+	Backed uint64 `json:"backed,omitempty"`
 }
 
 // ReadIdentity returns the identity of a folder. The error is fs.ErrNotExist if the folder was

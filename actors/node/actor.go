@@ -229,7 +229,7 @@ func (a *nodeActor) open(m *actorpb.RegisterAgent, reply func(proto.Message)) {
 }
 
 func (a *nodeActor) heartbeat(m *actorpb.Heartbeat, reply func(proto.Message)) {
-	if why := a.cfg.State.Refused(a.cfg.ID); why != "" {
+	if why := a.barred(); why != "" {
 		// Its lease runs out, here and there, and only then its jobs run elsewhere.
 		a.cfg.Scheduler.Withdraw(a.tree, a.cfg.ID)
 		reply(&actorpb.Refused{Code: actorpb.CodeNotRegistered, Reason: fmt.Sprintf("heartbeat of node %q: %s; register again", m.GetNode(), why)})
@@ -247,6 +247,14 @@ func (a *nodeActor) heartbeat(m *actorpb.Heartbeat, reply func(proto.Message)) {
 	a.cfg.Lead.Reply(reply, &actorpb.HeartbeatAck{Sequence: m.GetSequence(), Term: a.cfg.Term, Replicas: a.cfg.Replicas(), Revocations: a.news(m.GetRevocations())})
 	a.look()
 	a.offer()
+}
+
+// barred says why the registered agent has to go although its lease holds; "" if it does not.
+func (a *nodeActor) barred() string {
+	if !a.session.Knows(a.cfg.State.Version()) {
+		return "its program is older than the version of the cluster, which has been raised"
+	}
+	return a.cfg.State.Refused(a.cfg.ID)
 }
 
 // news returns the revocations if the agent keeps another version of them.
@@ -286,7 +294,7 @@ func (a *nodeActor) look() {
 	a.dirty = false
 	record, granted, index := a.read()
 	a.publish(granted)
-	if !a.session.Live(a.cfg.Now()) {
+	if !a.session.Live(a.cfg.Now()) || !a.session.Knows(a.cfg.State.Version()) {
 		if record.GetState() == statepb.NodeOffline && len(granted) > 0 {
 			a.giveUp(lifecycle.AbortNodeOffline, ids(granted))
 		}

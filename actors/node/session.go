@@ -239,6 +239,9 @@ func (s *Session) Silent() time.Time { return s.expires.Add(s.timing.silence() -
 // Expires returns when the node counts as lost unless a heartbeat arrives earlier.
 func (s *Session) Expires() time.Time { return s.expires }
 
+// Knows reports whether the registered agent, if there is one, works with a version of the cluster.
+func (s *Session) Knows(version uint32) bool { return s.incarnation == 0 || s.can >= version }
+
 // Close ends the session: the node is lost and has to register again.
 func (s *Session) Close() {
 	s.incarnation, s.credentials, s.can = 0, nil, 0

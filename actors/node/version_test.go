@@ -3,7 +3,9 @@ package node
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 
+	"weir/actors/reconcile"
 	"weir/messages/actorpb"
 )
 
@@ -45,4 +47,26 @@ func TestAgentsThatAreTooOld(t *testing.T) {
 		s.say(registration(7))
 		s.want("refuse bad_request")
 	})
+}
+
+// TestVersionIsRaisedDuringASession (V2): an agent that registered just before the version was raised, and does not know
+// it, gets nothing more and must register again, which is refused. One that knows it goes on.
+func TestVersionIsRaisedDuringASession(t *testing.T) {
+	for can, want := range map[uint32][]string{
+		1: {"withdraw n1", "refuse not_registered", "refuse bad_request"},
+		2: {"plan 3.99 +a", "HeartbeatAck", "offer n1", "AgentRegistered", "plan 3.99 +a", "offer n1"},
+	} {
+		onStage(t, online(7), nil, func(s *stage) {
+			m := registration(7)
+			m.Can = can
+			s.say(m)
+			s.want("AgentRegistered", "offer n1")
+			s.set(func() { s.version, s.granted = 2, []Granted{granted("a", 7, 10)} })
+			s.system.Root.Send(s.pid, reconcile.Look{})
+			synctest.Wait()
+			s.beat(1)
+			s.say(m)
+			s.want(want...)
+		})
+	}
 }

@@ -26,8 +26,6 @@ func (f Figures) Vacuous() []string {
 	killed := f.took(func(g FaultFigures) bool {
 		return g.Scope == fault.Agent && (g.Kind == fault.Kill || g.Kind == fault.Swap)
 	})
-	// Where versions are mixed, the version of the cluster is the older one, in which states are not compared.
-	whole := 1 - min(1, f.took(func(g FaultFigures) bool { return g.Kind == fault.Swap }))
 	late := f.took(func(g FaultFigures) bool { return g.Kind == fault.Late })
 	took := f.took(func(FaultFigures) bool { return true })
 	for _, must := range []struct {
@@ -40,7 +38,7 @@ func (f Figures) Vacuous() []string {
 		{f.Allowed, 1, 1, "no user whose rights come and go was ever allowed anything"},
 		{f.Turns, 1, 1, "no right was given or taken away"},
 		{f.Deeds, 1, 1, "no event names a user"},
-		{f.Compared, whole, 1, "no replica has told a hash of its state"},
+		{f.Compared, 1, 1, "no replica has told a hash of its state"},
 		{f.LeaderChanges, replaced, 1, "the leader never changed"},
 		{f.Lost, agents, 1, "no attempt was lost and rerun"},
 		{f.Adopted, killed, triedTwice, "no attempt outlived its agent and was completed"},

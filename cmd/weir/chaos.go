@@ -75,7 +75,8 @@ each member; they disappear with the last process. Without root there are only k
 and pauses.
 
 With --upgrade, members begin as another build, such as the previous version
-(make previous), and one after another is restarted as the other of the two, without end.
+(make previous), and one after another is restarted as the other of the two. At the end
+all get this build, and the upgrade is finished.
 
 Everything is cleaned up and removed at the end, also after Ctrl-C. After a violation the
 folder with histories, logs and data is kept, and the command that repeats the run is

@@ -16,7 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"weir/chaos/check"
 	"weir/chaos/fault"
+	"weir/chaos/history"
 	"weir/cmd/weir/internal/chaosrun"
 	"weir/cmd/weir/internal/devcluster"
 	"weir/cmd/weir/internal/screen"
@@ -43,6 +45,7 @@ func TestChaos(t *testing.T) {
 	}
 	weir := filepath.Join(programs, "weir")
 	t.Run("smoke", func(t *testing.T) { testChaosSmoke(t, weir) })
+	t.Run("upgrade", func(t *testing.T) { testChaosUpgrade(t, weir) })
 	t.Run("interrupted", func(t *testing.T) { testChaosInterrupted(t, weir) })
 	t.Run("terminal", func(t *testing.T) { testChaosTerminal(t, weir) })
 	t.Run("killed", func(t *testing.T) { testChaosKilled(t, weir) })
@@ -65,6 +68,32 @@ func testChaosSmoke(t *testing.T, weir string) {
 		if !regexp.MustCompile(want).Match(output) {
 			t.Errorf("the summary does not say %q", want)
 		}
+	}
+	wantNoProcess(t, dir)
+}
+
+// testChaosUpgrade has a cluster of the previous version, whose leader is swapped. At the end all members have this
+// version, and their states are compared.
+func testChaosUpgrade(t *testing.T, weir string) {
+	previous, err := exec.Command("../../.ci/previous").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), chaosPatience)
+	defer cancel()
+	dir := filepath.Join(openFolder(t), "run")
+	cmd := devCommand(ctx, weir, t.TempDir(), "chaos", "run", "--only", "swap", "--faults", "1", "--upgrade", strings.TrimSpace(string(previous)), "--dir", dir)
+	output, err := cmd.CombinedOutput()
+	t.Logf("weir chaos run --upgrade: %v\n%s", err, output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := history.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := check.Sum(run).Compared; n != 3 {
+		t.Errorf("%d replicas told hashes of their states, want 3", n)
 	}
 	wantNoProcess(t, dir)
 }

@@ -96,7 +96,7 @@ func newClusterCommand(f *clientFlags) *cobra.Command {
 			members, err := s.Members(ctx)
 			return view{
 				message: &apipb.MembersResponse{Members: members}, rows: true,
-				text: func(time.Time) string { return membersText(members) },
+				text: func(time.Time) string { return membersText(members, false) },
 			}, err
 		}),
 	}, &cobra.Command{
@@ -121,12 +121,21 @@ have caught up. The command needs operator credentials.`,
 	})
 }
 
-func membersText(members []*apipb.Member) string {
-	g := newGrid("replica", "address", "state", "role", "operations>", "version")
+// membersText shows replicas, and if asked for also how far each is in the log, which each knows of itself only.
+func membersText(members []*apipb.Member, indexes bool) string {
+	titles := []string{"replica", "address", "state", "role", "operations>", "version"}
+	if indexes {
+		titles = append(titles, "log index>")
+	}
+	g := newGrid(titles...)
 	for _, m := range members {
 		state := cmp.Or(when(m.GetAlive(), "up"), "down")
 		role := cmp.Or(when(m.GetLeader(), "leader"), m.GetSuffrage(), "not a member")
-		g.row(m.GetId(), m.GetAddress(), state, role, m.GetOperationsControlled(), m.GetVersion())
+		row := []any{m.GetId(), m.GetAddress(), state, role, m.GetOperationsControlled(), m.GetVersion()}
+		if indexes {
+			row = append(row, cmp.Or(when(m.GetAppliedIndex() > 0, fmt.Sprint(m.GetAppliedIndex())), none))
+		}
+		g.row(row...)
 	}
 	return g.String()
 }
@@ -211,16 +220,41 @@ func upgradeStatus(ctx context.Context, s *session) (*apipb.UpgradeStatusRespons
 	if err != nil {
 		return nil, err
 	}
-	const old = "its program is too old"
 	st = &apipb.UpgradeStatusResponse{ClusterVersion: versions.Oldest, Target: versions.Current}
 	for _, m := range members {
 		state := cmp.Or(when(!m.GetAlive(), "down"), when(m.GetLeader(), "leader"), m.GetSuffrage())
-		st.Processes = append(st.Processes, &apipb.UpgradeProcess{Role: identity.Replica.String(), Names: []string{m.GetId()}, Count: 1, Version: m.GetVersion(), State: state, InTheWay: old})
+		st.Processes = append(st.Processes, &apipb.UpgradeProcess{Role: identity.Replica.String(), Names: []string{m.GetId()}, Count: 1, Version: m.GetVersion(), State: state, InTheWay: tooOld})
 	}
+	var agents []*apipb.UpgradeProcess
 	for _, n := range nodes {
-		st.Processes = append(st.Processes, &apipb.UpgradeProcess{Role: identity.Agent.String(), Names: []string{n.GetId()}, Count: 1, Version: n.GetVersion(), State: n.GetState(), InTheWay: old})
+		agents = withAgent(agents, n)
 	}
+	st.Processes = append(st.Processes, agents...)
 	return st, nil
+}
+
+const (
+	tooOld = "its program is too old"
+	// namedAgents is how many agents that are alike are named, as replicas do.
+	namedAgents = 20
+)
+
+// withAgent adds the agent of a node to agents, of which those that are alike are together. One of this version can what
+// this program can.
+func withAgent(agents []*apipb.UpgradeProcess, n *apipb.Node) []*apipb.UpgradeProcess {
+	for _, p := range agents {
+		if p.GetVersion() == n.GetVersion() && p.GetState() == n.GetState() {
+			if p.Count++; len(p.Names) < namedAgents {
+				p.Names = append(p.Names, n.GetId())
+			}
+			return agents
+		}
+	}
+	p := &apipb.UpgradeProcess{Role: identity.Agent.String(), Names: []string{n.GetId()}, Count: 1, Version: n.GetVersion(), State: n.GetState(), InTheWay: tooOld}
+	if n.GetVersion() == version {
+		p.Can, p.InTheWay = versions.Current, ""
+	}
+	return append(agents, p)
 }
 
 // namesOf returns the names of processes that are alike.
@@ -293,7 +327,7 @@ func planOfUpgrade(st *apipb.UpgradeStatusResponse, _ time.Time) string {
 	}
 	fmt.Fprintf(&b, "to weir %s, the version of this program; cluster version %d of %d\n", version, st.GetClusterVersion(), st.GetTarget())
 	if len(agents)+len(followers)+len(leader) > 0 {
-		say("install weir and weir-jobproxy "+version+" on all machines; processes that run keep what they have", "weir version                                 # on each machine")
+		say("install weir and weir-jobproxy "+version+" on all machines, and keep those before; processes that run go on with what they have", "weir version                                 # on each machine")
 	}
 	if len(agents) > 0 {
 		say("restart the agents, one after the other; their jobs go on", append(agents,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"math"
 	"net/http"
 	"slices"
@@ -280,6 +281,7 @@ func (m *membership) compareVersions(now time.Time) error {
 	if err := m.gossip.Update(func(self *gossip.Member) { self.ClusterVersion = uint64(version) }); err != nil {
 		return err
 	}
+	m.log.Info("working with a version of the cluster", "cluster_version", version)
 	m.version = version
 	return nil
 }
@@ -409,20 +411,29 @@ func (s *server) rebuild() error {
 }
 
 // hashes carries hashes of states by gossip.
-type hashes struct{ *server }
+type hashes struct {
+	gossip *gossip.Gossip
+	log    *slog.Logger
+	warned sync.Once
+}
 
 // Tell implements raftstore.Hashes.
-func (s hashes) Tell(own raftstore.StateHash) {
-	err := s.gossip.Update(func(m *gossip.Member) { m.StateIndex, m.StateHash = own.Index, string(own.Hash[:]) })
-	if err != nil {
-		s.log.Debug("hash of the state not told", "error", err)
+func (h *hashes) Tell(own raftstore.StateHash) {
+	err := h.gossip.Update(func(m *gossip.Member) { m.StateIndex, m.StateHash = own.Index, string(own.Hash[:]) })
+	switch {
+	case errors.Is(err, gossip.ErrTooLarge):
+		h.warned.Do(func() {
+			h.log.Warn("hash of the state not told; this replica's state is not compared with others", "error", err)
+		})
+	case err != nil:
+		h.log.Debug("hash of the state not told", "error", err)
 	}
 }
 
 // Told implements raftstore.Hashes.
-func (s hashes) Told() map[string]raftstore.StateHash {
+func (h *hashes) Told() map[string]raftstore.StateHash {
 	told := make(map[string]raftstore.StateHash)
-	for _, m := range s.gossip.Members() {
+	for _, m := range h.gossip.Members() {
 		if len(m.StateHash) == len(state.Hash{}) {
 			told[string(m.ID)] = raftstore.StateHash{Index: m.StateIndex, Hash: state.Hash([]byte(m.StateHash))}
 		}

@@ -71,7 +71,7 @@ var texts = map[string]func(t *testing.T, answer []byte) string{
 	"node":      drawn(func(m *apipb.GetNodeResponse) string { return nodeText(m, textIDs, textTime) }),
 	"upgrade":   drawn(func(m *apipb.UpgradeStatusResponse) string { return upgradeText(m, textTime) }),
 	"plan":      drawn(func(m *apipb.UpgradeStatusResponse) string { return planOfUpgrade(m, textTime) }),
-	"members":   drawn(func(m *apipb.MembersResponse) string { return membersText(m.GetMembers()) }),
+	"members":   drawn(func(m *apipb.MembersResponse) string { return membersText(m.GetMembers(), false) }),
 	"status":    drawn(func(m *apipb.StatusResponse) string { return statusText(m, textTime) }),
 }
 

@@ -109,7 +109,7 @@ gets the state from the others.`,
 	flags.StringVar(&f.allBytes, "operation-bytes", "2GiB", "maximum size of the records of all operations")
 	flags.DurationVar(&f.diskStall, "disk-stall", time.Second, "how long a write to the log may take before the disk counts as failed and the replica stops; after half this time a leader stops heartbeating, so that another can be elected")
 	flags.DurationVar(&f.checkPeriod, "check-period", time.Minute, "how often replicas compare their states, if anything has changed; the leader's value applies; 0: never")
-	flags.BoolVar(&f.rebuild, "rebuild", false, "if the state of this replica is not that of the others, or its data is damaged: move the data aside and get the state from the others")
+	flags.BoolVar(&f.rebuild, "rebuild", false, "if the state of this replica is not that of the others, or its data is damaged: move the data aside (the last two are kept) and get the state from the others")
 	flags.StringVar(&f.eventSize, "event-log-size", "256MiB", "maximum size of the event log in the folder; the oldest events are dropped first")
 	flags.DurationVar(&f.eventAge, "event-log-age", 7*24*time.Hour, "how long events are kept, if the size allows")
 	flags.StringVar(&f.auditSize, "audit-log-size", "64MiB", "maximum size of the audit log in the folder; the oldest lines about the subject that has most of them are dropped first")

@@ -219,7 +219,7 @@ func (s *server) open(ctx context.Context) error {
 	}
 	cfg := s.folder()
 	cfg.Address = s.flags.advertise
-	cfg.CheckPeriod, cfg.Hashes = s.flags.checkPeriod, hashes{s}
+	cfg.CheckPeriod, cfg.Hashes = s.flags.checkPeriod, &hashes{gossip: s.gossip, log: s.log}
 	cfg.Locate, cfg.DiskStall = s.locate, s.flags.diskStall
 	cfg.Transport = raftstore.Transport{Listener: s.mux.Raft(), Dial: s.dialer.DialRaft}
 	cfg.SnapshotThreshold = s.flags.snapshotThreshold

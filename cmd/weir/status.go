@@ -114,12 +114,15 @@ func bestStatus(answers []client.ReplicaStatus) (*apipb.StatusResponse, error) {
 // lagEntries is how many log entries a replica may be behind another: a few full batches.
 const lagEntries = 5000
 
-// withOthers adds to a status the problems that other replicas report of themselves, and
-// the replicas that do not answer.
+// withOthers adds to a status the problems that other replicas report of themselves, how far each is in the
+// log, and the replicas that do not answer.
 func withOthers(best *apipb.StatusResponse, answers []client.ReplicaStatus) *apipb.StatusResponse {
 	best = proto.CloneOf(best)
 	for _, answer := range answers {
 		st := answer.Status
+		if i := slices.IndexFunc(best.GetMembers(), func(m *apipb.Member) bool { return m.GetId() == st.GetReplica() }); i >= 0 {
+			best.Members[i].AppliedIndex = st.GetAppliedIndex()
+		}
 		if answer.Err != nil {
 			if problem := silentReplica(best, answer, answers); problem != "" {
 				best.Problems = append(best.Problems, problem)
@@ -252,7 +255,7 @@ func statusText(st *apipb.StatusResponse, now time.Time) string {
 	page.add("answered by", fmt.Sprintf("%s, version %s, log index %d", st.GetReplica(), st.GetVersion(), st.GetAppliedIndex()))
 	b.WriteString("\n" + page.String())
 	if len(st.GetMembers()) > 0 {
-		b.WriteString("\n" + membersText(st.GetMembers()))
+		b.WriteString("\n" + membersText(st.GetMembers(), true))
 	}
 	return b.String()
 }

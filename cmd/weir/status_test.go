@@ -33,12 +33,13 @@ func TestStatusGathersWhatReplicasSayOfThemselves(t *testing.T) {
 		{Address: "host5:7701", Err: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}},
 		{Address: "host6:7701", Err: context.DeadlineExceeded},
 	}
-	answers[0].Status.Members = []*apipb.Member{{Id: "r3", Address: "host3:7701", Suffrage: "voter"}, {Id: "r5", Address: "host5:7701", Alive: true}}
+	answers[0].Status.Members = []*apipb.Member{{Id: "r1", Alive: true}, {Id: "r2", Alive: true}, {Id: "r3", Address: "host3:7701", Suffrage: "voter"}, {Id: "r5", Address: "host5:7701", Alive: true}}
 	best, err := bestStatus(answers)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := withOthers(best, answers).GetProblems()
+	all := withOthers(best, answers)
+	got := all.GetProblems()
 	want := []string{
 		"no node is online", "replica r3 is down", "replica r2 has a slow disk",
 		"replica r4 is 8990 log entries behind r1: it is catching up, or its disk or network is too slow",
@@ -47,6 +48,9 @@ func TestStatusGathersWhatReplicasSayOfThemselves(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+	if text := statusText(all, time.Now()); !strings.Contains(text, "LOG INDEX") || !strings.Contains(text, "8999") {
+		t.Errorf("how far the others are in the log is missing in\n%s", text)
 	}
 	if len(best.GetProblems()) != 2 {
 		t.Error("what the replica said was changed")

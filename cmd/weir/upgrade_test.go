@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"weir/messages/apipb/apipbconnect"
 	"weir/messages/versions"
 	"weir/raftstore"
+	"weir/raftstore/state"
 )
 
 // TestClusterBeyondThisProgram (V2): a replica stops when most say that the cluster has a version that its program
@@ -94,7 +96,9 @@ func (olderCluster) Members(context.Context, *connect.Request[apipb.MembersReque
 
 // List implements NodeServiceHandler.
 func (olderNodes) List(context.Context, *connect.Request[apipb.ListNodesRequest]) (*connect.Response[apipb.ListNodesResponse], error) {
-	return connect.NewResponse(&apipb.ListNodesResponse{Nodes: []*apipb.Node{{Id: "n1", State: "online", Version: "0.1.0"}}}), nil
+	return connect.NewResponse(&apipb.ListNodesResponse{Nodes: []*apipb.Node{
+		{Id: "n1", State: "online", Version: "0.1.0"}, {Id: "n2", State: "online", Version: version}, {Id: "n3", State: "online", Version: "0.1.0"},
+	}}), nil
 }
 
 // TestUpgradeOfAnOlderCluster (V2): before the first replica is upgraded none knows what an upgrade is, and plan and
@@ -119,8 +123,8 @@ func TestUpgradeOfAnOlderCluster(t *testing.T) {
 		want []string
 		code int
 	}{
-		"plan":   {[]string{"to weir " + version, "n1 (0.1.0)", "r2 (0.1.0)", "weir cluster transfer", "weir cluster upgrade finish"}, 0},
-		"status": {[]string{"cluster version 1; in the way of version 2", "replica r1: its program is too old", "agent n1: its program is too old"}, 0},
+		"plan":   {[]string{"to weir " + version, "n1 n3 (0.1.0)", "r2 (0.1.0)", "weir cluster transfer", "weir cluster upgrade finish"}, 0},
+		"status": {[]string{"cluster version 1; in the way of version 2", "replica r1: its program is too old", "! agent n1 n3: its program is too old\n\n"}, 0},
 		"finish": {[]string{"all replicas that answer are older than weir 0.2.0: see weir cluster upgrade plan"}, exitRefused},
 	} {
 		t.Run(verb, func(t *testing.T) {
@@ -143,5 +147,35 @@ func TestUpgradeOfAnOlderCluster(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestHashTooLargeForGossip warns once that nobody hears the hash of a replica whose announcement is nearly full.
+func TestHashTooLargeForGossip(t *testing.T) {
+	for length, want := range map[int]int{400: 0, 480: 1} {
+		mux, err := wire.Listen(wire.Config{Address: "127.0.0.1:0", Security: wire.Insecure{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dialer, err := wire.NewDialer(wire.Insecure{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		self := gossip.Member{ID: "r1", Address: mux.Addr().String(), Version: strings.Repeat("v", length)}
+		g, err := gossip.Start(gossip.Config{Self: self, Cluster: "c1", Insecure: true, Port: mux, Dialer: dialer})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said bytes.Buffer
+		h := &hashes{gossip: g, log: slog.New(slog.NewTextHandler(&said, nil))}
+		for index := range uint64(3) {
+			h.Tell(raftstore.StateHash{Index: 1 + index, Hash: state.Hash{1}})
+		}
+		if got := strings.Count(said.String(), "limit is 512"); got != want || len(h.Told()) != 1-want {
+			t.Errorf("%d bytes: told %v, and said\n%s", length, h.Told(), said.String())
+		}
+		if err := errors.Join(g.Close(), mux.Close()); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -151,7 +151,7 @@ func startAndAbort(ctx context.Context, user *client.Client, spec *structpb.Stru
 	return user.AbortOperation(ctx, answer.GetOperationId(), "", 0)
 }
 
-// submission starts a small operation, and returns how long that took.
+// submission starts a small operation, waits until it has ended, and returns how long the start took.
 func submission(b *testing.B, user *client.Client) time.Duration {
 	b.Helper()
 	spec, err := structpb.NewStruct(map[string]any{"tasks": map[string]any{"t": map[string]any{"job_count": 1, "command": []any{"/bin/true"}, "cpu_limit": 0.1, "memory_limit": "64MiB"}}})
@@ -159,10 +159,15 @@ func submission(b *testing.B, user *client.Client) time.Duration {
 		b.Fatal(err)
 	}
 	began := time.Now()
-	if _, err := user.StartOperation(b.Context(), &apipb.StartRequest{Spec: spec}); err != nil {
+	started, err := user.StartOperation(b.Context(), &apipb.StartRequest{Spec: spec})
+	if err != nil {
 		b.Fatal(err)
 	}
-	return time.Since(began)
+	took := time.Since(began)
+	if _, err := user.WaitOperation(b.Context(), started.GetOperationId()); err != nil {
+		b.Fatal(err)
+	}
+	return took
 }
 
 // tellBytes prints what each replica takes, beside what it may take if users' operations take quota.

@@ -22,7 +22,7 @@ type runCluster struct {
 	network  *devcluster.Network
 	evidence *evidence
 	disks    hungDisks
-	// builds are the programs that Swap alternates between.
+	// builds are the programs that Swap alternates between, the newer ones first.
 	builds [2]devcluster.Programs
 
 	// down holds the members that the run has killed and not started again yet.
@@ -40,19 +40,41 @@ const swapPatience = 5 * time.Second
 
 // Swap implements chaos.Cluster.
 func (c *runCluster) Swap(ctx context.Context, name string) error {
-	c.down.Store(name, true)
 	record, err := devcluster.Load(c.reach.Dir)
 	if err != nil {
-		return err
-	}
-	if err := devcluster.End(ctx, c.reach.Dir, name, swapPatience); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		return err
 	}
 	other := c.builds[0]
 	if record.Runs(name).Weir == other.Weir {
 		other = c.builds[1]
 	}
-	if err := devcluster.Assign(c.reach.Dir, name, other); err != nil {
+	return c.reassign(ctx, name, other)
+}
+
+// Upgrade implements chaos.Cluster.
+func (c *runCluster) Upgrade(ctx context.Context, name string) error {
+	m, err := devcluster.LoadMember(c.reach.Dir, name)
+	if err != nil {
+		return err
+	}
+	var more []string
+	if m.Kind == devcluster.Replica {
+		more = often
+	}
+	if err := c.reassign(ctx, name, c.builds[0], more...); err != nil {
+		return err
+	}
+	return c.Start(ctx, name)
+}
+
+// reassign ends a member's process in order, and has Start start it with other programs, and more arguments than
+// before.
+func (c *runCluster) reassign(ctx context.Context, name string, with devcluster.Programs, more ...string) error {
+	c.down.Store(name, true)
+	if err := devcluster.End(ctx, c.reach.Dir, name, swapPatience); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	if err := devcluster.Assign(c.reach.Dir, name, with, more...); err != nil {
 		return err
 	}
 	if latest, err := c.process(name); err != nil || !latest.Alive() {

@@ -26,8 +26,8 @@ const Lease = 3 * time.Second
 // of a busy disk, but shorter than most faults.
 const stall = 2 * time.Second
 
-// checkPeriod is how often replicas compare their states: several times between two faults.
-const checkPeriod = 2 * time.Second
+// often has replicas compare their states several times between two faults.
+var often = []string{"--check-period", "2s"}
 
 // The folder of a run's cluster, and the folder of the members' files that are kept.
 const (
@@ -70,8 +70,8 @@ func complete(config *devcluster.Config, dir string) {
 func Run(ctx context.Context, cfg Config, display *screen.Screen) (err error) {
 	complete(&cfg.Cluster, cfg.Dir)
 	if cfg.Former.Weir == "" {
-		// A cluster of two builds has the version of the former one, which may not compare states.
-		cfg.Cluster.ReplicaArguments = append(cfg.Cluster.ReplicaArguments, "--check-period", checkPeriod.String())
+		// A former build may not know the flag: Upgrade adds it.
+		cfg.Cluster.ReplicaArguments = append(cfg.Cluster.ReplicaArguments, often...)
 	}
 	if err := devcluster.CheckReachable(cfg.Cluster.Program, filepath.Join(cfg.Dir, history.WitnessFile)); err != nil {
 		return err
@@ -181,6 +181,7 @@ func (cfg *Config) load(members []devcluster.Member, rules fault.Config, schedul
 			load.Agents = append(load.Agents, m.Name)
 		}
 	}
+	load.Upgrade = cfg.Former.Weir != ""
 	load.Witness = []string{cfg.Cluster.Program, "chaos", witness.Verb, "--dir", cfg.Dir, "--for"}
 	return load
 }

@@ -189,7 +189,7 @@ func locked(dir string, work func() error) error {
 	var folder *os.File
 	var err error
 	Await(context.Background(), lockTimeout, func() bool {
-		folder, err = tryLock(dir)
+		folder, err = TryLock(dir)
 		return folder != nil || err != nil
 	})
 	switch {
@@ -202,25 +202,25 @@ func locked(dir string, work func() error) error {
 	return work()
 }
 
-// tryLock locks a folder until the returned file is closed. It returns nil if another process
+// TryLock locks a folder or a file until the returned file is closed. It returns nil if another process
 // has the lock.
-func tryLock(dir string) (*os.File, error) {
-	folder, err := os.Open(dir)
+func TryLock(path string) (*os.File, error) {
+	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	err = unix.Flock(int(folder.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	switch {
 	case errors.Is(err, unix.EWOULDBLOCK):
-		return nil, folder.Close()
+		return nil, file.Close()
 	case err != nil:
-		return nil, errors.Join(&fs.PathError{Op: "lock", Path: dir, Err: err}, folder.Close())
+		return nil, errors.Join(&fs.PathError{Op: "lock", Path: path, Err: err}, file.Close())
 	}
-	// The folder may have been removed, and created again, before it was locked.
-	mine, err := folder.Stat()
-	now, gone := os.Stat(dir)
+	// It may have been removed, and created again, before it was locked.
+	mine, err := file.Stat()
+	now, gone := os.Stat(path)
 	if err = errors.Join(err, gone); err == nil && os.SameFile(mine, now) {
-		return folder, nil
+		return file, nil
 	}
-	return nil, errors.Join(err, folder.Close())
+	return nil, errors.Join(err, file.Close())
 }

@@ -3,6 +3,8 @@ package devcluster
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -31,6 +33,25 @@ func ProgramsIn(folder string) (Programs, error) {
 	return p, nil
 }
 
+// Newest returns the newest version of the cluster that the programs work with.
+func (p Programs) Newest(ctx context.Context) (uint32, error) {
+	var told struct {
+		Versions struct{ Newest uint32 } `json:"cluster_versions"`
+	}
+	out, err := exec.CommandContext(ctx, p.Weir, "version", "-o", "json").Output()
+	if _, failed := errors.AsType[*exec.ExitError](err); failed && ctx.Err() == nil {
+		// Programs that do not know the verb are those of the first version.
+		return 1, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(out, &told)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("version of %s: %w", p.Weir, err)
+	}
+	return told.Versions.Newest, nil
+}
+
 // Runs returns the programs that the member runs with, if the record says so.
 func (r *Record) Runs(name string) Programs {
 	m, err := r.member(name)
@@ -47,9 +68,9 @@ func (r *Record) Runs(name string) Programs {
 // jobProxyFlag is the flag of an agent that names the program weir-jobproxy.
 const jobProxyFlag = "--jobproxy"
 
-// Assign has a member started with other programs from its next start on.
-func Assign(dir, name string, with Programs) error {
-	if err := change(dir, func(record *Record) error { return record.assign(name, with) }); err != nil {
+// Assign has a member started with other programs from its next start on, and with more arguments than before.
+func Assign(dir, name string, with Programs, more ...string) error {
+	if err := change(dir, func(record *Record) error { return record.assign(name, with, more...) }); err != nil {
 		return fmt.Errorf("programs of %s: %w", name, err)
 	}
 	return nil
@@ -64,7 +85,7 @@ func change(dir string, by func(*Record) error) error {
 	return edit(layout{root}, by)
 }
 
-func (r *Record) assign(name string, with Programs) error {
+func (r *Record) assign(name string, with Programs, more ...string) error {
 	m, err := r.member(name)
 	if err != nil {
 		return err
@@ -73,6 +94,7 @@ func (r *Record) assign(name string, with Programs) error {
 	if i := slices.Index(m.Arguments, jobProxyFlag); i >= 0 {
 		m.Arguments[i+1] = with.JobProxy
 	}
+	m.Arguments = append(m.Arguments, more...)
 	return nil
 }
 

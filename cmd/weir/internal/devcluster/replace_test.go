@@ -31,6 +31,29 @@ func otherPrograms(t *testing.T) Programs {
 	return p
 }
 
+// TestNewest asks programs for the newest version of the cluster that they work with.
+func TestNewest(t *testing.T) {
+	for story, test := range map[string]struct {
+		script string
+		want   uint32
+	}{
+		"one that says so":         {"echo '{\"version\": \"9.0.0\", \"cluster_versions\": {\"oldest\": 3, \"newest\": 7}}'", 7},
+		"one that lacks the verb":  {"exit 2", 1},
+		"one that says what it is": {"echo hello", 0},
+	} {
+		path := filepath.Join(t.TempDir(), "weir")
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+test.script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := (Programs{Weir: path}).Newest(t.Context()); got != test.want || (err == nil) != (test.want > 0) {
+			t.Errorf("%s: %d, %v", story, got, err)
+		}
+	}
+	if got, err := (Programs{Weir: filepath.Join(t.TempDir(), "none")}).Newest(t.Context()); err == nil {
+		t.Errorf("none: %d", got)
+	}
+}
+
 // wantRuns checks with which programs a member's process was started, and will be.
 func wantRuns(t *testing.T, dir, name string, want Programs) {
 	t.Helper()

@@ -8,11 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"weir/api/client"
 	"weir/cmd/weir/internal/devcluster"
+	"weir/messages/apipb"
+	"weir/raftstore/state"
 )
 
 // TestDevUpgrade types what docs/upgrade.md says of one machine: a cluster of the previous version is
-// upgraded while a job runs, goes back, and is upgraded again.
+// upgraded while a job runs, goes back, is upgraded again and finished, after which nothing is replaced by what is too old.
 func TestDevUpgrade(t *testing.T) {
 	t.Parallel()
 	previous := previousPrograms(t)
@@ -70,6 +73,10 @@ func TestDevUpgrade(t *testing.T) {
 		return ""
 	})
 	before := running()
+	// As one leaves it that is killed.
+	if _, err := reach.CreatePool(t.Context(), &apipb.Pool{Name: "weir-dev-upgrade"}); err != nil {
+		t.Fatal(err)
+	}
 	for _, folder := range []string{programs, previous, programs} {
 		printed, code := weirOf(t, program("weir"), "dev", "upgrade", "--dir", dir, "--from", folder)
 		t.Logf("weir dev upgrade --from %s\n%s", folder, printed)
@@ -89,6 +96,9 @@ func TestDevUpgrade(t *testing.T) {
 			t.Errorf("jobs are processes %v, and were %v", now, before)
 		}
 	}
+	if _, err := reach.GetPool(t.Context(), "", "weir-dev-upgrade"); client.CodeOf(err) != state.CodeUnknownPool {
+		t.Errorf("the pool that measures is left: %v", err)
+	}
 	op, err := reach.GetOperation(t.Context(), operation)
 	if err != nil {
 		t.Fatal(err)
@@ -97,6 +107,17 @@ func TestDevUpgrade(t *testing.T) {
 		t.Errorf("progress %v", p)
 	}
 	verb("op", "abort", operation)
+	until(t, "the upgrade is finished", func() string {
+		printed, code := weirOf(t, program("weir"), "cluster", "upgrade", "finish", "--yes", "--addresses", strings.Join(reach.Settings.Addresses, ","), "--credentials", reach.Settings.Credentials)
+		if code != 0 {
+			return printed
+		}
+		return ""
+	})
+	printed, code := weirOf(t, program("weir"), "dev", "upgrade", "--dir", dir, "--from", previous)
+	if code != 1 || !strings.Contains(printed, "it works with cluster version 1, but the cluster has version 2, and there is no way back") {
+		t.Errorf("back after the upgrade is finished: exit code %d\n%s", code, printed)
+	}
 	if printed, code := weirOf(t, program("weir"), "dev", "upgrade", "--dir", dir, "--from", home); code != 2 || !strings.Contains(printed, "weir") {
 		t.Errorf("a folder without programs: exit code %d\n%s", code, printed)
 	}

@@ -13,6 +13,7 @@ import (
 	"weir/api/client"
 	"weir/cmd/poll"
 	"weir/messages/apipb"
+	"weir/raftstore/state"
 )
 
 // writePause is the pause between two writes of a Meter: pauses are measured this exactly.
@@ -34,9 +35,9 @@ type Meter struct {
 	err          error
 }
 
-// NewMeter makes a pool of its own, whose weight it changes until Close.
+// NewMeter makes a pool of its own, whose weight it changes until Close. It takes over the pool of one that was killed.
 func NewMeter(ctx context.Context, api *client.Client, pool string) (*Meter, error) {
-	if _, err := api.CreatePool(ctx, &apipb.Pool{Name: pool}); err != nil {
+	if _, err := api.CreatePool(ctx, &apipb.Pool{Name: pool}); err != nil && client.CodeOf(err) != state.CodePoolExists {
 		return nil, fmt.Errorf("measure writes: %w", err)
 	}
 	m := &Meter{api: api, pool: pool, done: make(chan struct{}), grown: make(chan struct{}), acknowledged: []time.Time{time.Now()}}

@@ -1,7 +1,9 @@
 package rolling
 
 import (
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,5 +52,27 @@ func TestLongest(t *testing.T) {
 		if got := longest(test.times, start.Add(time.Duration(test.from)*time.Millisecond)); got != time.Duration(test.want)*time.Millisecond {
 			t.Errorf("%s: %v, want %d ms", name, got, test.want)
 		}
+	}
+}
+
+// TestUpgradesOneByOne refuses to upgrade a cluster that another process upgrades.
+func TestUpgradesOneByOne(t *testing.T) {
+	u := Upgrade{Dir: t.TempDir()}
+	file := devcluster.SettingsFile(u.Dir)
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other, err := devcluster.TryLock(file)
+	if err != nil || other == nil {
+		t.Fatal(other, err)
+	}
+	if err := u.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "another weir dev upgrade") {
+		t.Errorf("got %v", err)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Run(t.Context()); err == nil || strings.Contains(err.Error(), "another weir dev upgrade") {
+		t.Errorf("got %v, want that there is no cluster", err)
 	}
 }

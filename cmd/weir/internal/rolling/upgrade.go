@@ -34,6 +34,14 @@ const probePool = "weir-dev-upgrade"
 // the replica that led comes last. Whenever it stops, each process has either build, which may go on
 // as it is.
 func (u *Upgrade) Run(ctx context.Context) (err error) {
+	alone, err := devcluster.TryLock(devcluster.SettingsFile(u.Dir))
+	switch {
+	case err != nil:
+		return err
+	case alone == nil:
+		return fmt.Errorf("upgrade the cluster in %s: another weir dev upgrade is at work", u.Dir)
+	}
+	defer alone.Close()
 	record, err := devcluster.Load(u.Dir)
 	if err != nil {
 		return err
@@ -43,6 +51,9 @@ func (u *Upgrade) Run(ctx context.Context) (err error) {
 	}
 	defer u.reach.Close()
 	leader, err := u.reach.Leader(ctx)
+	if err == nil {
+		err = u.possible(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -61,6 +72,19 @@ func (u *Upgrade) Run(ctx context.Context) (err error) {
 		u.Say("to go back: weir dev upgrade --from " + filepath.Dir(before.Weir))
 	}
 	return nil
+}
+
+// possible returns an error if the programs are too old for the cluster.
+func (u *Upgrade) possible(ctx context.Context) error {
+	st, err := u.reach.Status(ctx)
+	if err != nil {
+		return err
+	}
+	newest, err := u.With.Newest(ctx)
+	if err == nil && newest < st.GetClusterVersion() {
+		err = fmt.Errorf("%s is too old: it works with cluster version %d, but the cluster has version %d, and there is no way back: nothing was replaced", u.With.Weir, newest, st.GetClusterVersion())
+	}
+	return err
 }
 
 // order returns the names of the members in the order in which they are replaced.
