@@ -14,7 +14,7 @@ GOLANGCI := $(TOOLS)/golangci-lint-v2.15.0
 BUF      := $(TOOLS)/buf-v1.65.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down example-clique example-storm build test previous upgrades fairness planted race lint proto descriptors recordings page test-page verify bench fuzz clean
+.PHONY: help run up down example-clique example-storm build test previous upgrades fairness planted race lint proto descriptors recordings page test-page verify bench bench-scale fuzz clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,6 +90,9 @@ verify: $(GOLANGCI) $(BUF) ## Check format, vet, lint, generated code, messages 
 bench: ## Run every benchmark; those of a whole cluster, with their goals, come last
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime 200ms $$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -n 1 dirname | sort -u | grep -v internal/bench)
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./cmd/weir/internal/bench
+
+bench-scale: ## Measure 3 replicas with NODES (1000; 1000,5000,10000 is a list) simulated nodes and JOBS (30) a node; takes minutes
+	$(GO) test -run '^$$' -bench '^BenchmarkScale$$' -benchtime 1x -timeout 3h ./cmd/weir/internal/bench -scale-nodes $(or $(NODES),1000) -scale-jobs $(or $(JOBS),30)
 
 fuzz: ## Run each fuzz target for FUZZTIME (30s)
 	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed 's/:func / /' | sort | \

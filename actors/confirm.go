@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"sync"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 )
@@ -21,6 +22,10 @@ type confirmer struct {
 	// asking means that a goroutine is serving the callers in `waiting`.
 	asking bool
 }
+
+// confirmPause is the least time from one check to the next. A check costs a message to and from each follower, and
+// an agent does not care when within this time it is answered.
+const confirmPause = 10 * time.Millisecond
 
 // Confirm reports through `done` whether this replica led at a moment after the call. It calls
 // `done` once, from any goroutine. Concurrent callers share the next check.
@@ -44,9 +49,14 @@ func (c *confirmer) ask() {
 		if len(askers) == 0 {
 			return
 		}
+		next := time.After(confirmPause)
 		leads := c.leads(c.ctx) == nil
 		for _, done := range askers {
 			done(leads)
+		}
+		select {
+		case <-next:
+		case <-c.ctx.Done():
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -52,4 +53,31 @@ func TestLeasesAreRenewedByWhoLeads(t *testing.T) {
 	if len(questions) != 0 {
 		t.Error("two who asked at once did not share a question")
 	}
+}
+
+// TestManyShareFewChecks has a thousand nodes ask for a second: all are answered soon, by few checks.
+func TestManyShareFewChecks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		checks, answered := 0, 0
+		c := &confirmer{ctx: t.Context(), leads: func(context.Context) error {
+			checks++
+			time.Sleep(time.Millisecond)
+			return nil
+		}}
+		for range 1000 {
+			asked := time.Now()
+			c.Confirm(func(leads bool) {
+				answered++
+				if took := time.Since(asked); !leads || took > confirmPause+2*time.Millisecond {
+					t.Errorf("leads %v, after %v", leads, took)
+				}
+			})
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if answered != 1000 || checks > 101 {
+			t.Errorf("%d were answered by %d checks", answered, checks)
+		}
+	})
 }

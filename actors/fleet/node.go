@@ -112,7 +112,7 @@ func (n *node) beat(replica agent.Replica, session uint64, registered *actorpb.A
 	for sequence := uint64(1); n.wait(nil, gap) && n.wait(n.urgent, period-gap); sequence++ {
 		answer, _ := n.ask(replica, &actorpb.Heartbeat{
 			Node: n.name, Incarnation: n.life, Session: session, Term: registered.GetTerm(), Sequence: sequence, Jobs: n.held(),
-		}, agent.DefaultTiming().AskTimeout)
+		}, agent.DefaultTiming().HeartbeatTimeout)
 		if _, ok := answer.(*actorpb.HeartbeatAck); !ok {
 			return
 		}

@@ -25,6 +25,13 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if told := os.Getenv(scaleVariable); told != "" {
+		if err := runNodes(told); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	flag.Parse()
 	if flag.Lookup("test.bench").Value.String() == "" {
 		// There is nothing else here.

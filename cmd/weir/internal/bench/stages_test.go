@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strconv"
@@ -71,16 +72,8 @@ func (c *cluster) figures(b *testing.B, m devcluster.Member) figures {
 		b.Fatal(err)
 	}
 	defer answer.Body.Close()
-	values := map[string]float64{}
-	lines := bufio.NewScanner(answer.Body)
-	for lines.Scan() {
-		if i := strings.LastIndexByte(lines.Text(), ' '); i >= 0 && lines.Text()[0] != '#' {
-			if values[lines.Text()[:i]], err = strconv.ParseFloat(lines.Text()[i+1:], 64); err != nil {
-				b.Fatalf("metrics of %s: %v", m.Name, err)
-			}
-		}
-	}
-	if err := lines.Err(); err != nil {
+	values, err := readMetrics(answer.Body)
+	if err != nil {
 		b.Fatalf("metrics of %s: %v", m.Name, err)
 	}
 	seconds := func(name string) time.Duration { return time.Duration(values[name] * float64(time.Second)) }
@@ -90,6 +83,22 @@ func (c *cluster) figures(b *testing.B, m devcluster.Member) figures {
 		f.stages[stage] = agent.StageSum{Jobs: uint64(values["weir_agent_job_stages_total"+labels]), Took: seconds("weir_agent_job_stage_seconds_total" + labels)}
 	}
 	return f
+}
+
+// readMetrics returns metrics by name and labels.
+func readMetrics(page io.Reader) (map[string]float64, error) {
+	values := map[string]float64{}
+	lines := bufio.NewScanner(page)
+	for lines.Scan() {
+		if i := strings.LastIndexByte(lines.Text(), ' '); i >= 0 && lines.Text()[0] != '#' {
+			value, err := strconv.ParseFloat(lines.Text()[i+1:], 64)
+			if err != nil {
+				return nil, err
+			}
+			values[lines.Text()[:i]] = value
+		}
+	}
+	return values, lines.Err()
 }
 
 // metricsAddress is where an agent shows its metrics, as it has logged.

@@ -14,21 +14,36 @@ import (
 	"weir/cluster/wire"
 )
 
-// StartFleet adds simulated nodes to the cluster. The config lacks what is the cluster's: its id, its replicas, and
-// what connects the nodes with them.
-func (r *Reach) StartFleet(ctx context.Context, config fleet.Config) (*fleet.Fleet, error) {
+// CertifyFleet issues the certificates of simulated nodes.
+func (r *Reach) CertifyFleet(names []string) error {
 	paths := layout{r.Dir}
 	if r.Settings.Credentials == "" {
-		return nil, errors.New("simulated nodes need certificates: start the cluster without --insecure-plaintext")
+		return errors.New("simulated nodes need certificates: start the cluster without --insecure-plaintext")
 	}
 	authority, err := identity.OpenAuthority(paths.authority())
 	if err != nil {
+		return err
+	}
+	return issue(authority, paths.fleet, names)
+}
+
+// StartFleet certifies simulated nodes and adds them to the cluster, as JoinFleet does.
+func (r *Reach) StartFleet(ctx context.Context, config fleet.Config) (*fleet.Fleet, error) {
+	if err := r.CertifyFleet(config.Names); err != nil {
 		return nil, err
 	}
-	if err := issue(authority, paths.fleet, config.Names); err != nil {
+	return r.JoinFleet(ctx, config)
+}
+
+// JoinFleet adds simulated nodes with certificates to the cluster. The config lacks what is the cluster's: its id, its
+// replicas, and what connects the nodes with them.
+func (r *Reach) JoinFleet(ctx context.Context, config fleet.Config) (*fleet.Fleet, error) {
+	paths := layout{r.Dir}
+	record, err := Load(r.Dir)
+	if err != nil {
 		return nil, err
 	}
-	config.Cluster = authority.Cluster()
+	config.Cluster = record.Cluster
 	if config.Replicas, err = r.leaderFirst(ctx); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,230 @@
+package bench
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"weir/messages/apipb"
+)
+
+var (
+	scaleNodes = flag.String("scale-nodes", "1000", "BenchmarkScale: numbers of nodes, with commas between them")
+	scaleJobs  = flag.Int("scale-jobs", 30, "BenchmarkScale: running allocations a node")
+)
+
+const (
+	// followers is how many replicas do not lead.
+	followers = 2
+	// scalePatience is how long a step may take.
+	scalePatience = 15 * time.Minute
+	// scaleSpan is how long idleness, churn, and nodes after a failover are watched. It is longer than a lease.
+	scaleSpan = 20 * time.Second
+	// jobLasts is how long jobs last in a churn, on average.
+	jobLasts = 60 * time.Second
+	// operationJobs is the most jobs that an operation may have.
+	operationJobs = 100_000
+)
+
+// scale is a cluster with many nodes.
+type scale struct {
+	c           *cluster
+	nodes, jobs int
+	leader      string
+	processes   []*nodesProcess
+	operations  []string
+	column      *scaleColumn
+}
+
+// BenchmarkScale is what many nodes cost: to register them, to keep them, to fill them with jobs, to run jobs that come
+// and go, and to lose the leader. It takes minutes, and runs only if one of its flags is given: `make bench-scale`. The
+// nodes are simulated, in one process of their own, or a few where one may not have as many open files. All steps share
+// the processors of the machine: the goals are for two cores with nothing else on them.
+func BenchmarkScale(b *testing.B) {
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || strings.HasPrefix(f.Name, "scale-") })
+	if !asked {
+		b.Skip("it takes minutes: make bench-scale")
+	}
+	var columns []*scaleColumn
+	for _, text := range strings.Split(*scaleNodes, ",") {
+		nodes, err := strconv.Atoi(text)
+		if err != nil || nodes <= 0 || *scaleJobs <= 0 {
+			b.Fatalf("-scale-nodes %q, -scale-jobs %d: must be numbers above 0", *scaleNodes, *scaleJobs)
+		}
+		column := &scaleColumn{nodes: nodes, jobs: *scaleJobs, measured: map[*scaleFigure]float64{}}
+		columns = append(columns, column)
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			for b.Loop() {
+				s := &scale{c: startClusterOf(b, "default", followers+1, 0), nodes: nodes, jobs: *scaleJobs, column: column}
+				s.run(b)
+			}
+		})
+	}
+	tellScale(columns)
+}
+
+// run measures one thing after the other. What follows a step that fails is not measured.
+func (s *scale) run(b *testing.B) {
+	b.Helper()
+	view, err := s.c.View(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	s.leader = view.Leader
+	ownLeader, ownFollower := s.memory(b)
+	s.bringUp(b)
+	s.idle(b)
+	emptyLeader, emptyFollower := s.memory(b)
+	s.measured(nodeLeader, (emptyLeader-ownLeader)/float64(s.nodes)/(1<<10))
+	s.measured(nodeFollower, (emptyFollower-ownFollower)/float64(s.nodes)/(1<<10))
+	s.fill(b)
+	fullLeader, fullFollower := s.memory(b)
+	s.measured(memoryLeader, fullLeader/(1<<30))
+	s.measured(memoryFollower, fullFollower/(1<<30))
+	s.measured(jobLeader, (fullLeader-emptyLeader)/float64(s.allocations()))
+	s.measured(jobFollower, (fullFollower-emptyFollower)/float64(s.allocations()))
+	s.churn(b)
+	s.failOver(b)
+}
+
+func (s *scale) measured(f *scaleFigure, value float64) { s.column.measured[f] = value }
+
+func (s *scale) allocations() int { return s.nodes * s.jobs }
+
+// percent is how much of a core was taken.
+func percent(took, within time.Duration) float64 { return 100 * took.Seconds() / within.Seconds() }
+
+// bringUp starts the nodes, and waits until all are connected with all replicas.
+func (s *scale) bringUp(b *testing.B) {
+	b.Helper()
+	all := simulated{Dir: s.c.Dir, First: 1, Count: s.nodes, Jobs: s.jobs, Patience: scalePatience}
+	if err := s.c.CertifyFleet(all.names()); err != nil {
+		b.Fatal(err)
+	}
+	portsBefore := s.ports(b)
+	before := s.gauge(b)
+	s.processes = startNodes(b, all)
+	for _, p := range s.processes {
+		p.await(b, saysRegistered)
+	}
+	took, within := s.gauge(b).since(before)
+	s.measured(registeredIn, within.Seconds())
+	s.measured(bringLeader, took.leader.Seconds())
+	s.measured(bringFollower, took.follower.Seconds())
+	s.measured(bringNodes, took.nodes.Seconds())
+	for _, p := range s.processes {
+		p.await(b, saysJoined)
+	}
+	// Nodes connect to followers after they have registered.
+	ports := s.ports(b)
+	s.measured(refused, ports.refused-portsBefore.refused)
+	s.measured(ended, ports.begun-portsBefore.begun-(ports.open-portsBefore.open))
+}
+
+// idle watches a cluster without jobs. Its leader hears little but heartbeats.
+func (s *scale) idle(b *testing.B) {
+	b.Helper()
+	heard, before := s.ports(b).heard, s.gauge(b)
+	time.Sleep(scaleSpan)
+	took, within := s.gauge(b).since(before)
+	s.measured(idleLeader, percent(took.leader, within))
+	s.measured(idleFollower, percent(took.follower, within))
+	s.measured(idleHeartbeat, float64(took.leader.Microseconds())/(s.ports(b).heard-heard))
+}
+
+// fill starts operations with more jobs than there is room for, two or as many more as it takes.
+func (s *scale) fill(b *testing.B) {
+	b.Helper()
+	// The one that is filled later is to leave the other its jobs.
+	patient, err := structpb.NewStruct(map[string]any{"fair_share_starvation_timeout": "24h", "fair_share_aggressive_starvation_timeout": "24h"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range leaves {
+		if _, err := s.c.CreatePool(b.Context(), &apipb.Pool{Name: fmt.Sprint("leaf", i), Options: patient}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	jobs := 2 * s.allocations()
+	count := max(leaves, (jobs+operationJobs-1)/operationJobs)
+	began := time.Now()
+	for i := range count {
+		s.operations = append(s.operations, s.c.ask(b, fmt.Sprint("leaf", i%leaves), jobs*(i+1)/count-jobs*i/count))
+	}
+	s.full(b)
+	took := time.Since(began)
+	s.measured(filledIn, took.Seconds())
+	s.measured(filledRate, float64(s.allocations())/took.Seconds())
+}
+
+// full waits until there is no room for more jobs.
+func (s *scale) full(b *testing.B) {
+	b.Helper()
+	s.until(b, "all nodes are full", func() bool { return s.count(b).running >= int64(s.allocations()) })
+}
+
+// churn completes jobs, in whose places others start, and waits until all nodes are full again.
+func (s *scale) churn(b *testing.B) {
+	b.Helper()
+	rate := float64(s.allocations()) / jobLasts.Seconds()
+	before, counted := s.gauge(b), s.count(b)
+	for _, p := range s.processes {
+		p.order(b, orderChurn, rate*float64(p.Count)/float64(s.nodes))
+	}
+	time.Sleep(scaleSpan)
+	after := s.count(b)
+	took, within := s.gauge(b).since(before)
+	for _, p := range s.processes {
+		p.order(b, orderRest)
+	}
+	s.measured(churnAsked, rate)
+	s.measured(churnRate, float64(after.completed-counted.completed)/within.Seconds())
+	s.measured(churnLeader, percent(took.leader, within))
+	s.full(b)
+}
+
+// failOver kills the leader.
+func (s *scale) failOver(b *testing.B) {
+	b.Helper()
+	before := s.count(b)
+	spec, err := structpb.NewStruct(map[string]any{"tasks": map[string]any{"small": map[string]any{
+		"job_count": 1, "command": []any{"/bin/true"}, "cpu_limit": 0.1, "memory_limit": "10MiB",
+	}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	began := time.Now()
+	s.c.kill(b, s.leader)
+	var operation string
+	s.until(b, "a submission is accepted", func() bool {
+		started, err := s.c.StartOperation(b.Context(), &apipb.StartRequest{Spec: spec})
+		operation = started.GetOperationId()
+		return err == nil
+	})
+	s.measured(acceptedIn, time.Since(began).Seconds())
+	s.until(b, "its job runs", func() bool {
+		op, err := s.c.GetOperation(b.Context(), operation)
+		return err == nil && op.GetProgress().GetRunning() > 0
+	})
+	s.measured(grantedIn, time.Since(began).Seconds())
+	offline := 0.0
+	s.until(b, "the lease of nodes has passed", func() bool {
+		if status, err := s.c.Status(b.Context()); err == nil {
+			offline = math.Max(offline, float64(status.GetNodesOffline()))
+		}
+		return time.Since(began) > scaleSpan
+	})
+	s.measured(lostNodes, offline)
+	after := s.count(b)
+	s.measured(lostJobs, float64(after.aborted-before.aborted))
+	if after.aborted > before.aborted {
+		tell("scale, %d nodes: aborted before the failover: %v, after it: %v", s.nodes, before.reasons, after.reasons)
+	}
+}
