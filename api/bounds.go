@@ -105,12 +105,12 @@ type turn struct {
 }
 
 // fewestOf returns turn.fewest of a call. With places for two, a user whose calls wait and change something has one of
-// them for half of the time, so that a burst of submissions goes on; if they only read, for an eighth. The calls of
+// them for half of the time, so that a burst of submissions goes on; if they only read, for a sixteenth. The calls of
 // others take hardly longer then, also where several replicas share two processors.
 func fewestOf(procedure string) int {
 	switch rightTo(procedure) {
 	case "", string(access.Read):
-		return 16
+		return 32
 	default:
 		return 4
 	}

@@ -174,11 +174,11 @@ func checkPlaces(t *rapid.T, h *hall, names []string) {
 }
 
 // TestShareOfTheTime (T5) has one user with more calls than it can have turns: where there are two, those that
-// change something compute for half of the time, and those that only read for an eighth. Another user, with one call
+// change something compute for half of the time, and those that only read for a sixteenth. Another user, with one call
 // at a time, does not wait.
 func TestShareOfTheTime(t *testing.T) {
 	for procedure, most := range map[string]int{
-		apipbconnect.OperationServiceStartProcedure: 2, apipbconnect.OperationServiceListProcedure: 8, apipbconnect.JobServiceOutputProcedure: 8,
+		apipbconnect.OperationServiceStartProcedure: 2, apipbconnect.OperationServiceListProcedure: 16, apipbconnect.JobServiceOutputProcedure: 16,
 	} {
 		t.Run(procedure, func(t *testing.T) { shareOfTheTime(t, procedure, time.Duration(most)) })
 	}
