@@ -2,11 +2,13 @@ package remote
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math"
 	"math/rand/v2"
+	"net"
 	"net/http"
 
 	"weir/cluster/identity"
@@ -18,8 +20,11 @@ type Directory interface {
 	Address(peer string) (addr string, ok bool)
 }
 
-// Dialer makes HTTP clients for peers. *wire.Dialer is one.
+// Dialer connects to peers. *wire.Dialer is one.
 type Dialer interface {
+	// Upgrade returns a connection to the peer at addr that speaks the protocol after an upgrade at path. The error
+	// is an http.ErrNotSupported if the peer does not know the protocol.
+	Upgrade(ctx context.Context, addr, path, protocol string) (net.Conn, error)
 	// StreamClient returns a new client, with connections of its own, that speaks HTTP/2 and has no timeout. It
 	// need not look for dead peers.
 	StreamClient() *http.Client

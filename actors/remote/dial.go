@@ -78,23 +78,16 @@ func (r *Remote) dial(ctx context.Context, peer string) (up bool, err error) {
 	if !ok {
 		return false, errors.New("no known address")
 	}
-	client := r.config.Dialer.StreamClient()
-	defer client.CloseIdleConnections()
-	d := &dialed{client: client}
-	// The end of ctx must not break an established stream: Disconnect and Close end it with a Bye
-	// to the peer.
-	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	d.cancel = cancel
+	waiting, cancel := context.WithTimeoutCause(ctx, r.limits.ConnectTimeout, errNoAnswer)
+	defer cancel()
+	d, err := r.open(waiting, addr)
+	if err != nil {
+		return false, unreached(waiting, r.limits.ConnectTimeout, addr, err)
+	}
 	defer d.abort()
-	stop := context.AfterFunc(ctx, d.abort)
-	impatience := time.AfterFunc(r.limits.ConnectTimeout, d.abort)
-	defer impatience.Stop()
-
-	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { d.connected(info.Conn) }}
-	d.BidiStreamForClient = connect.NewClient[remotepb.Batch, remotepb.Batch](d, r.config.Dialer.URL(addr)+procedure,
-		r.wireOptions(), connect.WithAcceptCompression("gzip", nil, nil)).CallBidiStream(httptrace.WithClientTrace(lasting, trace))
+	// The end of ctx must not break an established stream: Disconnect and Close end it with a Bye to the peer.
+	stop := context.AfterFunc(waiting, d.abort)
 	found, err := r.introduce(d, peer)
-	// From here on the end of ctx does not abort the stream, so that a Bye can still be sent.
 	stop()
 	var s *session
 	if err == nil {
@@ -102,13 +95,10 @@ func (r *Remote) dial(ctx context.Context, peer string) (up bool, err error) {
 	}
 	if refused, ours := errors.AsType[*ErrRefused](err); ours && !refused.byPeer {
 		r.counters.refusals.Add(1)
-		d.refuse(refused.Reason)
-	}
-	if !impatience.Stop() && err != nil {
-		err = fmt.Errorf("no answer within %v (ConnectTimeout): %w", r.limits.ConnectTimeout, err)
+		r.sendAway(d, refused.Reason)
 	}
 	if err != nil {
-		return false, fmt.Errorf("%s: %w", addr, err)
+		return false, unreached(waiting, r.limits.ConnectTimeout, addr, err)
 	}
 	if ctx.Err() != nil {
 		s.end(errors.New("disconnected by this process"), r.self+" has disconnected")
@@ -116,8 +106,42 @@ func (r *Remote) dial(ctx context.Context, peer string) (up bool, err error) {
 	return true, s.run()
 }
 
+var errNoAnswer = errors.New("no answer in time")
+
+// unreached says why there is no stream with the peer at addr.
+func unreached(waiting context.Context, timeout time.Duration, addr string, err error) error {
+	if errors.Is(context.Cause(waiting), errNoAnswer) {
+		err = fmt.Errorf("no answer within %v (ConnectTimeout): %w", timeout, err)
+	}
+	return fmt.Errorf("%s: %w", addr, err)
+}
+
+// line is the transport of a stream that this side opens.
+type line interface {
+	transport
+	// protection returns the TLS state of the connection; nil without TLS. Call it after Receive has returned.
+	protection() *tls.ConnectionState
+}
+
+// open opens a stream to the peer at addr: of frames, or in a request if the peer is of the former version.
+func (r *Remote) open(ctx context.Context, addr string) (line, error) {
+	conn, err := r.config.Dialer.Upgrade(ctx, addr, procedure, framesProtocol)
+	switch {
+	case err == nil:
+		return &framed{conn: conn, maxBytes: r.limits.maxReadBytes()}, nil
+	case !errors.Is(err, http.ErrNotSupported):
+		return nil, err
+	}
+	lasting, cancel := context.WithCancel(context.Background())
+	d := &dialed{client: r.config.Dialer.StreamClient(), cancel: cancel}
+	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { d.connected(info.Conn) }}
+	d.BidiStreamForClient = connect.NewClient[remotepb.Batch, remotepb.Batch](d, r.config.Dialer.URL(addr)+procedure,
+		r.wireOptions(), connect.WithAcceptCompression("gzip", nil, nil)).CallBidiStream(httptrace.WithClientTrace(lasting, trace))
+	return d, nil
+}
+
 // introduce sends our hello, and receives and checks the peer's.
-func (r *Remote) introduce(d *dialed, peer string) (counterpart, error) {
+func (r *Remote) introduce(d line, peer string) (counterpart, error) {
 	// Ignore the error: if the peer has ended the stream, Receive returns the reason.
 	_ = d.Send(r.hello(peer))
 	batch, err := d.Receive()
@@ -134,7 +158,22 @@ func (r *Remote) introduce(d *dialed, peer string) (counterpart, error) {
 	return checkHello(r.config.Self, certified, peer, firstHello(batch))
 }
 
-// dialed is the transport of a stream that this side has opened. It has its own connection.
+// sendAway sends the peer the reason for which it is refused, and waits until it ends the stream.
+func (r *Remote) sendAway(d line, reason string) {
+	if d.Send(bye(reason)) != nil {
+		return
+	}
+	impatience := time.AfterFunc(r.limits.FarewellTimeout, d.abort)
+	defer impatience.Stop()
+	d.finish()
+	for {
+		if _, err := d.Receive(); err != nil {
+			return
+		}
+	}
+}
+
+// dialed is the transport of a stream that this side has opened in a request. It has its own connection.
 type dialed struct {
 	*connect.BidiStreamForClient[remotepb.Batch, remotepb.Batch]
 	client *http.Client
@@ -174,19 +213,6 @@ func (d *dialed) connected(conn net.Conn) {
 	}
 }
 
-// refuse sends the peer the reason, and waits until it ends the stream.
-func (d *dialed) refuse(reason string) {
-	if d.Send(bye(reason)) != nil {
-		return
-	}
-	d.finish()
-	for {
-		if _, err := d.Receive(); err != nil {
-			return
-		}
-	}
-}
-
 // finish closes this side's direction; the peer then closes the other.
 func (d *dialed) finish() { _ = d.CloseRequest() }
 
@@ -200,6 +226,7 @@ func (d *dialed) abort() {
 		d.hangUp()
 	}
 	d.aborted = true
+	d.client.CloseIdleConnections()
 }
 
 // hangUp closes the connection without waiting: under TLS, Close may first try to

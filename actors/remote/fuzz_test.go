@@ -3,8 +3,10 @@ package remote
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -36,6 +38,54 @@ func envelopes(f *testing.F, batches ...*remotepb.Batch) []byte {
 	return stream
 }
 
+// prefixed are batches as they travel on a connection of their own: four bytes of length before each.
+func prefixed(f *testing.F, batches ...*remotepb.Batch) []byte {
+	f.Helper()
+	conn := &recorded{}
+	for _, batch := range batches {
+		if err := (&framed{conn: conn}).Send(batch); err != nil {
+			f.Fatal(err)
+		}
+	}
+	return conn.out.Bytes()
+}
+
+// recorded is a connection whose peer has sent `in` and closed it.
+type recorded struct {
+	net.Conn
+	in *bytes.Reader
+
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+func (c *recorded) Read(p []byte) (int, error) { return c.in.Read(p) }
+
+func (c *recorded) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.out.Write(p)
+}
+
+func (*recorded) SetDeadline(time.Time) error      { return nil }
+func (*recorded) SetReadDeadline(time.Time) error  { return nil }
+func (*recorded) SetWriteDeadline(time.Time) error { return nil }
+func (*recorded) Close() error                     { return nil }
+
+// read returns what was written to the connection as frames; false: it is not made of batches.
+func (c *recorded) read() (frames []*remotepb.Frame, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	back := &framed{conn: &recorded{in: bytes.NewReader(c.out.Bytes())}, maxBytes: c.out.Len()}
+	for {
+		batch, err := back.Receive()
+		if err != nil {
+			return frames, errors.Is(err, io.EOF)
+		}
+		frames = append(frames, batch.GetFrames()...)
+	}
+}
+
 // framesOf returns the frames of a whole answer; false: it is not made of batches.
 // The last envelope is the end of the stream, in JSON.
 func framesOf(stream []byte) (frames []*remotepb.Frame, ok bool) {
@@ -56,8 +106,8 @@ func framesOf(stream []byte) (frames []*remotepb.Frame, ok bool) {
 	return frames, true
 }
 
-// FuzzStream feeds the handler of streams all that a broken or hostile peer might
-// send from the first byte on: envelopes, the hello, and frames.
+// FuzzStream feeds both kinds of streams all that a broken or hostile peer might
+// send from the first byte on: lengths or envelopes, the hello, and frames.
 func FuzzStream(f *testing.F) {
 	payload, err := anypb.New(wrapperspb.String("x"))
 	if err != nil {
@@ -76,38 +126,53 @@ func FuzzStream(f *testing.F) {
 	f.Add(envelopes(f, hello, batch(send, request, ping), batch(reply, failure), batch(bye)))
 	f.Add(envelopes(f, hello, hello, batch(request, request), batch()))
 	f.Add(envelopes(f, batch(send), hello))
+	f.Add(prefixed(f, hello))
+	f.Add(prefixed(f, hello, batch(send, request, ping), batch(reply, failure), batch(bye)))
+	f.Add(prefixed(f, hello, hello, batch(request, request), batch()))
+	f.Add(prefixed(f, batch(send), hello))
 
 	peer := identity.Identity{Cluster: "test", Role: identity.Agent, Name: "n7"}
 	r, took, wrong := fuzzed(f, peer)
 	_, handler := r.Handler()
 	f.Fuzz(func(t *testing.T, data []byte) {
-		before := took.Load()
 		in := httptest.NewRequestWithContext(t.Context(), http.MethodPost, procedure, io.NopCloser(bytes.NewReader(data)))
 		in.Proto, in.ProtoMajor, in.ProtoMinor = "HTTP/2.0", 2, 0
 		in.Header.Set("Content-Type", "application/connect+proto")
 		out := &answer{ResponseRecorder: httptest.NewRecorder()}
-		handler.ServeHTTP(out, in)
-		if left := r.allSessions(); len(left) > 0 {
-			t.Fatalf("%d sessions are left of a stream that has ended", len(left))
-		}
-		frames, whole := framesOf(out.Body.Bytes())
-		if !whole {
-			t.Fatalf("answered %x", out.Body.Bytes())
-		}
-		answers := 0
-		for i, frame := range frames {
-			if _, greets := frame.GetKind().(*remotepb.Frame_Hello); greets != (i == 0 && frame.GetBye() == nil) {
-				t.Errorf("frame %d of the answer is %v", i, frame)
+		conn := &recorded{in: bytes.NewReader(data)}
+		for name, try := range map[string]func() ([]*remotepb.Frame, bool){
+			"a request": func() ([]*remotepb.Frame, bool) {
+				handler.ServeHTTP(out, in)
+				return framesOf(out.Body.Bytes())
+			},
+			"a connection": func() ([]*remotepb.Frame, bool) {
+				_ = r.attend(&framed{conn: conn, maxBytes: r.limits.maxReadBytes()}, newcomer{certified: peer})
+				return conn.read()
+			},
+		} {
+			before := took.Load()
+			frames, whole := try()
+			if left := r.allSessions(); len(left) > 0 {
+				t.Fatalf("%s: %d sessions are left of a stream that has ended", name, len(left))
 			}
-			if frame.GetReply() != nil {
-				answers++
+			if !whole {
+				t.Fatalf("%s: answered %x, %x", name, out.Body.Bytes(), conn.out.Bytes())
 			}
-		}
-		if in := wrong.Load(); in != nil {
-			t.Errorf("an actor got %v from %s", in.Message, in.From)
-		}
-		if asked := int(took.Load() - before); answers > asked {
-			t.Errorf("%d replies to %d requests", answers, asked)
+			answers := 0
+			for i, frame := range frames {
+				if _, greets := frame.GetKind().(*remotepb.Frame_Hello); greets != (i == 0 && frame.GetBye() == nil) {
+					t.Errorf("%s: frame %d of the answer is %v", name, i, frame)
+				}
+				if frame.GetReply() != nil {
+					answers++
+				}
+			}
+			if in := wrong.Load(); in != nil {
+				t.Errorf("%s: an actor got %v from %s", name, in.Message, in.From)
+			}
+			if asked := int(took.Load() - before); answers > asked {
+				t.Errorf("%s: %d replies to %d requests", name, answers, asked)
+			}
 		}
 	})
 }

@@ -6,11 +6,13 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"weir/actors/remote"
 	"weir/cluster/identity"
@@ -88,23 +90,55 @@ func TestStartRefusesWhatCannotWork(t *testing.T) {
 
 func TestStreamWithoutHelloIsEnded(t *testing.T) {
 	r1 := start(t, new(directory), replica("r1"), func(c *remote.Config) { c.Limits.ConnectTimeout = 50 * time.Millisecond })
-	client := plainDialer{agent("n7")}.StreamClient()
-	defer client.CloseIdleConnections()
 	path, _ := r1.Handler()
-	silence, speak := io.Pipe()
-	defer func() { _ = speak.Close() }()
-	request, err := http.NewRequestWithContext(within(t), http.MethodPost, "http://"+r1.addr+path, silence)
+	conn, err := plainDialer{agent("n7")}.Upgrade(within(t), r1.addr, path, "weir-frames")
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header.Set("Content-Type", "application/connect+proto")
-	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+	defer func() { _ = conn.Close() }()
+	if _, err := io.Copy(io.Discard, conn); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLargeBatchesEndTheStream has a peer that announces a batch of 4 GiB.
+func TestLargeBatchesEndTheStream(t *testing.T) {
+	r1 := start(t, new(directory), replica("r1"), nil)
+	path, _ := r1.Handler()
+	conn, err := plainDialer{agent("n7")}.Upgrade(within(t), r1.addr, path, "weir-frames")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.Write([]byte{0xff, 0xff, 0xff, 0xff}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, conn); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPeersOfTheFormerVersion have streams in requests over HTTP/2, and know no upgrade.
+func TestPeersOfTheFormerVersion(t *testing.T) {
+	where := new(directory)
+	r1, n7 := start(t, where, replica("r1"), nil), start(t, where, agent("n7"), nil)
+	path, streams := r1.Handler()
+	var http2 atomic.Int64
+	former := http.NewServeMux()
+	former.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor < 2 {
+			w.WriteHeader(http.StatusHTTPVersionNotSupported)
+			return
+		}
+		http2.Add(1)
+		streams.ServeHTTP(w, r)
+	})
+	r1.serveBy(t, where, former)
+	r1.spawn(t, "echo", echo)
+	n7.connect(t, r1)
+	reply, err := n7.Request(within(t), r1.Self(), "echo", text("hello"))
+	if got, ok := reply.(*wrapperspb.StringValue); err != nil || !ok || got.Value != "hello for agent/n7" || http2.Load() != 1 {
+		t.Errorf("reply %v, error %v, %d streams over HTTP/2", reply, err, http2.Load())
 	}
 }
 

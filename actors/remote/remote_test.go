@@ -19,6 +19,7 @@ import (
 	"weir/actors/remote"
 	"weir/cluster/identity"
 	"weir/cluster/leaktest"
+	"weir/cluster/wire"
 	"weir/messages/actorpb"
 )
 
@@ -60,10 +61,29 @@ func (d *directory) set(peer, addr string) {
 	d.addresses[peer] = addr
 }
 
-// plainDialer speaks HTTP/2 without TLS and states an identity.
+// plainDialer uses no TLS, and states an identity.
 type plainDialer struct{ stated identity.Identity }
 
 func (d plainDialer) URL(addr string) string { return "http://" + addr }
+
+func (d plainDialer) Upgrade(ctx context.Context, addr, path, protocol string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.URL(addr)+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set(statedHeader, d.stated.String())
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	if err := wire.Upgrade(conn, request, protocol); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
 
 func (d plainDialer) StreamClient() *http.Client {
 	transport := &http.Transport{Protocols: new(http.Protocols)}
@@ -132,19 +152,22 @@ func start(t testing.TB, where *directory, id identity.Identity, change func(*re
 	if n.Remote, err = remote.Start(n.system, config); err != nil {
 		t.Fatal(err)
 	}
-	n.serve(t, where)
+	t.Cleanup(n.system.Shutdown)
+	routes := http.NewServeMux()
+	routes.Handle(n.Handler())
+	n.serveBy(t, where, routes)
 	return n
 }
 
-func (n *node) serve(t testing.TB, where *directory) {
+// serveBy has the handler answer at the node's address from now on.
+func (n *node) serveBy(t testing.TB, where *directory, handler http.Handler) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	mux := http.NewServeMux()
-	mux.Handle(n.Handler())
-	server := &http.Server{Handler: mux, Protocols: new(http.Protocols), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	server := &http.Server{Handler: handler, Protocols: new(http.Protocols), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetUnencryptedHTTP2(true)
 	served := make(chan struct{})
 	go func() {
@@ -157,7 +180,6 @@ func (n *node) serve(t testing.TB, where *directory) {
 		n.Close()
 		_ = server.Close()
 		<-served
-		n.system.Shutdown()
 	})
 }
 

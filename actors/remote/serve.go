@@ -4,32 +4,109 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"sync"
 	"time"
 
 	"connectrpc.com/connect"
 
+	"weir/cluster/identity"
 	"weir/messages/remotepb"
 )
 
 // procedure is the method that opens a stream.
 const procedure = "/weir.remote.v1.Remote/Stream"
 
-// Handler returns the handler of streams that peers open, and the path to mount it at. The server
-// must speak HTTP/2. It should detect dead connections by pings, because only the server can abort
-// a write to a peer that does not read. Close the Remote before the server shuts down: streams do
-// not end by themselves.
+// Handler returns the handler of streams that peers open, and the path to mount it at: as frames on an HTTP/1.1
+// connection that it takes over, or, for peers of the former version, in a request over HTTP/2. Close the Remote before
+// the server shuts down: streams do not end by themselves.
 func (r *Remote) Handler() (path string, handler http.Handler) {
 	streams := connect.NewBidiStreamHandler(procedure, r.serve, r.wireOptions(),
 		connect.WithCompression("gzip", nil, nil))
 	return procedure, http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		opened := &served{request: request, control: http.NewResponseController(w)}
+		if request.Header.Get("Upgrade") == framesProtocol {
+			r.takeOver(w, request)
+			return
+		}
+		opened := &served{control: http.NewResponseController(w)}
+		opened.from = r.newcomer(request)
 		defer opened.close()
 		// A stream lasts longer than the server's timeout for a response.
 		_ = opened.control.SetWriteDeadline(time.Time{})
 		streams.ServeHTTP(w, request.WithContext(context.WithValue(request.Context(), servedKey{}, opened)))
 	})
+}
+
+// newcomer is who opens a stream, as the request says.
+type newcomer struct {
+	addr      string
+	certified identity.Identity
+	// refused is set if nobody is certified.
+	refused error
+}
+
+func (r *Remote) newcomer(request *http.Request) newcomer {
+	from := newcomer{addr: request.RemoteAddr}
+	if r.config.IdentityOf == nil {
+		from.refused = refusef("%s accepts no streams", r.self)
+		return from
+	}
+	certified, err := r.config.IdentityOf(request)
+	if err != nil {
+		from.refused = refusef("%v", err)
+	}
+	from.certified = certified
+	return from
+}
+
+// takeOver answers the request for a stream of frames, and runs it until it ends. It returns before: the goroutine and
+// the buffers of the request are not kept for the stream.
+func (r *Remote) takeOver(w http.ResponseWriter, request *http.Request) {
+	from := r.newcomer(request)
+	if !r.begin() {
+		http.Error(w, ErrClosed.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		r.tasks.Done()
+		http.Error(w, err.Error(), http.StatusHTTPVersionNotSupported)
+		return
+	}
+	go func() {
+		defer r.tasks.Done()
+		defer func() { _ = conn.Close() }()
+		opened := &framed{conn: conn, maxBytes: r.limits.maxReadBytes()}
+		opened.setRead(time.Now().Add(r.limits.ConnectTimeout))
+		if _, err := io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+framesProtocol+"\r\n\r\n"); err != nil {
+			r.log.Info("stream failed during setup", "from", from.addr, "cause", err)
+			return
+		}
+		_ = r.attend(opened, from) // It has been logged.
+	}()
+}
+
+// opening is the transport of a stream that a peer opens.
+type opening interface {
+	transport
+	// setRead sets a deadline for Receive; none if it is zero.
+	setRead(deadline time.Time)
+}
+
+// attend runs a stream that a peer has opened, until it ends. The error has been logged, and says that there was no
+// hello.
+func (r *Remote) attend(opened opening, from newcomer) error {
+	s, err := r.greet(opened, from)
+	if err != nil {
+		return r.refuse(opened, from, err)
+	}
+	if err := opened.Send(r.hello(s.peer.name)); err != nil {
+		s.end(fmt.Errorf("stream failed: %w", err), "")
+	}
+	// The cause has been logged, and sent to the peer in a Bye.
+	_ = s.run()
+	return nil
 }
 
 // wireOptions are the options of both sides of a stream.
@@ -42,7 +119,7 @@ type servedKey struct{}
 // served is the transport of a stream that the peer has opened.
 type served struct {
 	*connect.BidiStream[remotepb.Batch, remotepb.Batch]
-	request *http.Request
+	from newcomer
 
 	mu      sync.Mutex
 	control *http.ResponseController // nil once the handler has returned.
@@ -89,34 +166,24 @@ func (r *Remote) serve(ctx context.Context, stream *connect.BidiStream[remotepb.
 		return connect.NewError(connect.CodeUnavailable, ErrClosed)
 	}
 	defer r.tasks.Done()
-	s, err := r.greet(opened)
-	if err != nil {
-		return r.refuse(opened, err)
+	if err := r.attend(opened, opened.from); err != nil {
+		return connect.NewError(connect.CodeInvalidArgument, err)
 	}
-	if err := opened.Send(r.hello(s.peer.name)); err != nil {
-		s.end(fmt.Errorf("stream failed: %w", err), "")
-	}
-	// The cause has been logged, and sent to the peer in a Bye.
-	_ = s.run()
 	return nil
 }
 
 // greet receives and checks the peer's hello and makes a session of its stream.
-func (r *Remote) greet(opened *served) (*session, error) {
-	if r.config.IdentityOf == nil {
-		return nil, refusef("%s accepts no streams", r.self)
-	}
-	certified, err := r.config.IdentityOf(opened.request)
-	if err != nil {
-		return nil, refusef("%v", err)
+func (r *Remote) greet(opened opening, from newcomer) (*session, error) {
+	if from.refused != nil {
+		return nil, from.refused
 	}
 	opened.setRead(time.Now().Add(r.limits.ConnectTimeout))
 	batch, err := opened.Receive()
 	if err != nil {
-		return nil, fmt.Errorf("hello of %s: %w", certified, err)
+		return nil, fmt.Errorf("hello of %s: %w", from.certified, err)
 	}
 	opened.setRead(time.Time{})
-	peer, err := checkHello(r.config.Self, &certified, "", firstHello(batch))
+	peer, err := checkHello(r.config.Self, &from.certified, "", firstHello(batch))
 	if err != nil {
 		return nil, err
 	}
@@ -124,15 +191,14 @@ func (r *Remote) greet(opened *served) (*session, error) {
 }
 
 // refuse logs why the peer's stream is not established, and sends the peer the reason.
-func (r *Remote) refuse(opened *served, err error) error {
-	from := opened.request.RemoteAddr
+func (r *Remote) refuse(opened opening, from newcomer, err error) error {
 	var refused *ErrRefused
 	if !errors.As(err, &refused) {
-		r.log.Info("stream failed during setup", "from", from, "cause", err)
-		return connect.NewError(connect.CodeInvalidArgument, err)
+		r.log.Info("stream failed during setup", "from", from.addr, "cause", err)
+		return err
 	}
 	r.counters.refusals.Add(1)
-	r.log.Warn("peer rejected", "from", from, "reason", refused.Reason)
+	r.log.Warn("peer rejected", "from", from.addr, "reason", refused.Reason)
 	return opened.Send(bye(refused.Reason))
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -95,7 +96,11 @@ func (s *session) read() {
 		}
 		s.heard.Store(int64(time.Since(s.since)))
 		if s.ended() {
-			continue // Read on to the end of the stream, but ignore the frames.
+			// Read on to the end of the stream, but ignore the frames.
+			if slices.ContainsFunc(batch.GetFrames(), func(f *remotepb.Frame) bool { return f.GetBye() != nil }) {
+				s.transport.abort() // Neither side waits for more.
+			}
+			continue
 		}
 		for _, frame := range batch.GetFrames() {
 			s.receive(frame)

@@ -46,6 +46,11 @@ func (d *Dialer) DialGossip(ctx context.Context, addr string) (net.Conn, error) 
 }
 
 func (d *Dialer) dial(ctx context.Context, addr string, chosen protocol) (net.Conn, error) {
+	return d.open(ctx, addr, chosen.String(), func(raw net.Conn) (net.Conn, error) { return d.introduce(ctx, raw, chosen) })
+}
+
+// open dials addr for a protocol, and returns what begin makes of the connection.
+func (d *Dialer) open(ctx context.Context, addr, protocol string, begin func(raw net.Conn) (net.Conn, error)) (net.Conn, error) {
 	raw, err := d.net.DialContext(ctx, "tcp", addr)
 	if deadline, ok := ctx.Deadline(); err != nil && ok && !time.Now().Before(deadline) {
 		// The socket may reach the context's deadline a moment before the context is done.
@@ -53,11 +58,11 @@ func (d *Dialer) dial(ctx context.Context, addr string, chosen protocol) (net.Co
 		err = fmt.Errorf("%s: %w", addr, context.Cause(ctx))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("dial %v: %w", chosen, err)
+		return nil, fmt.Errorf("dial %s: %w", protocol, err)
 	}
 	// Only closing the connection ends a blocked handshake.
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
-	conn, err := d.introduce(ctx, raw, chosen)
+	conn, err := begin(raw)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
@@ -66,7 +71,7 @@ func (d *Dialer) dial(ctx context.Context, addr string, chosen protocol) (net.Co
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return nil, fmt.Errorf("dial %v %s: %w", chosen, addr, err)
+		return nil, fmt.Errorf("dial %s %s: %w", protocol, addr, err)
 	}
 	return conn, nil
 }
