@@ -84,6 +84,7 @@ type Config struct {
 	// Replicas returns the replicas and their addresses, for agents.
 	Replicas func() []*actorpb.Replica
 	Timing   Timing
+	Pacer    Pacer
 	// RetryAfter is the pause after a proposal that was not committed.
 	RetryAfter time.Duration
 	// Now tells the time for leases, which does not count the time that this machine is suspended: the
@@ -110,7 +111,7 @@ type Parted struct{}
 // New returns the producer of a node's actor.
 func New(cfg Config) actor.Producer {
 	return reconcile.Live(cfg.Logger, func(life *reconcile.Life) reconcile.Body {
-		return &nodeActor{cfg: cfg, life: life, session: NewSession(cfg.Now(), cfg.Timing)}
+		return &nodeActor{cfg: cfg, life: life, session: NewSession(cfg.Now(), cfg.Timing, cfg.Pacer)}
 	})
 }
 
@@ -219,8 +220,8 @@ func (a *nodeActor) open(m *actorpb.RegisterAgent, reply func(proto.Message)) {
 	a.cfg.Lead.Reply(reply, &actorpb.AgentRegistered{
 		Term:            a.cfg.Term,
 		Leader:          a.cfg.Leader,
-		LeaseMillis:     a.cfg.Timing.Lease.Milliseconds(),
-		HeartbeatMillis: a.cfg.Timing.Heartbeat.Milliseconds(),
+		LeaseMillis:     a.session.Pace().Lease.Milliseconds(),
+		HeartbeatMillis: a.session.Pace().Heartbeat.Milliseconds(),
 		Replicas:        a.cfg.Replicas(),
 		Revocations:     a.news(m.GetRevocations()),
 	})
@@ -244,7 +245,10 @@ func (a *nodeActor) heartbeat(m *actorpb.Heartbeat, reply func(proto.Message)) {
 		a.armExpiry()
 	}
 	a.trust()
-	a.cfg.Lead.Reply(reply, &actorpb.HeartbeatAck{Sequence: m.GetSequence(), Term: a.cfg.Term, Replicas: a.cfg.Replicas(), Revocations: a.news(m.GetRevocations())})
+	a.cfg.Lead.Reply(reply, &actorpb.HeartbeatAck{
+		Sequence: m.GetSequence(), Term: a.cfg.Term, Replicas: a.cfg.Replicas(), Revocations: a.news(m.GetRevocations()),
+		LeaseMillis: a.session.Pace().Lease.Milliseconds(), HeartbeatMillis: a.session.Pace().Heartbeat.Milliseconds(),
+	})
 	a.look()
 	a.offer()
 }
@@ -338,7 +342,7 @@ func (a *nodeActor) expire() {
 		a.look()
 		return
 	}
-	a.cfg.Logger.Warn("node lost: lease expired", "node", a.cfg.ID, "jobs", len(granted), "lease", a.cfg.Timing.Lease)
+	a.cfg.Logger.Warn("node lost: lease expired", "node", a.cfg.ID, "jobs", len(granted), "lease", a.session.Pace().Lease)
 	a.session.Close()
 	commands := []proto.Message{&commandpb.SetNodeOffline{
 		Term: a.cfg.Term, Node: a.cfg.ID, Incarnation: record.GetIncarnation(), Reason: "lease expired",

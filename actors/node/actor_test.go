@@ -212,7 +212,7 @@ func TestLeaseRunsOut(t *testing.T) {
 		s.want("HeartbeatAck", "offer n1")
 		s.wait(timing.Lease)
 		s.want()
-		s.wait(timing.wait() - timing.Lease)
+		s.wait(timing.Wait(timing.Base()) - timing.Lease)
 		s.want("withdraw n1", "propose SetNodeOffline", "propose AbortAllocations node_offline a,b")
 		s.beat(2, held("a", "running"))
 		s.want("refuse not_registered")
@@ -234,7 +234,7 @@ func TestNodeThatNobodyHears(t *testing.T) {
 	onStage(t, online(7), []Granted{granted("a", 7, 10)}, func(s *stage) {
 		s.wait(timing.Lease)
 		s.want()
-		s.wait(timing.wait() - timing.Lease)
+		s.wait(timing.Wait(timing.Base()) - timing.Lease)
 		s.want("withdraw n1", "propose SetNodeOffline", "propose AbortAllocations node_offline a")
 	})
 }
@@ -289,11 +289,11 @@ func TestOutcomesOfAFormerLifeAreNotHeard(t *testing.T) {
 func TestTimersEndWithTheirLife(t *testing.T) {
 	timing := DefaultTiming()
 	onStage(t, online(7), []Granted{granted("a", 7, 10)}, func(s *stage) {
-		s.wait(timing.wait() - time.Second)
+		s.wait(timing.Wait(timing.Base()) - time.Second)
 		s.restart()
 		s.wait(2 * time.Second)
 		s.want()
-		s.wait(timing.wait() - 2*time.Second)
+		s.wait(timing.Wait(timing.Base()) - 2*time.Second)
 		s.want("withdraw n1", "propose SetNodeOffline", "propose AbortAllocations node_offline a")
 	})
 }
@@ -314,7 +314,7 @@ func TestWhatTheStateRefusedIsProposedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, online(7), []Granted{granted("a", 7, 10)}, func(s *stage) {
-				s.wait(DefaultTiming().wait())
+				s.wait(DefaultTiming().Wait(DefaultTiming().Base()))
 				s.want(lost...)
 				s.answer(test.results, nil, func() { test.change(s) })
 				s.want()

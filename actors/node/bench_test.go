@@ -69,7 +69,7 @@ func BenchmarkIdle(b *testing.B) {
 	for range b.N {
 		pids = append(pids, system.Root.Spawn(actor.PropsFromProducer(New(Config{
 			ID: "n1", Term: 3, Leader: "r1", State: world, Log: world, Scheduler: world, Agents: world, Board: world, Words: world, Lead: world,
-			Replicas: func() []*actorpb.Replica { return nil }, Timing: DefaultTiming(), RetryAfter: time.Second, Now: time.Now, StateNow: time.Now, Logger: quiet,
+			Replicas: func() []*actorpb.Replica { return nil }, Timing: DefaultTiming(), Pacer: DefaultTiming().Base(), RetryAfter: time.Second, Now: time.Now, StateNow: time.Now, Logger: quiet,
 		}))))
 	}
 	var registered sync.WaitGroup

@@ -56,7 +56,7 @@ func onStage(t *testing.T, record *statepb.Node, granted []Granted, story func(s
 		s.pid = s.system.Root.Spawn(actor.PropsFromProducer(New(Config{
 			ID: "n1", Term: 3, Leader: "r1", State: s, Log: s, Scheduler: s, Agents: s, Board: s, Words: s, Lead: s,
 			Revocations: s.revocations,
-			Replicas:    func() []*actorpb.Replica { return nil }, Timing: DefaultTiming(), RetryAfter: 200 * time.Millisecond, Now: time.Now, StateNow: time.Now, Logger: quiet,
+			Replicas:    func() []*actorpb.Replica { return nil }, Timing: DefaultTiming(), Pacer: DefaultTiming().Base(), RetryAfter: 200 * time.Millisecond, Now: time.Now, StateNow: time.Now, Logger: quiet,
 		})))
 		story(s)
 		if err := s.system.Root.StopFuture(s.pid).Wait(); err != nil {

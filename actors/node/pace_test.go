@@ -1,0 +1,79 @@
+package node
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func beats(heartbeat time.Duration) Pace { return Pace{Heartbeat: heartbeat, Lease: 5 * heartbeat} }
+
+func TestPaceFollowsTheSize(t *testing.T) {
+	const second = time.Second
+	for story, test := range map[string]struct {
+		nodes     int
+		now, want Pace
+	}{
+		"no nodes":                            {0, beats(second), beats(second)},
+		"as many as one second takes":         {2000, beats(second), beats(second)},
+		"one more":                            {2001, beats(second), beats(3 * second / 2)},
+		"half of the most":                    {5000, beats(second), beats(5 * second / 2)},
+		"the most":                            {10000, beats(second), beats(5 * second)},
+		"more than that":                      {1 << 30, beats(second), beats(5 * second)},
+		"a few less do not count":             {9000, beats(5 * second), beats(5 * second)},
+		"more than a fifth less":              {7000, beats(5 * second), beats(9 * second / 2)},
+		"most are gone":                       {10, beats(5 * second), beats(second)},
+		"a few less than at the first step":   {1999, beats(3 * second / 2), beats(3 * second / 2)},
+		"a fifth less than at the first step": {1600, beats(3 * second / 2), beats(second)},
+		"another pace, of other flags":        {10, Pace{Heartbeat: second, Lease: time.Minute}, beats(second)},
+		"a pace between two steps":            {2500, Pace{Heartbeat: 1700 * time.Millisecond, Lease: time.Minute}, beats(3 * second / 2)},
+	} {
+		if got := DefaultTiming().Pace(test.nodes, test.now); got != test.want {
+			t.Errorf("%s: %v, want %v", story, got, test.want)
+		}
+	}
+	fixed := DefaultTiming()
+	fixed.Follow = false
+	if got := fixed.Pace(10000, beats(5*second)); got != fixed.Base() {
+		t.Errorf("a pace that is given: %v, want %v", got, fixed.Base())
+	}
+}
+
+// TestPaceIsSteady: no more heartbeats come than a leader has time for, and the pace stays while the size is at most a fifth
+// below that for which it became slower.
+func TestPaceIsSteady(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		timing := DefaultTiming()
+		size := rapid.IntRange(0, 20000).Draw(t, "size")
+		now := timing.Pace(size, timing.Base())
+		for range 20 {
+			nodes := rapid.IntRange(size-size/5, size).Draw(t, "nodes")
+			next := timing.Pace(nodes, now)
+			if rate := float64(nodes) / next.Heartbeat.Seconds(); rate > nodesPerBeat && next.Heartbeat < slowest*timing.Heartbeat {
+				t.Fatalf("%d nodes, %v: %.0f heartbeats a second", nodes, next, rate)
+			}
+			if next.Lease*timing.Heartbeat != next.Heartbeat*timing.Lease {
+				t.Fatalf("%v, want a lease of five heartbeats", next)
+			}
+			if next != now {
+				t.Fatalf("%d nodes, %d before: from %v to %v", nodes, size, now, next)
+			}
+		}
+	})
+}
+
+// TestTimeToEndJobs grows with the lease.
+func TestTimeToEndJobs(t *testing.T) {
+	timing := DefaultTiming()
+	timing.Drift = 0
+	for lease, want := range map[time.Duration]time.Duration{
+		2 * time.Second:  2500 * time.Millisecond,
+		5 * time.Second:  5500 * time.Millisecond,
+		25 * time.Second: 27500 * time.Millisecond,
+	} {
+		if got := timing.Wait(Pace{Heartbeat: time.Second, Lease: lease}); got != want {
+			t.Errorf("lease %v: given up after %v, want %v", lease, got, want)
+		}
+	}
+}
