@@ -122,10 +122,12 @@ type nodeActor struct {
 	// tree is the node's pool tree; empty if the node has none, or is unknown.
 	tree string
 	// lease fires when the node counts as lost. silence fires when it counts as unheard. retry
-	// repeats proposals that failed.
-	lease, retry, silence reconcile.Timer
+	// repeats proposals that failed. resend repeats orders, which do not wait for a heartbeat.
+	lease, retry, silence, resend reconcile.Timer
 	// registering answers the agent whose registration is in flight; nil if there is none.
 	registering func(proto.Message)
+	// fresh means that a registration was committed and no heartbeat has come since.
+	fresh bool
 	// inFlight means that a proposal has no outcome yet. dirty means that a Look came meanwhile.
 	inFlight, dirty bool
 }
@@ -140,6 +142,10 @@ func (a *nodeActor) Take(message any) bool {
 		a.fromAgent(m)
 	case reconcile.Look:
 		a.look()
+		if a.fresh && a.session.Live(a.cfg.Now()) {
+			// The scheduler ignored the offer if it had not seen the registration.
+			a.offer()
+		}
 	case Parted:
 		a.doubt()
 	default:
@@ -208,6 +214,7 @@ func (a *nodeActor) register(m *actorpb.RegisterAgent, reply func(proto.Message)
 			reply(unregistered(results[0].GetRefusal(), a.cfg.RetryAfter))
 		default:
 			a.cfg.Logger.Info("node registered", "node", m.GetNode(), "incarnation", m.GetIncarnation(), "resources", m.GetResources().Amounts())
+			a.fresh = true
 			a.open(m, reply)
 		}
 	}, command)
@@ -244,6 +251,7 @@ func (a *nodeActor) heartbeat(m *actorpb.Heartbeat, reply func(proto.Message)) {
 		// Both look at the time of the last heartbeat themselves.
 		a.armExpiry()
 	}
+	a.fresh = false
 	a.trust()
 	a.cfg.Lead.Reply(reply, &actorpb.HeartbeatAck{
 		Sequence: m.GetSequence(), Term: a.cfg.Term, Replicas: a.cfg.Replicas(), Revocations: a.news(m.GetRevocations()),
@@ -309,6 +317,10 @@ func (a *nodeActor) look() {
 	for diff.More {
 		diff = a.session.Compare(a.cfg.StateNow(), granted)
 		a.order(diff, index)
+	}
+	a.resend.Stop()
+	if !diff.Again.IsZero() {
+		a.life.After(&a.resend, diff.Again.Sub(a.cfg.StateNow()), a.look)
 	}
 	if len(diff.Vanished) > 0 {
 		a.giveUp(lifecycle.AbortDisappearedFromNode, diff.Vanished)

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"math"
 	"slices"
 
 	"weir/messages/statepb"
@@ -19,6 +20,8 @@ type roster struct {
 	// queue holds the nodes of the next plans; queued is the set of the same nodes.
 	queue  []string
 	queued map[string]bool
+	// turn is the node in order whose turn it is in OfferNext.
+	turn int
 	// awaited holds the nodes that were online when the tree was made and have not sent a heartbeat
 	// since.
 	awaited map[string]bool
@@ -123,6 +126,14 @@ func (r *roster) withdraw(node string) bool {
 func (t *Tree) OfferAll() {
 	for _, node := range t.nodes.order {
 		t.nodes.enqueue(node)
+	}
+}
+
+// OfferNext offers the ready nodes whose turn it is, so that each has had one when the parts add up to 1.
+func (t *Tree) OfferNext(part float64) {
+	for range min(int(math.Ceil(float64(len(t.nodes.order))*part)), len(t.nodes.order)) {
+		t.nodes.turn++
+		t.nodes.enqueue(t.nodes.order[t.nodes.turn%len(t.nodes.order)])
 	}
 }
 
