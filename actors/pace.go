@@ -93,11 +93,7 @@ func (a *leaderActor) pace() {
 	nodes, knows := 0, false
 	a.replica.store.View(func(s *state.State) {
 		knows = versions.Newer(&commandpb.SetPace{}, s.Version()) == ""
-		for _, n := range s.Nodes() {
-			if n.GetState() == statepb.NodeOnline {
-				nodes++
-			}
-		}
+		nodes = s.Counts().NodesOnline
 	})
 	var propose *node.Pace
 	if knows {

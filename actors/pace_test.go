@@ -5,12 +5,15 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
 	"weir/actors/agent"
 	"weir/actors/node"
 	"weir/messages/actorpb"
+	"weir/messages/commandpb"
 	"weir/messages/statepb"
+	"weir/raftstore/state"
 	"weir/scheduling/resource"
 )
 
@@ -216,5 +219,60 @@ func (m *paceModel) answer(i int, arrives bool) {
 	a.answers = a.answers[1:]
 	if arrives {
 		a.lease.Renew(first.sent, first.lease)
+	}
+}
+
+// TestPaceOfACluster follows the number of nodes, and outlives its leader.
+func TestPaceOfACluster(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3, func(cfg *Config) { cfg.Timing.Node.Lease = 3 * time.Second })
+	r := c.leader()
+	a := startAgent(t, c, "n1")
+	few := testTiming().Node.Base()
+	few.Lease = 3 * time.Second
+	many := node.Pace{Heartbeat: few.Heartbeat * 3 / 2, Lease: few.Lease * 3 / 2}
+	told := func() (pace node.Pace) {
+		a.set(func() { pace = a.pace })
+		return pace
+	}
+	committed := func(r *testReplica) (pace node.Pace) {
+		r.store.View(func(s *state.State) { pace = node.PaceOf(state.PaceOf(s)) })
+		return pace
+	}
+	eventually(t, "the pace of few nodes is committed", func() bool { return committed(r) == few && told() == few })
+	// These register by the log alone, and are lost after a lease.
+	var others []proto.Message
+	for i := range 2100 {
+		others = append(others, &commandpb.RegisterNode{Term: termOf(r), Node: &statepb.Node{
+			Id: fmt.Sprint("other-", i), Incarnation: 1, Resources: statepb.NewResources(resource.Amounts{UserSlots: 1, CPU: 100, Memory: 1 << 20}),
+		}})
+	}
+	eventually(t, "the pace of many nodes is committed, and told", func() bool {
+		if _, err := r.Propose(t.Context(), others...); err != nil {
+			t.Fatal(err)
+		}
+		return committed(r) == many && told() == many
+	})
+	next := c.without(r).leader()
+	eventually(t, "the others are lost, and the pace is that of few nodes", func() bool { return told() == few && committed(next) == few })
+}
+
+func termOf(r *testReplica) (term uint64) {
+	r.store.View(func(s *state.State) { term = s.Term().GetTerm() })
+	return term
+}
+
+// TestNothingWaitsForHeartbeats: where none comes for an hour, jobs start, are preempted for those who starve, leave by their
+// deadlines and end, and others follow them.
+func TestNothingWaitsForHeartbeats(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 1, func(cfg *Config) { cfg.Timing.Node.Heartbeat, cfg.Timing.Node.Lease = time.Hour, 5*time.Hour })
+	r := c.leader()
+	a := startAgent(t, c, "n1")
+	starve(t, r, "greedy", "starved", a, "1s")
+	eventually(t, "a job runs in the place of the one that was preempted", func() bool { return len(r.jobsOf("starved")) == 1 })
+	a.finish()
+	for _, id := range []string{"greedy", "starved"} {
+		r.await(t, id, "completed")
 	}
 }
