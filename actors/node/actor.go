@@ -338,33 +338,6 @@ func (a *nodeActor) order(diff Difference, index uint64) {
 	}
 }
 
-// expire gives the node up when its lease has expired.
-func (a *nodeActor) expire() {
-	if a.cfg.Now().Before(a.session.Expires()) {
-		a.armExpiry()
-		return
-	}
-	if a.inFlight {
-		a.life.After(&a.lease, a.cfg.RetryAfter, a.expire)
-		return
-	}
-	record, granted, _ := a.read()
-	a.cfg.Scheduler.Withdraw(a.tree, a.cfg.ID)
-	if record.GetState() != statepb.NodeOnline {
-		a.look()
-		return
-	}
-	a.cfg.Logger.Warn("node lost: lease expired", "node", a.cfg.ID, "jobs", len(granted), "lease", a.session.Pace().Lease)
-	a.session.Close()
-	commands := []proto.Message{&commandpb.SetNodeOffline{
-		Term: a.cfg.Term, Node: a.cfg.ID, Incarnation: record.GetIncarnation(), Reason: "lease expired",
-	}}
-	if len(granted) > 0 {
-		commands = append(commands, a.abort(lifecycle.AbortNodeOffline, ids(granted)))
-	}
-	a.proposeUntil(&a.lease, a.expire, commands...)
-}
-
 func (a *nodeActor) giveUp(reason lifecycle.AbortReason, jobs []string) {
 	a.proposeUntil(&a.retry, a.look, a.abort(reason, jobs))
 }
@@ -403,11 +376,6 @@ func (a *nodeActor) proposeUntil(timer *reconcile.Timer, again func(), commands 
 			a.life.After(timer, a.cfg.RetryAfter, again)
 		}
 	}, commands...)
-}
-
-func (a *nodeActor) armExpiry() {
-	a.life.After(&a.lease, a.session.Expires().Sub(a.cfg.Now()), a.expire)
-	a.life.After(&a.silence, a.session.Silent().Sub(a.cfg.Now()), a.silent)
 }
 
 func (a *nodeActor) publish(granted []Granted) {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/actors/reconcile"
 	"weir/messages/actorpb"
@@ -199,66 +198,6 @@ func TestSession(t *testing.T) {
 		s.want("HeartbeatAck", "offer n1")
 		s.beat(3, held("a", "running"))
 		s.want("HeartbeatAck", "offer n1")
-	})
-}
-
-// TestNewNodeDoesNotWaitForItsHeartbeat to be offered: the scheduler may see the registration after the first offer, and then the
-// actor is told to look.
-func TestNewNodeDoesNotWaitForItsHeartbeat(t *testing.T) {
-	look := func(s *stage) {
-		s.system.Root.Send(s.pid, reconcile.Look{})
-		synctest.Wait()
-	}
-	onStage(t, nil, nil, func(s *stage) {
-		s.say(registration(7))
-		s.want("propose RegisterNode")
-		s.commit(func() { s.record = online(7) })
-		s.want("AgentRegistered", "offer n1")
-		look(s)
-		s.want("offer n1")
-		s.beat(1)
-		s.want("HeartbeatAck", "offer n1")
-		look(s)
-		s.want()
-	})
-}
-
-// TestOrdersDoNotWaitForHeartbeats: what an agent has not confirmed is repeated after a pause, and a job that
-// outlives its deadline is told to end then.
-func TestOrdersDoNotWaitForHeartbeats(t *testing.T) {
-	timing := DefaultTiming()
-	onStage(t, online(7), nil, func(s *stage) {
-		s.say(registration(7))
-		s.want("AgentRegistered", "offer n1")
-		s.set(func() { s.granted = []Granted{granted("a", 7, 10)} })
-		s.system.Root.Send(s.pid, reconcile.Look{})
-		synctest.Wait()
-		s.want("plan 3.99 +a")
-		s.wait(timing.Resend)
-		s.want("plan 3.99 +a")
-		s.beat(1, held("a", "running"))
-		s.want("HeartbeatAck", "offer n1")
-		s.wait(timing.Resend)
-		s.want()
-	})
-	onStage(t, online(7), []Granted{granted("a", 7, 10)}, func(s *stage) {
-		s.say(registration(7, held("a", "running")))
-		s.want("AgentRegistered", "offer n1")
-		now := time.Now()
-		s.set(func() {
-			s.granted[0].Stop = &statepb.StopOrder{Reason: "preemption", Time: timestamppb.New(now), GraceMillis: 1000}
-		})
-		s.system.Root.Send(s.pid, reconcile.Look{})
-		synctest.Wait()
-		s.want("plan 3.99 -a preemption")
-		leaving := held("a", "aborting")
-		leaving.Deadline = timestamppb.New(now.Add(time.Second))
-		s.beat(1, leaving)
-		s.want("HeartbeatAck", "offer n1")
-		s.wait(time.Second)
-		s.want()
-		s.wait(timing.Resend)
-		s.want("plan 3.99 -a preemption")
 	})
 }
 

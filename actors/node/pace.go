@@ -36,13 +36,13 @@ func (p Pace) Record() *statepb.Pace {
 }
 
 const (
-	// nodesPerBeat is how many nodes may send heartbeats in each base period of Timing: 2,000 a
-	// second take 0.4 of a core of the leader.
+	// nodesPerBeat is how many nodes may send heartbeats in a base period: 2,000 a second take 0.4 of
+	// a core of the leader.
 	nodesPerBeat = 2000
-	// slowest is how many times the base period is at most: what a machine does not tell for longer,
-	// nobody wants to wait for.
+	// slowest is the longest period, in base periods: the jobs of a lost node have to wait for five
+	// times as long before they run elsewhere.
 	slowest = 5
-	// spare is the part by which nodes have to become fewer before the period becomes shorter, so
+	// spare is the part by which the nodes have to become fewer before the period becomes shorter, so
 	// that it does not change with each node that comes and goes.
 	spare = 0.2
 )
@@ -79,8 +79,8 @@ func (p Pace) times(halves int) Pace {
 }
 
 // killPart determines how long an agent may take to end its jobs after its lease: the lease divided
-// by killPart, but at least Timing.Kill. A longer lease is for slower machines, or for many of them;
-// the jobs' processes may have to wait for a processor.
+// by killPart, but at least Timing.Kill. A longer lease is for slower machines, where the jobs'
+// processes may have to wait for a processor.
 const killPart = 10
 
 // Wait is how long after a node's last heartbeat the leader gives up the node's jobs: longer than the

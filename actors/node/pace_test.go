@@ -2,8 +2,13 @@ package node
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"weir/actors/reconcile"
+	"weir/messages/statepb"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 )
 
@@ -76,4 +81,64 @@ func TestTimeToEndJobs(t *testing.T) {
 			t.Errorf("lease %v: given up after %v, want %v", lease, got, want)
 		}
 	}
+}
+
+// TestNewNodeDoesNotWaitForItsHeartbeat to be offered: the scheduler may see the registration after the first offer, and then the
+// actor is told to look.
+func TestNewNodeDoesNotWaitForItsHeartbeat(t *testing.T) {
+	look := func(s *stage) {
+		s.system.Root.Send(s.pid, reconcile.Look{})
+		synctest.Wait()
+	}
+	onStage(t, nil, nil, func(s *stage) {
+		s.say(registration(7))
+		s.want("propose RegisterNode")
+		s.commit(func() { s.record = online(7) })
+		s.want("AgentRegistered", "offer n1")
+		look(s)
+		s.want("offer n1")
+		s.beat(1)
+		s.want("HeartbeatAck", "offer n1")
+		look(s)
+		s.want()
+	})
+}
+
+// TestOrdersDoNotWaitForHeartbeats: what an agent has not confirmed is repeated after a pause, and a job that
+// outlives its deadline is told to end then.
+func TestOrdersDoNotWaitForHeartbeats(t *testing.T) {
+	timing := DefaultTiming()
+	onStage(t, online(7), nil, func(s *stage) {
+		s.say(registration(7))
+		s.want("AgentRegistered", "offer n1")
+		s.set(func() { s.granted = []Granted{granted("a", 7, 10)} })
+		s.system.Root.Send(s.pid, reconcile.Look{})
+		synctest.Wait()
+		s.want("plan 3.99 +a")
+		s.wait(timing.Resend)
+		s.want("plan 3.99 +a")
+		s.beat(1, held("a", "running"))
+		s.want("HeartbeatAck", "offer n1")
+		s.wait(timing.Resend)
+		s.want()
+	})
+	onStage(t, online(7), []Granted{granted("a", 7, 10)}, func(s *stage) {
+		s.say(registration(7, held("a", "running")))
+		s.want("AgentRegistered", "offer n1")
+		now := time.Now()
+		s.set(func() {
+			s.granted[0].Stop = &statepb.StopOrder{Reason: "preemption", Time: timestamppb.New(now), GraceMillis: 1000}
+		})
+		s.system.Root.Send(s.pid, reconcile.Look{})
+		synctest.Wait()
+		s.want("plan 3.99 -a preemption")
+		leaving := held("a", "aborting")
+		leaving.Deadline = timestamppb.New(now.Add(time.Second))
+		s.beat(1, leaving)
+		s.want("HeartbeatAck", "offer n1")
+		s.wait(time.Second)
+		s.want()
+		s.wait(timing.Resend)
+		s.want("plan 3.99 -a preemption")
+	})
 }

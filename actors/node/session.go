@@ -49,8 +49,8 @@ func DefaultTiming() Timing {
 // Validate returns an error that names times that are invalid together.
 func (t Timing) Validate() error {
 	switch {
-	case t.Heartbeat <= 0:
-		return fmt.Errorf("heartbeat period %s: must be more than 0", t.Heartbeat)
+	case t.Heartbeat < time.Millisecond:
+		return fmt.Errorf("heartbeat period %s: must be at least 1ms", t.Heartbeat)
 	case t.Lease < 2*t.Heartbeat:
 		return fmt.Errorf("lease %s: must be at least twice the heartbeat period of %s", t.Lease, t.Heartbeat)
 	case t.Kill <= 0 || t.Drift < 0 || t.Resend <= 0:
