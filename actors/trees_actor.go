@@ -213,6 +213,9 @@ func (o *offers) Offer(tree, node string, limits resource.Amounts) {
 // Withdraw implements the Scheduler of nodes.
 func (o *offers) Withdraw(tree, node string) { o.send(tree, scheduler.Withdraw{Node: node}) }
 
+// Doubt implements the Scheduler of nodes.
+func (o *offers) Doubt(tree, node string) { o.send(tree, scheduler.Doubt{Node: node}) }
+
 func (o *offers) send(tree string, message any) {
 	if pid := o.schedulers.of(scheduling.TreeName(tree)); pid != nil {
 		o.root.Send(pid, message)

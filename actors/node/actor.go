@@ -36,6 +36,8 @@ type Scheduler interface {
 	Offer(tree, node string, limits resource.Amounts)
 	// Withdraw says that a node of a pool tree must not be given jobs.
 	Withdraw(tree, node string)
+	// Doubt says that a node of a pool tree may be dead, and is given no jobs until it is offered.
+	Doubt(tree, node string)
 }
 
 // Agents carries messages to agents.

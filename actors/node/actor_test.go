@@ -207,11 +207,11 @@ func TestLeaseRunsOut(t *testing.T) {
 		s.say(registration(7, held("a", "running"), held("b", "running")))
 		s.want("AgentRegistered", "offer n1")
 		s.wait(timing.Lease)
-		s.want()
+		s.want("doubt n1")
 		s.beat(1, held("a", "running"), held("b", "running"))
 		s.want("HeartbeatAck", "offer n1")
 		s.wait(timing.Lease)
-		s.want()
+		s.want("doubt n1")
 		s.wait(timing.Wait(timing.Base()) - timing.Lease)
 		s.want("withdraw n1", "propose SetNodeOffline", "propose AbortAllocations node_offline a,b")
 		s.beat(2, held("a", "running"))
@@ -233,7 +233,7 @@ func TestNodeThatNobodyHears(t *testing.T) {
 	timing := DefaultTiming()
 	onStage(t, online(7), []Granted{granted("a", 7, 10)}, func(s *stage) {
 		s.wait(timing.Lease)
-		s.want()
+		s.want("doubt n1")
 		s.wait(timing.Wait(timing.Base()) - timing.Lease)
 		s.want("withdraw n1", "propose SetNodeOffline", "propose AbortAllocations node_offline a")
 	})
@@ -292,9 +292,9 @@ func TestTimersEndWithTheirLife(t *testing.T) {
 		s.wait(timing.Wait(timing.Base()) - time.Second)
 		s.restart()
 		s.wait(2 * time.Second)
-		s.want()
+		s.want("doubt n1")
 		s.wait(timing.Wait(timing.Base()) - 2*time.Second)
-		s.want("withdraw n1", "propose SetNodeOffline", "propose AbortAllocations node_offline a")
+		s.want("doubt n1", "withdraw n1", "propose SetNodeOffline", "propose AbortAllocations node_offline a")
 	})
 }
 
@@ -315,7 +315,7 @@ func TestWhatTheStateRefusedIsProposedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, online(7), []Granted{granted("a", 7, 10)}, func(s *stage) {
 				s.wait(DefaultTiming().Wait(DefaultTiming().Base()))
-				s.want(lost...)
+				s.want(append([]string{"doubt n1"}, lost...)...)
 				s.answer(test.results, nil, func() { test.change(s) })
 				s.want()
 				s.wait(200 * time.Millisecond)

@@ -34,6 +34,9 @@ func (calm) Refused(string) string { return "" }
 // Offer implements Scheduler.
 func (calm) Offer(string, string, resource.Amounts) {}
 
+// Doubt implements Scheduler.
+func (calm) Doubt(string, string) {}
+
 // Withdraw implements Scheduler.
 func (calm) Withdraw(string, string) {}
 

@@ -29,10 +29,12 @@ func (a *nodeActor) silent() {
 	a.doubt()
 }
 
-// doubt announces the node as unheard, because it may be dead. A node without jobs needs no
-// announcement.
+// doubt keeps jobs away from the node, and announces it as unheard, because it may be dead. A node
+// without jobs needs no announcement.
 func (a *nodeActor) doubt() {
+	a.fresh = false
 	a.session.Doubt()
+	a.cfg.Scheduler.Doubt(a.tree, a.cfg.ID)
 	if _, granted, _ := a.read(); len(granted) > 0 {
 		a.cfg.Words.Say(a.cfg.ID, true)
 	}

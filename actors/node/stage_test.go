@@ -121,6 +121,9 @@ func (s *stage) ProposeAsync(commands []proto.Message, done func([]*commandpb.Re
 // Offer implements Scheduler.
 func (s *stage) Offer(_, node string, _ resource.Amounts) { s.tell("offer " + node) }
 
+// Doubt implements Scheduler.
+func (s *stage) Doubt(_, node string) { s.tell("doubt " + node) }
+
 // Withdraw implements Scheduler.
 func (s *stage) Withdraw(_, node string) { s.tell("withdraw " + node) }
 

@@ -90,6 +90,9 @@ type Offer struct {
 // Withdraw says that a node must not be given jobs.
 type Withdraw struct{ Node string }
 
+// Doubt says that a node may be dead.
+type Doubt struct{ Node string }
+
 // KeepVolumes proposes the current volumes at once, because another replica is about to lead. Done
 // is called once, when the outcome is known.
 type KeepVolumes struct{ Done func() }
@@ -138,6 +141,8 @@ func (a *treeActor) Take(message any) bool {
 		a.check(a.tree.Offer(m.Node, m.Limits))
 	case Withdraw:
 		a.withdraw(m)
+	case Doubt:
+		a.tree.Doubt(m.Node)
 	case KeepVolumes:
 		a.update(a.cfg.Now())
 		a.keepVolumes(m.Done)
@@ -172,7 +177,7 @@ func (a *treeActor) idle(message any) bool {
 		m.Done()
 	case View:
 		m.Reply(&actorpb.SchedulerView{Term: a.cfg.Term})
-	case Offer, Withdraw:
+	case Offer, Withdraw, Doubt:
 	default:
 		return false
 	}

@@ -196,6 +196,23 @@ func TestOutcomesOfAFormerLifeAreNotHeard(t *testing.T) {
 	})
 }
 
+// TestNodeThatMayBeDeadGetsNoJobs until it is offered again, whatever else would have it planned for.
+func TestNodeThatMayBeDeadGetsNoJobs(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.heartbeat = 5 * time.Second
+		s.offerBoth()
+		s.send(Doubt{Node: "n1"})
+		s.send(Doubt{Node: "n2"})
+		s.lose()
+		s.want(0)
+		<-time.After(3 * OfferEvery)
+		synctest.Wait()
+		s.want(0)
+		s.offerBoth()
+		s.want(1)
+	})
+}
+
 // TestNodesAreOfferedWithoutHeartbeats where agents send them rarely: what was not committed is planned again, on each
 // node within a second.
 func TestNodesAreOfferedWithoutHeartbeats(t *testing.T) {

@@ -22,6 +22,8 @@ type roster struct {
 	queued map[string]bool
 	// turn is the node in order whose turn it is in OfferNext.
 	turn int
+	// doubted holds ready nodes that may be dead. They are in no plan until they are offered.
+	doubted map[string]bool
 	// awaited holds the nodes that were online when the tree was made and have not sent a heartbeat
 	// since.
 	awaited map[string]bool
@@ -99,8 +101,16 @@ func (t *Tree) Offer(node string, limits resource.Amounts) error {
 			return err
 		}
 	}
+	delete(t.nodes.doubted, node)
 	t.nodes.enqueue(node)
 	return nil
+}
+
+// Doubt records that a node may be dead, so that it is given no jobs until it is offered again.
+func (t *Tree) Doubt(node string) {
+	if t.nodes.ready[node] {
+		t.nodes.doubted[node] = true
+	}
 }
 
 // Withdraw records that a node must not be given jobs.
@@ -118,6 +128,7 @@ func (r *roster) withdraw(node string) bool {
 		return false
 	}
 	delete(r.ready, node)
+	delete(r.doubted, node)
 	r.order = slices.DeleteFunc(r.order, func(id string) bool { return id == node })
 	return true
 }
@@ -138,7 +149,7 @@ func (t *Tree) OfferNext(part float64) {
 }
 
 func (r *roster) enqueue(node string) {
-	if r.ready[node] && !r.queued[node] {
+	if r.ready[node] && !r.doubted[node] && !r.queued[node] {
 		r.queued[node] = true
 		r.queue = append(r.queue, node)
 	}
