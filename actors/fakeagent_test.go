@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/actors/node"
 	"weir/actors/remote"
 	"weir/cluster/identity"
 	"weir/cluster/wire"
@@ -55,6 +56,8 @@ type fakeAgent struct {
 	// term is the highest that was heard, registered how often it was let in.
 	term       uint64
 	registered int
+	// pace is what it was told last.
+	pace node.Pace
 	// done is closed when jobs may end.
 	done chan struct{}
 	// used is how much memory the job of a cookie has used when it has completed.
@@ -167,9 +170,14 @@ func (a *fakeAgent) beat(peer string, term uint64, period time.Duration) {
 			continue
 		}
 		answer, err := a.ask(peer, &actorpb.Heartbeat{Node: a.name, Incarnation: a.incarnation, Term: term, Sequence: sequence, Jobs: a.held()})
-		if _, ok := answer.(*actorpb.HeartbeatAck); err != nil || !ok {
+		ack, ok := answer.(*actorpb.HeartbeatAck)
+		if err != nil || !ok {
 			return
 		}
+		period = time.Duration(ack.GetHeartbeatMillis()) * time.Millisecond
+		a.set(func() {
+			a.pace = node.Pace{Heartbeat: period, Lease: time.Duration(ack.GetLeaseMillis()) * time.Millisecond}
+		})
 	}
 }
 

@@ -47,6 +47,8 @@ type viewRequest struct {
 // newLeader returns the producer of the actor that leads in a term: it spawns the leader's actors
 // and passes each the committed events that concern it. ctx ends with the term.
 func newLeader(ctx context.Context, r *Replica, term uint64) actor.Producer {
+	// It outlives the lives of the actor: what it has proposed may still be committed.
+	pacer := new(pacer)
 	return reconcile.Live(r.cfg.Logger, func(life *reconcile.Life) reconcile.Body {
 		ask := func(ctx context.Context) error {
 			_, err := r.store.ReadIndex(ctx)
@@ -54,7 +56,7 @@ func newLeader(ctx context.Context, r *Replica, term uint64) actor.Producer {
 		}
 		return &leaderActor{
 			lead: lead{&confirmer{ctx: ctx, leads: ask}, func() proto.Message { return r.Redirect() }},
-			ctx:  ctx, replica: r, term: term, life: life, log: r.cfg.Logger.With("term", term), terms: &termLog{ctx: ctx, replica: r},
+			ctx:  ctx, replica: r, term: term, life: life, pacer: pacer, log: r.cfg.Logger.With("term", term), terms: &termLog{ctx: ctx, replica: r},
 			operations: map[scheduling.OperationID]*actor.PID{}, nodes: new(registry[string]), trees: newLedTrees(),
 		}
 	})
@@ -68,6 +70,8 @@ type leaderActor struct {
 	lead    lead
 	log     *slog.Logger
 	terms   *termLog
+	pacer   *pacer
+	pacing  reconcile.Timer
 	// stop ends reading the log.
 	stop context.CancelFunc
 
@@ -197,6 +201,7 @@ func (a *leaderActor) rebuild(ctx actor.Context, index uint64) {
 	var operations []scheduling.OperationID
 	var ended []*statepb.Operation
 	a.replica.store.View(func(s *state.State) {
+		a.pacer.begin(time.Now(), a.replica.cfg.Timing.Node, state.PaceOf(s))
 		ended = stagedBefore(s, a.replica.cfg.Clock.Now())
 		for _, n := range s.Nodes() {
 			nodes = append(nodes, n.GetId())
@@ -219,6 +224,7 @@ func (a *leaderActor) rebuild(ctx actor.Context, index uint64) {
 	for _, id := range operations {
 		a.spawnOperation(ctx, id)
 	}
+	a.pace()
 	for _, op := range ended {
 		a.replica.discard(a.ctx, op)
 	}
@@ -347,7 +353,7 @@ func (a *leaderActor) spawnNode(ctx actor.Context, id string) {
 		Scheduler: &offers{ctx.ActorSystem().Root, a.trees.schedulers}, Agents: a.replica, Board: a.replica.board, Words: nodeWords{a.replica, a.term}, Lead: a.lead,
 		Replicas:    func() []*actorpb.Replica { return replicasOf(a.replica.cfg.Directory.View()) },
 		Revocations: a.replica.records.revocations,
-		Timing:      timing.Node, RetryAfter: timing.Retry, Now: time.Now, StateNow: a.replica.cfg.Clock.Now, Logger: a.log,
+		Timing:      timing.Node, Pacer: a.pacer, RetryAfter: timing.Retry, Now: time.Now, StateNow: a.replica.cfg.Clock.Now, Logger: a.log,
 	})))
 }
 

@@ -3,6 +3,7 @@ package actors
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -192,7 +193,7 @@ func (a *leaderActor) schedulerConfig(tree scheduling.TreeName) scheduler.Config
 	timing := a.replica.cfg.Timing
 	return scheduler.Config{
 		Tree: tree, Term: a.term, State: a.replica.records, Log: a.terms, Engine: a.replica.cfg.Engine,
-		TickEvery: timing.FairShareUpdate, TickGap: timing.FairShareGap, CheckpointEvery: scheduler.CheckpointEvery, NodesPerPlan: 256, MaxInFlight: 4,
+		TickEvery: timing.FairShareUpdate, TickGap: timing.FairShareGap, Heartbeat: func() time.Duration { return a.pacer.Tell().Heartbeat }, CheckpointEvery: scheduler.CheckpointEvery, NodesPerPlan: 256, MaxInFlight: 4,
 		NewID: a.replica.cfg.NewID, Now: a.replica.cfg.Clock.Now, Figures: &a.replica.schedulerFigures, History: recorder{a.replica.histories}, Logger: a.log,
 	}
 }
@@ -211,6 +212,9 @@ func (o *offers) Offer(tree, node string, limits resource.Amounts) {
 
 // Withdraw implements the Scheduler of nodes.
 func (o *offers) Withdraw(tree, node string) { o.send(tree, scheduler.Withdraw{Node: node}) }
+
+// Doubt implements the Scheduler of nodes.
+func (o *offers) Doubt(tree, node string) { o.send(tree, scheduler.Doubt{Node: node}) }
 
 func (o *offers) send(tree string, message any) {
 	if pid := o.schedulers.of(scheduling.TreeName(tree)); pid != nil {

@@ -112,6 +112,9 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 	left := s.cfg.Limits.AnswerBytes / drainingPart
 	s.cfg.Store.View(func(st *state.State) {
 		out.ClusterVersion = st.Version()
+		if pace := state.PaceOf(st); pace != nil {
+			out.Pace = &apipb.Pace{HeartbeatMillis: pace.GetHeartbeatMillis(), LeaseMillis: pace.GetLeaseMillis()}
+		}
 		for _, n := range st.Nodes() {
 			ofNodes.addCredentials(out, n, health, time.Now())
 			if n.GetDrain() != nil {

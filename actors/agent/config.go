@@ -95,7 +95,7 @@ type Config struct {
 }
 
 // Timing holds the agent's timeouts and pauses. The leader sets the heartbeat period and the
-// lease.
+// lease, and may change them with each answer.
 type Timing struct {
 	// RegisterTimeout bounds the wait for the answer to a registration. Default
 	// 2 s: it waits for a commit.

@@ -204,6 +204,9 @@ func (s *Session) acknowledged(now time.Time, ask *Ask, m *actorpb.HeartbeatAck)
 	if err := s.fence.Term(s.term); err != nil {
 		return s.stale(now, ask, s.term, err)
 	}
+	if lease, period := millis(m.GetLeaseMillis()), millis(m.GetHeartbeatMillis()); period > 0 && lease > period {
+		s.lease, s.period = lease, period
+	}
 	return Outcome{Lease: s.lease, Learned: s.roster.Learn(m.GetReplicas())}
 }
 

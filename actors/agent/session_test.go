@@ -94,6 +94,34 @@ func playSteps(t *testing.T, tests map[string][]step) {
 	}
 }
 
+// TestSessionTakesThePaceThatItIsTold with the answer to a heartbeat: the lease of that answer and the time of the next heartbeat
+// follow it.
+func TestSessionTakesThePaceThatItIsTold(t *testing.T) {
+	s, _, _ := newTestSession("r1")
+	now := epoch
+	ask, _ := s.Next(now)
+	s.Answer(now, ask.Number, registered(3), nil)
+	for i, step := range []struct {
+		lease, heartbeat      int64
+		wantLease, wantPeriod time.Duration
+	}{
+		{0, 0, 5 * time.Second, time.Second},
+		{25000, 5000, 25 * time.Second, 5 * time.Second},
+		{0, 0, 25 * time.Second, 5 * time.Second},
+		{5000, 1000, 5 * time.Second, time.Second},
+		{1000, 2000, 5 * time.Second, time.Second},
+	} {
+		_, now = s.Next(now)
+		ask, _ := s.Next(now)
+		outcome := s.Answer(now, ask.Number, &actorpb.HeartbeatAck{
+			Sequence: ask.Sequence, Term: 3, LeaseMillis: step.lease, HeartbeatMillis: step.heartbeat,
+		}, nil)
+		if _, next := s.Next(now); outcome.Lease != step.wantLease || next.Sub(now) != step.wantPeriod {
+			t.Errorf("answer %d: a lease of %v, the next heartbeat after %v; want %v, %v", i+1, outcome.Lease, next.Sub(now), step.wantLease, step.wantPeriod)
+		}
+	}
+}
+
 // TestSessionIsSentOn has replicas that send the agent on, or do not answer.
 func TestSessionIsSentOn(t *testing.T) {
 	playSteps(t, map[string][]step{

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"sync"
@@ -108,14 +109,16 @@ func (n *node) join(replicas []agent.Replica) bool {
 // beat sends heartbeats until one is not acknowledged: in each period, and earlier when jobs have
 // begun or ended, as agents do.
 func (n *node) beat(replica agent.Replica, session uint64, registered *actorpb.AgentRegistered) {
-	period, gap := time.Duration(registered.GetHeartbeatMillis())*time.Millisecond, agent.DefaultTiming().HeartbeatGap
-	for sequence := uint64(1); n.wait(nil, gap) && n.wait(n.urgent, period-gap); sequence++ {
+	period, gap := registered.GetHeartbeatMillis(), agent.DefaultTiming().HeartbeatGap
+	for sequence := uint64(1); n.wait(nil, gap) && n.wait(n.urgent, time.Duration(period)*time.Millisecond-gap); sequence++ {
 		answer, _ := n.ask(replica, &actorpb.Heartbeat{
 			Node: n.name, Incarnation: n.life, Session: session, Term: registered.GetTerm(), Sequence: sequence, Jobs: n.held(),
 		}, agent.DefaultTiming().HeartbeatTimeout)
-		if _, ok := answer.(*actorpb.HeartbeatAck); !ok {
+		ack, ok := answer.(*actorpb.HeartbeatAck)
+		if !ok {
 			return
 		}
+		period = cmp.Or(ack.GetHeartbeatMillis(), period)
 	}
 }
 

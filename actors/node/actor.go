@@ -36,6 +36,8 @@ type Scheduler interface {
 	Offer(tree, node string, limits resource.Amounts)
 	// Withdraw says that a node of a pool tree must not be given jobs.
 	Withdraw(tree, node string)
+	// Doubt says that a node of a pool tree may be dead, and is given no jobs until it is offered.
+	Doubt(tree, node string)
 }
 
 // Agents carries messages to agents.
@@ -84,6 +86,7 @@ type Config struct {
 	// Replicas returns the replicas and their addresses, for agents.
 	Replicas func() []*actorpb.Replica
 	Timing   Timing
+	Pacer    Pacer
 	// RetryAfter is the pause after a proposal that was not committed.
 	RetryAfter time.Duration
 	// Now tells the time for leases, which does not count the time that this machine is suspended: the
@@ -110,7 +113,7 @@ type Parted struct{}
 // New returns the producer of a node's actor.
 func New(cfg Config) actor.Producer {
 	return reconcile.Live(cfg.Logger, func(life *reconcile.Life) reconcile.Body {
-		return &nodeActor{cfg: cfg, life: life, session: NewSession(cfg.Now(), cfg.Timing)}
+		return &nodeActor{cfg: cfg, life: life, session: NewSession(cfg.Now(), cfg.Timing, cfg.Pacer)}
 	})
 }
 
@@ -121,10 +124,12 @@ type nodeActor struct {
 	// tree is the node's pool tree; empty if the node has none, or is unknown.
 	tree string
 	// lease fires when the node counts as lost. silence fires when it counts as unheard. retry
-	// repeats proposals that failed.
-	lease, retry, silence reconcile.Timer
+	// repeats proposals that failed. resend repeats orders, which do not wait for a heartbeat.
+	lease, retry, silence, resend reconcile.Timer
 	// registering answers the agent whose registration is in flight; nil if there is none.
 	registering func(proto.Message)
+	// fresh means that a registration was committed and no heartbeat has come since.
+	fresh bool
 	// inFlight means that a proposal has no outcome yet. dirty means that a Look came meanwhile.
 	inFlight, dirty bool
 }
@@ -139,6 +144,10 @@ func (a *nodeActor) Take(message any) bool {
 		a.fromAgent(m)
 	case reconcile.Look:
 		a.look()
+		if a.fresh && a.session.Live(a.cfg.Now()) {
+			// The scheduler ignored the offer if it had not seen the registration.
+			a.offer()
+		}
 	case Parted:
 		a.doubt()
 	default:
@@ -207,6 +216,7 @@ func (a *nodeActor) register(m *actorpb.RegisterAgent, reply func(proto.Message)
 			reply(unregistered(results[0].GetRefusal(), a.cfg.RetryAfter))
 		default:
 			a.cfg.Logger.Info("node registered", "node", m.GetNode(), "incarnation", m.GetIncarnation(), "resources", m.GetResources().Amounts())
+			a.fresh = true
 			a.open(m, reply)
 		}
 	}, command)
@@ -219,8 +229,8 @@ func (a *nodeActor) open(m *actorpb.RegisterAgent, reply func(proto.Message)) {
 	a.cfg.Lead.Reply(reply, &actorpb.AgentRegistered{
 		Term:            a.cfg.Term,
 		Leader:          a.cfg.Leader,
-		LeaseMillis:     a.cfg.Timing.Lease.Milliseconds(),
-		HeartbeatMillis: a.cfg.Timing.Heartbeat.Milliseconds(),
+		LeaseMillis:     a.session.Pace().Lease.Milliseconds(),
+		HeartbeatMillis: a.session.Pace().Heartbeat.Milliseconds(),
 		Replicas:        a.cfg.Replicas(),
 		Revocations:     a.news(m.GetRevocations()),
 	})
@@ -243,8 +253,12 @@ func (a *nodeActor) heartbeat(m *actorpb.Heartbeat, reply func(proto.Message)) {
 		// Both look at the time of the last heartbeat themselves.
 		a.armExpiry()
 	}
+	a.fresh = false
 	a.trust()
-	a.cfg.Lead.Reply(reply, &actorpb.HeartbeatAck{Sequence: m.GetSequence(), Term: a.cfg.Term, Replicas: a.cfg.Replicas(), Revocations: a.news(m.GetRevocations())})
+	a.cfg.Lead.Reply(reply, &actorpb.HeartbeatAck{
+		Sequence: m.GetSequence(), Term: a.cfg.Term, Replicas: a.cfg.Replicas(), Revocations: a.news(m.GetRevocations()),
+		LeaseMillis: a.session.Pace().Lease.Milliseconds(), HeartbeatMillis: a.session.Pace().Heartbeat.Milliseconds(),
+	})
 	a.look()
 	a.offer()
 }
@@ -306,6 +320,10 @@ func (a *nodeActor) look() {
 		diff = a.session.Compare(a.cfg.StateNow(), granted)
 		a.order(diff, index)
 	}
+	a.resend.Stop()
+	if !diff.Again.IsZero() {
+		a.life.After(&a.resend, diff.Again.Sub(a.cfg.StateNow()), a.look)
+	}
 	if len(diff.Vanished) > 0 {
 		a.giveUp(lifecycle.AbortDisappearedFromNode, diff.Vanished)
 	}
@@ -320,33 +338,6 @@ func (a *nodeActor) order(diff Difference, index uint64) {
 			Abort: diff.Abort,
 		})
 	}
-}
-
-// expire gives the node up when its lease has expired.
-func (a *nodeActor) expire() {
-	if a.cfg.Now().Before(a.session.Expires()) {
-		a.armExpiry()
-		return
-	}
-	if a.inFlight {
-		a.life.After(&a.lease, a.cfg.RetryAfter, a.expire)
-		return
-	}
-	record, granted, _ := a.read()
-	a.cfg.Scheduler.Withdraw(a.tree, a.cfg.ID)
-	if record.GetState() != statepb.NodeOnline {
-		a.look()
-		return
-	}
-	a.cfg.Logger.Warn("node lost: lease expired", "node", a.cfg.ID, "jobs", len(granted), "lease", a.cfg.Timing.Lease)
-	a.session.Close()
-	commands := []proto.Message{&commandpb.SetNodeOffline{
-		Term: a.cfg.Term, Node: a.cfg.ID, Incarnation: record.GetIncarnation(), Reason: "lease expired",
-	}}
-	if len(granted) > 0 {
-		commands = append(commands, a.abort(lifecycle.AbortNodeOffline, ids(granted)))
-	}
-	a.proposeUntil(&a.lease, a.expire, commands...)
 }
 
 func (a *nodeActor) giveUp(reason lifecycle.AbortReason, jobs []string) {
@@ -387,11 +378,6 @@ func (a *nodeActor) proposeUntil(timer *reconcile.Timer, again func(), commands 
 			a.life.After(timer, a.cfg.RetryAfter, again)
 		}
 	}, commands...)
-}
-
-func (a *nodeActor) armExpiry() {
-	a.life.After(&a.lease, a.session.Expires().Sub(a.cfg.Now()), a.expire)
-	a.life.After(&a.silence, a.session.Silent().Sub(a.cfg.Now()), a.silent)
 }
 
 func (a *nodeActor) publish(granted []Granted) {

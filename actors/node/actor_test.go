@@ -207,12 +207,12 @@ func TestLeaseRunsOut(t *testing.T) {
 		s.say(registration(7, held("a", "running"), held("b", "running")))
 		s.want("AgentRegistered", "offer n1")
 		s.wait(timing.Lease)
-		s.want()
+		s.want("doubt n1")
 		s.beat(1, held("a", "running"), held("b", "running"))
 		s.want("HeartbeatAck", "offer n1")
 		s.wait(timing.Lease)
-		s.want()
-		s.wait(timing.wait() - timing.Lease)
+		s.want("doubt n1")
+		s.wait(timing.Wait(timing.Base()) - timing.Lease)
 		s.want("withdraw n1", "propose SetNodeOffline", "propose AbortAllocations node_offline a,b")
 		s.beat(2, held("a", "running"))
 		s.want("refuse not_registered")
@@ -233,8 +233,8 @@ func TestNodeThatNobodyHears(t *testing.T) {
 	timing := DefaultTiming()
 	onStage(t, online(7), []Granted{granted("a", 7, 10)}, func(s *stage) {
 		s.wait(timing.Lease)
-		s.want()
-		s.wait(timing.wait() - timing.Lease)
+		s.want("doubt n1")
+		s.wait(timing.Wait(timing.Base()) - timing.Lease)
 		s.want("withdraw n1", "propose SetNodeOffline", "propose AbortAllocations node_offline a")
 	})
 }
@@ -247,7 +247,7 @@ func TestNewLifeGivesUpTheJobsOfTheLast(t *testing.T) {
 		s.want("AgentRegistered", "propose AbortAllocations disappeared_from_node a", "offer n1")
 		s.system.Root.Send(s.pid, reconcile.Look{})
 		synctest.Wait()
-		s.want()
+		s.want("offer n1")
 		s.answer(nil, errors.New("lost"), func() {})
 		s.want("propose AbortAllocations disappeared_from_node a")
 		s.commit(func() { s.granted = nil })
@@ -289,12 +289,12 @@ func TestOutcomesOfAFormerLifeAreNotHeard(t *testing.T) {
 func TestTimersEndWithTheirLife(t *testing.T) {
 	timing := DefaultTiming()
 	onStage(t, online(7), []Granted{granted("a", 7, 10)}, func(s *stage) {
-		s.wait(timing.wait() - time.Second)
+		s.wait(timing.Wait(timing.Base()) - time.Second)
 		s.restart()
 		s.wait(2 * time.Second)
-		s.want()
-		s.wait(timing.wait() - 2*time.Second)
-		s.want("withdraw n1", "propose SetNodeOffline", "propose AbortAllocations node_offline a")
+		s.want("doubt n1")
+		s.wait(timing.Wait(timing.Base()) - 2*time.Second)
+		s.want("doubt n1", "withdraw n1", "propose SetNodeOffline", "propose AbortAllocations node_offline a")
 	})
 }
 
@@ -314,8 +314,8 @@ func TestWhatTheStateRefusedIsProposedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, online(7), []Granted{granted("a", 7, 10)}, func(s *stage) {
-				s.wait(DefaultTiming().wait())
-				s.want(lost...)
+				s.wait(DefaultTiming().Wait(DefaultTiming().Base()))
+				s.want(append([]string{"doubt n1"}, lost...)...)
 				s.answer(test.results, nil, func() { test.change(s) })
 				s.want()
 				s.wait(200 * time.Millisecond)

@@ -34,6 +34,9 @@ func (calm) Refused(string) string { return "" }
 // Offer implements Scheduler.
 func (calm) Offer(string, string, resource.Amounts) {}
 
+// Doubt implements Scheduler.
+func (calm) Doubt(string, string) {}
+
 // Withdraw implements Scheduler.
 func (calm) Withdraw(string, string) {}
 
@@ -69,7 +72,7 @@ func BenchmarkIdle(b *testing.B) {
 	for range b.N {
 		pids = append(pids, system.Root.Spawn(actor.PropsFromProducer(New(Config{
 			ID: "n1", Term: 3, Leader: "r1", State: world, Log: world, Scheduler: world, Agents: world, Board: world, Words: world, Lead: world,
-			Replicas: func() []*actorpb.Replica { return nil }, Timing: DefaultTiming(), RetryAfter: time.Second, Now: time.Now, StateNow: time.Now, Logger: quiet,
+			Replicas: func() []*actorpb.Replica { return nil }, Timing: DefaultTiming(), Pacer: DefaultTiming().Base(), RetryAfter: time.Second, Now: time.Now, StateNow: time.Now, Logger: quiet,
 		}))))
 	}
 	var registered sync.WaitGroup

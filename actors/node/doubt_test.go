@@ -73,7 +73,7 @@ func TestSilentNodesAreDoubted(t *testing.T) {
 // TestTrust: of the jobs of a node that is heard again those count that were not there at first, not
 // those that end meanwhile.
 func TestTrust(t *testing.T) {
-	s := NewSession(noon, DefaultTiming())
+	s := NewSession(noon, DefaultTiming(), DefaultTiming().Base())
 	sequence := uint64(0)
 	beat := func(story string, want bool, jobs []Granted, says ...*actorpb.HeldJob) {
 		t.Helper()

@@ -33,6 +33,9 @@ type Difference struct {
 	// More is set if there are more orders than a message may have bytes. They are in the next
 	// difference.
 	More bool
+	// Again is when an order has to be repeated unless the agent says before that it carries it out;
+	// zero if there is none.
+	Again time.Time
 }
 
 // planBytes bounds the orders of one message to an agent. All orders of a large node usually fit.
@@ -40,6 +43,13 @@ const planBytes = 1 << 20
 
 // Empty reports whether there is no difference.
 func (d Difference) Empty() bool { return len(d.Start)+len(d.Abort)+len(d.Vanished) == 0 }
+
+// due sets Again to a time, unless it is earlier.
+func (d *Difference) due(at time.Time) {
+	if d.Again.IsZero() || at.Before(d.Again) {
+		d.Again = at
+	}
+}
 
 // add adds the orders about a job, of which either may be nil. It returns false, and sets More, if
 // there is no room for them.
@@ -78,7 +88,15 @@ func (s *Session) Compare(now time.Time, granted []Granted) Difference {
 			continue
 		}
 		job, held := s.held[id]
-		if held && (g.Stop == nil || job.GetPhase() == actorpb.PhaseEnded || s.leaves(now, job, g.Stop)) || s.toldLately(now, id, g.Stop) {
+		if held && (g.Stop == nil || job.GetPhase() == actorpb.PhaseEnded) {
+			continue
+		}
+		if held && s.leaves(now, job, g.Stop) {
+			diff.due(g.Stop.Deadline().Add(s.timing.Resend))
+			continue
+		}
+		if s.toldLately(now, id, g.Stop) {
+			diff.due(s.told[toldKey(id, g.Stop != nil)].at.Add(s.timing.Resend))
 			continue
 		}
 		var start *actorpb.StartJob
@@ -93,16 +111,22 @@ func (s *Session) Compare(now time.Time, granted []Granted) Difference {
 			continue
 		}
 		s.told[toldKey(id, g.Stop != nil)] = told{now, g.Stop.Deadline()}
+		diff.due(now.Add(s.timing.Resend))
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.held)) {
 		job := s.held[id]
-		if known[id] || job.GetPhase() == actorpb.PhaseEnded || s.toldLately(now, id, unconfirmed) {
+		if known[id] || job.GetPhase() == actorpb.PhaseEnded {
+			continue
+		}
+		if s.toldLately(now, id, unconfirmed) {
+			diff.due(s.told[toldKey(id, true)].at.Add(s.timing.Resend))
 			continue
 		}
 		if !diff.add(nil, &actorpb.AbortJob{JobId: id, Reason: unconfirmed.GetReason(), Message: unconfirmed.GetMessage()}) {
 			continue
 		}
 		s.told[toldKey(id, true)] = told{now, unconfirmed.Deadline()}
+		diff.due(now.Add(s.timing.Resend))
 	}
 	for key := range s.told {
 		if !known[key[1:]] && s.held[key[1:]] == nil {

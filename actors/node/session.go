@@ -22,12 +22,11 @@ import (
 
 // Timing holds the times of a node's lease.
 type Timing struct {
-	// Heartbeat is the heartbeat period of agents.
-	Heartbeat time.Duration
-	// Lease is how long an agent may run its jobs after it sent the last heartbeat that was
-	// acknowledged.
-	Lease time.Duration
-	// Kill is how long an agent may take to end its jobs after its lease has expired.
+	// Heartbeat and Lease are the pace of agents; with Follow, only in a cluster of up to
+	// 2,000 nodes (Pace).
+	Heartbeat, Lease time.Duration
+	Follow           bool
+	// Kill is how long an agent may at least take to end its jobs after its lease has expired.
 	Kill time.Duration
 	// Drift is the maximum difference in the speed of clocks, as a fraction.
 	Drift float64
@@ -40,6 +39,7 @@ func DefaultTiming() Timing {
 	return Timing{
 		Heartbeat: time.Second,
 		Lease:     5 * time.Second,
+		Follow:    true,
 		Kill:      500 * time.Millisecond,
 		Drift:     0.01,
 		Resend:    2 * time.Second,
@@ -49,8 +49,8 @@ func DefaultTiming() Timing {
 // Validate returns an error that names times that are invalid together.
 func (t Timing) Validate() error {
 	switch {
-	case t.Heartbeat <= 0:
-		return fmt.Errorf("heartbeat period %s: must be more than 0", t.Heartbeat)
+	case t.Heartbeat < time.Millisecond:
+		return fmt.Errorf("heartbeat period %s: must be at least 1ms", t.Heartbeat)
 	case t.Lease < 2*t.Heartbeat:
 		return fmt.Errorf("lease %s: must be at least twice the heartbeat period of %s", t.Lease, t.Heartbeat)
 	case t.Kill <= 0 || t.Drift < 0 || t.Resend <= 0:
@@ -59,23 +59,16 @@ func (t Timing) Validate() error {
 	return nil
 }
 
-// wait is how long after a node's last heartbeat the leader gives up the node's jobs: longer than
-// the agent's own lease.
-func (t Timing) wait() time.Duration {
-	return time.Duration(float64(t.Lease)*(1+t.Drift)) + t.Kill
-}
-
-// silence is the time without a heartbeat after which a node counts as unheard: one heartbeat
-// period before its agent may end its jobs, but at least one and a half periods, so that a slightly
-// late heartbeat does not count. Validate ensures that it is within the lease.
-func (t Timing) silence() time.Duration { return max(t.Lease-t.Heartbeat, t.Heartbeat*3/2) }
-
 // Session is the leader's uncommitted state of an agent. The zero value is for a node that has not
 // been heard.
 type Session struct {
 	timing Timing
-	// expires is when the node counts as lost.
-	expires time.Time
+	pacer  Pacer
+	// pace is what the agent was told last; what any agent may have been told, if it was not told yet.
+	pace Pace
+	// expires is when the node counts as lost: never earlier than it was, because the agent may not
+	// have heard of a shorter lease. silent is when it counts as unheard.
+	expires, silent time.Time
 	// incarnation is the registered incarnation of the node; 0 if the node has not registered in
 	// this term. process is the agent process that registered it.
 	incarnation uint64
@@ -103,9 +96,19 @@ type Session struct {
 type told struct{ at, deadline time.Time }
 
 // NewSession returns the session of a node that is online when a leader is elected, at the time
-// `now`. The node has a whole lease to send a heartbeat.
-func NewSession(now time.Time, timing Timing) *Session {
-	return &Session{timing: timing, expires: now.Add(timing.wait()), held: map[string]*actorpb.HeldJob{}, told: map[string]told{}}
+// `now`. The node has a whole lease to send a heartbeat: the longest that its agent may have.
+func NewSession(now time.Time, timing Timing, pacer Pacer) *Session {
+	s := &Session{timing: timing, pacer: pacer, held: map[string]*actorpb.HeldJob{}, told: map[string]told{}}
+	s.expect(now, pacer.Bound())
+	return s
+}
+
+// expect gives the node time from now on, by the pace that its agent has.
+func (s *Session) expect(now time.Time, pace Pace) {
+	s.pace, s.silent = pace, now.Add(pace.silence())
+	if expires := now.Add(s.timing.Wait(pace)); expires.After(s.expires) {
+		s.expires = expires
+	}
 }
 
 // Greet decides whether an agent may register. If an agent with this name has been heard recently,
@@ -116,7 +119,7 @@ func (s *Session) Greet(now time.Time, m *actorpb.RegisterAgent) *actorpb.Refuse
 	if reason := faultOf(m); reason != "" {
 		return &actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: fmt.Sprintf("register node %q: %s", m.GetNode(), reason)}
 	}
-	inUse := 2*s.timing.Heartbeat - now.Sub(s.heard)
+	inUse := 2*s.pace.Heartbeat - now.Sub(s.heard)
 	if s.incarnation == 0 || inUse <= 0 || s.incarnation == m.GetIncarnation() && s.process <= m.GetSession() {
 		return nil
 	}
@@ -223,7 +226,7 @@ func (s *Session) Heartbeat(now time.Time, term uint64, m *actorpb.Heartbeat) *a
 
 func (s *Session) hear(now time.Time, jobs []*actorpb.HeldJob) {
 	s.heard = now
-	s.expires = now.Add(s.timing.wait())
+	s.expect(now, s.pacer.Tell())
 	clear(s.held)
 	for _, job := range jobs {
 		s.held[job.GetJobId()] = job
@@ -234,7 +237,10 @@ func (s *Session) hear(now time.Time, jobs []*actorpb.HeldJob) {
 func (s *Session) Live(now time.Time) bool { return s.incarnation != 0 && now.Before(s.expires) }
 
 // Silent returns when the node counts as unheard unless a heartbeat arrives earlier.
-func (s *Session) Silent() time.Time { return s.expires.Add(s.timing.silence() - s.timing.wait()) }
+func (s *Session) Silent() time.Time { return s.silent }
+
+// Pace returns the pace for the answer to what the agent said last.
+func (s *Session) Pace() Pace { return s.pace }
 
 // Expires returns when the node counts as lost unless a heartbeat arrives earlier.
 func (s *Session) Expires() time.Time { return s.expires }

@@ -54,7 +54,7 @@ func TestCompare(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := NewSession(noon, DefaultTiming())
+			s := NewSession(noon, DefaultTiming(), DefaultTiming().Base())
 			s.Open(noon, registration(7, test.held...))
 			if got := text(s.Compare(noon, test.granted)); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
@@ -64,7 +64,7 @@ func TestCompare(t *testing.T) {
 }
 
 func TestWhatWasToldIsSaidAgainAfterAPause(t *testing.T) {
-	s := NewSession(noon, DefaultTiming())
+	s := NewSession(noon, DefaultTiming(), DefaultTiming().Base())
 	s.Open(noon, registration(7))
 	all := []Granted{granted("a", 7, 10)}
 	steps := []struct {
@@ -84,7 +84,7 @@ func TestWhatWasToldIsSaidAgainAfterAPause(t *testing.T) {
 
 // A job is given time to leave; what its agent is told is the time that is left.
 func TestAnInterruptedJobIsLeftAloneUntilItsDeadline(t *testing.T) {
-	s := NewSession(noon, DefaultTiming())
+	s := NewSession(noon, DefaultTiming(), DefaultTiming().Base())
 	leaving := granted("a", 7, 10)
 	leaving.Stop = &statepb.StopOrder{
 		Reason: "preemption", Interruption: "preemption", Preemption: "graceful_preemption", GraceMillis: 60_000, Time: timestamppb.New(noon),
@@ -134,7 +134,7 @@ func TestAnInterruptedJobIsLeftAloneUntilItsDeadline(t *testing.T) {
 		}
 	}
 	// A new leader knows nothing but the record, and what the agent holds.
-	next := NewSession(noon.Add(25*time.Second), DefaultTiming())
+	next := NewSession(noon.Add(25*time.Second), DefaultTiming(), DefaultTiming().Base())
 	next.Open(noon.Add(25*time.Second), registration(7, until(30*time.Second)))
 	if got := text(next.Compare(noon.Add(25*time.Second), []Granted{sooner})); got != "" {
 		t.Errorf("a new leader of an agent that knows: %q, want nothing", got)
@@ -148,7 +148,7 @@ func TestAnInterruptedJobIsLeftAloneUntilItsDeadline(t *testing.T) {
 
 func TestLease(t *testing.T) {
 	timing := DefaultTiming()
-	s := NewSession(noon, timing)
+	s := NewSession(noon, timing, timing.Base())
 	if s.Live(noon) {
 		t.Error("a node that was not heard in this term lives")
 	}
@@ -163,7 +163,7 @@ func TestLease(t *testing.T) {
 	if !s.Live(later.Add(timing.Lease)) {
 		t.Error("the leader gave the node up no later than the agent gives up its jobs")
 	}
-	if s.Live(later.Add(timing.wait())) {
+	if s.Live(later.Add(timing.Wait(timing.Base()))) {
 		t.Error("the node lives on after the leader's wait")
 	}
 }
@@ -182,7 +182,7 @@ func TestSilence(t *testing.T) {
 		if err := timing.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		s := NewSession(noon, timing)
+		s := NewSession(noon, timing, timing.Base())
 		s.Open(noon, registration(7))
 		if got := s.Silent().Sub(noon); got != want {
 			t.Errorf("lease %s: unheard after %s, want %s", lease, got, want)
@@ -202,7 +202,7 @@ func TestHeartbeatsThatAreNotTaken(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := NewSession(noon, DefaultTiming())
+			s := NewSession(noon, DefaultTiming(), DefaultTiming().Base())
 			s.Open(noon, registration(7))
 			if refused := s.Heartbeat(noon, 3, &actorpb.Heartbeat{Incarnation: 7, Session: 20, Term: 3, Sequence: 5}); refused != nil {
 				t.Fatal(refused)
@@ -239,7 +239,7 @@ func TestGreet(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := NewSession(noon, DefaultTiming())
+			s := NewSession(noon, DefaultTiming(), DefaultTiming().Base())
 			s.Open(noon, registration(7))
 			refused := s.Greet(noon.Add(test.at), test.agent)
 			if refused.GetCode() != test.wantCode || !strings.Contains(refused.GetReason(), test.wantText) {
@@ -252,7 +252,7 @@ func TestGreet(t *testing.T) {
 // TestAJobSurvivesItsAgent kills the agent and starts it again: the allocation is of
 // the same life of the node, and the jobs that it adopted are its own.
 func TestAJobSurvivesItsAgent(t *testing.T) {
-	s := NewSession(noon, DefaultTiming())
+	s := NewSession(noon, DefaultTiming(), DefaultTiming().Base())
 	s.Open(noon, registration(7, held("a", "running"), held("b", "waiting")))
 	both := []Granted{granted("a", 7, 10), granted("b", 7, 11)}
 	if got := text(s.Compare(noon, both)); got != "" {
@@ -325,7 +325,7 @@ func text(d Difference) string {
 // enough.
 func TestPlansTravelInParts(t *testing.T) {
 	const jobs = 5000
-	s := NewSession(noon, DefaultTiming())
+	s := NewSession(noon, DefaultTiming(), DefaultTiming().Base())
 	s.Open(noon, registration(7, held("stranger", "running")))
 	all := make([]Granted, jobs)
 	for i := range all {

@@ -56,7 +56,7 @@ func onStage(t *testing.T, record *statepb.Node, granted []Granted, story func(s
 		s.pid = s.system.Root.Spawn(actor.PropsFromProducer(New(Config{
 			ID: "n1", Term: 3, Leader: "r1", State: s, Log: s, Scheduler: s, Agents: s, Board: s, Words: s, Lead: s,
 			Revocations: s.revocations,
-			Replicas:    func() []*actorpb.Replica { return nil }, Timing: DefaultTiming(), RetryAfter: 200 * time.Millisecond, Now: time.Now, StateNow: time.Now, Logger: quiet,
+			Replicas:    func() []*actorpb.Replica { return nil }, Timing: DefaultTiming(), Pacer: DefaultTiming().Base(), RetryAfter: 200 * time.Millisecond, Now: time.Now, StateNow: time.Now, Logger: quiet,
 		})))
 		story(s)
 		if err := s.system.Root.StopFuture(s.pid).Wait(); err != nil {
@@ -120,6 +120,9 @@ func (s *stage) ProposeAsync(commands []proto.Message, done func([]*commandpb.Re
 
 // Offer implements Scheduler.
 func (s *stage) Offer(_, node string, _ resource.Amounts) { s.tell("offer " + node) }
+
+// Doubt implements Scheduler.
+func (s *stage) Doubt(_, node string) { s.tell("doubt " + node) }
 
 // Withdraw implements Scheduler.
 func (s *stage) Withdraw(_, node string) { s.tell("withdraw " + node) }

@@ -30,7 +30,7 @@ func TestAgentsThatAreTooOld(t *testing.T) {
 				t.Fatalf("refused: %v", refused)
 			}
 			if refused == nil {
-				s := NewSession(noon, DefaultTiming())
+				s := NewSession(noon, DefaultTiming(), DefaultTiming().Base())
 				if s.Open(noon, m); s.can != test.wantCan {
 					t.Errorf("it can %d, want %d", s.can, test.wantCan)
 				}

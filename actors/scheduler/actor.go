@@ -38,6 +38,10 @@ type History interface {
 // volumes itself.
 const CheckpointEvery = 3 * time.Second
 
+// OfferEvery is the longest time until a node is offered again. Most of what starts or leaves does so by an event; the rest,
+// such as preemption for those who begin to starve, takes no longer in a large cluster than in a small one.
+const OfferEvery = time.Second
+
 // Config is the configuration of a tree's actor.
 type Config struct {
 	Tree   scheduling.TreeName
@@ -48,6 +52,9 @@ type Config struct {
 	// TickEvery is the period of fair share updates. Events that change fair shares trigger an
 	// update at once, but no sooner than TickGap after the last one.
 	TickEvery, TickGap time.Duration
+	// Heartbeat returns the period in which agents have their nodes offered. If it is longer than
+	// OfferEvery, the actor offers each node itself in that period.
+	Heartbeat func() time.Duration
 	// CheckpointEvery is the period at which integral volumes and changed starvation clocks are
 	// proposed. A new leader may lack the changes of one period.
 	CheckpointEvery time.Duration
@@ -82,6 +89,9 @@ type Offer struct {
 
 // Withdraw says that a node must not be given jobs.
 type Withdraw struct{ Node string }
+
+// Doubt says that a node may be dead.
+type Doubt struct{ Node string }
 
 // KeepVolumes proposes the current volumes at once, because another replica is about to lead. Done
 // is called once, when the outcome is known.
@@ -131,6 +141,8 @@ func (a *treeActor) Take(message any) bool {
 		a.check(a.tree.Offer(m.Node, m.Limits))
 	case Withdraw:
 		a.withdraw(m)
+	case Doubt:
+		a.tree.Doubt(m.Node)
 	case KeepVolumes:
 		a.update(a.cfg.Now())
 		a.keepVolumes(m.Done)
@@ -165,7 +177,7 @@ func (a *treeActor) idle(message any) bool {
 		m.Done()
 	case View:
 		m.Reply(&actorpb.SchedulerView{Term: a.cfg.Term})
-	case Offer, Withdraw:
+	case Offer, Withdraw, Doubt:
 	default:
 		return false
 	}
@@ -275,6 +287,9 @@ func (a *treeActor) tick() {
 	a.update(a.cfg.Now())
 	if a.checkpoint.due(a.cfg.Now(), a.cfg.CheckpointEvery) {
 		a.keepVolumes(func() {})
+	}
+	if a.cfg.Heartbeat() > OfferEvery {
+		a.tree.OfferNext(float64(a.cfg.TickEvery) / float64(OfferEvery))
 	}
 	a.life.After(&a.ticks, a.cfg.TickEvery, a.tick)
 	a.check(nil)

@@ -29,6 +29,8 @@ type stage struct {
 	figures Figures
 	// gone: there is no such tree.
 	gone bool
+	// heartbeat is the period of agents.
+	heartbeat time.Duration
 
 	mu sync.Mutex
 	// jobs counts the ids that were made.
@@ -53,7 +55,7 @@ func onStage(t *testing.T, story func(s *stage)) {
 		s.run("op", "", 10)
 		s.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
 		s.pid = s.system.Root.Spawn(actor.PropsFromProducer(New(Config{
-			Tree: scheduling.DefaultTree, Term: 1, State: s, Log: s, Engine: engine.Default(), TickEvery: time.Second, TickGap: time.Millisecond,
+			Tree: scheduling.DefaultTree, Term: 1, State: s, Log: s, Engine: engine.Default(), TickEvery: time.Second, TickGap: time.Millisecond, Heartbeat: func() time.Duration { return s.heartbeat },
 			CheckpointEvery: 5 * time.Second, NodesPerPlan: 1, MaxInFlight: 1, NewID: s.newID, Now: time.Now, Figures: &s.figures, History: s, Logger: quiet,
 		})))
 		synctest.Wait()
@@ -192,6 +194,49 @@ func TestOutcomesOfAFormerLifeAreNotHeard(t *testing.T) {
 		s.lose()
 		s.want(1)
 	})
+}
+
+// TestNodeThatMayBeDeadGetsNoJobs until it is offered again, whatever else would have it planned for.
+func TestNodeThatMayBeDeadGetsNoJobs(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.heartbeat = 5 * time.Second
+		s.offerBoth()
+		s.send(Doubt{Node: "n1"})
+		s.send(Doubt{Node: "n2"})
+		s.lose()
+		s.want(0)
+		<-time.After(3 * OfferEvery)
+		synctest.Wait()
+		s.want(0)
+		s.offerBoth()
+		s.want(1)
+	})
+}
+
+// TestNodesAreOfferedWithoutHeartbeats where agents send them rarely: what was not committed is planned again, on each
+// node within a second.
+func TestNodesAreOfferedWithoutHeartbeats(t *testing.T) {
+	for heartbeat, want := range map[time.Duration]int{time.Second: 0, 5 * time.Second: 1} {
+		onStage(t, func(s *stage) {
+			s.heartbeat = heartbeat
+			s.offerBoth()
+			for range 2 {
+				s.lose()
+			}
+			s.want(0)
+			for range 2 {
+				<-time.After(OfferEvery)
+				synctest.Wait()
+				s.want(want)
+				if want > 0 {
+					s.lose()
+					s.want(want)
+					s.lose()
+					s.want(0)
+				}
+			}
+		})
+	}
 }
 
 func TestTicksOfAFormerLifeAreNotHeard(t *testing.T) {

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"math"
 	"slices"
 
 	"weir/messages/statepb"
@@ -19,6 +20,10 @@ type roster struct {
 	// queue holds the nodes of the next plans; queued is the set of the same nodes.
 	queue  []string
 	queued map[string]bool
+	// turn is the node in order whose turn it is in OfferNext.
+	turn int
+	// doubted holds ready nodes that may be dead. They are in no plan until they are offered.
+	doubted map[string]bool
 	// awaited holds the nodes that were online when the tree was made and have not sent a heartbeat
 	// since.
 	awaited map[string]bool
@@ -96,8 +101,16 @@ func (t *Tree) Offer(node string, limits resource.Amounts) error {
 			return err
 		}
 	}
+	delete(t.nodes.doubted, node)
 	t.nodes.enqueue(node)
 	return nil
+}
+
+// Doubt records that a node may be dead, so that it is given no jobs until it is offered again.
+func (t *Tree) Doubt(node string) {
+	if t.nodes.ready[node] {
+		t.nodes.doubted[node] = true
+	}
 }
 
 // Withdraw records that a node must not be given jobs.
@@ -115,6 +128,7 @@ func (r *roster) withdraw(node string) bool {
 		return false
 	}
 	delete(r.ready, node)
+	delete(r.doubted, node)
 	r.order = slices.DeleteFunc(r.order, func(id string) bool { return id == node })
 	return true
 }
@@ -126,8 +140,16 @@ func (t *Tree) OfferAll() {
 	}
 }
 
+// OfferNext offers the ready nodes whose turn it is, so that each has had one when the parts add up to 1.
+func (t *Tree) OfferNext(part float64) {
+	for range min(int(math.Ceil(float64(len(t.nodes.order))*part)), len(t.nodes.order)) {
+		t.nodes.turn++
+		t.nodes.enqueue(t.nodes.order[t.nodes.turn%len(t.nodes.order)])
+	}
+}
+
 func (r *roster) enqueue(node string) {
-	if r.ready[node] && !r.queued[node] {
+	if r.ready[node] && !r.doubted[node] && !r.queued[node] {
 		r.queued[node] = true
 		r.queue = append(r.queue, node)
 	}

@@ -45,7 +45,7 @@ func (t *Tree) Plan(now time.Time, term uint64, n int, newID func() string) Prop
 	nodes := make([]scheduling.NodeID, 0, n)
 	for _, id := range t.nodes.queue[:n] {
 		delete(t.nodes.queued, id)
-		if t.nodes.ready[id] {
+		if t.nodes.ready[id] && !t.nodes.doubted[id] {
 			nodes = append(nodes, scheduling.NodeID(id))
 		}
 	}

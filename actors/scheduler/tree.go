@@ -84,7 +84,7 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 	t := &Tree{
 		name: seed.Tree, engine: e, index: seed.Index, tickets: map[string]engine.Ticket{},
 		nodes: roster{
-			ready: map[string]bool{}, queued: map[string]bool{}, awaited: map[string]bool{}, draining: map[string]bool{}, incarnations: map[string]uint64{}, tags: map[string][]string{},
+			ready: map[string]bool{}, queued: map[string]bool{}, awaited: map[string]bool{}, draining: map[string]bool{}, doubted: map[string]bool{}, incarnations: map[string]uint64{}, tags: map[string][]string{},
 		},
 		known: map[string]map[allocation.TaskID]demand{}, jobs: map[string]string{}, jobsOf: map[string]map[string]bool{},
 		specs: map[string]*statepb.OperationSpec{}, settings: seed.Pools.Settings(), current: seed.Pools,

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"testing"
 
 	"google.golang.org/protobuf/types/known/structpb"
@@ -317,5 +318,26 @@ func TestPreemptionsOfAnOvercommittedNode(t *testing.T) {
 	}
 	if stopped != 1 {
 		t.Errorf("%d jobs are told to stop, want 1", stopped)
+	}
+}
+
+// TestNodesTakeTurns in being offered, a part of them at a time.
+func TestNodesTakeTurns(t *testing.T) {
+	for n := range 12 {
+		tree := &Tree{nodes: roster{ready: map[string]bool{}, queued: map[string]bool{}}}
+		for i := range n {
+			id := fmt.Sprint("n", i)
+			tree.nodes.ready[id], tree.nodes.order = true, append(tree.nodes.order, id)
+		}
+		for turn := range 5 {
+			before := len(tree.nodes.queue)
+			tree.OfferNext(0.2)
+			if got := len(tree.nodes.queue) - before; got > n/5+1 {
+				t.Errorf("turn %d of %d nodes: %d are offered", turn, n, got)
+			}
+		}
+		if len(tree.nodes.queue) != n {
+			t.Errorf("of %d nodes, %v are offered in five turns", n, tree.nodes.queue)
+		}
 	}
 }

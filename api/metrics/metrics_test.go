@@ -55,6 +55,8 @@ func newReplicaFake() *replicaFake {
 	}
 	for i, command := range []proto.Message{
 		&commandpb.BeginTerm{Term: 1, Replica: "r1", ClusterId: "c1"},
+		&commandpb.RaiseVersion{Version: 2},
+		&commandpb.SetPace{Term: 1, Pace: &statepb.Pace{HeartbeatMillis: 1500, LeaseMillis: 7500}},
 		&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{Id: "n1", Incarnation: 1, Resources: &statepb.Resources{UserSlots: 1, CpuHundredths: 100, Memory: 1}}},
 	} {
 		if result, _ := f.state.Apply(uint64(i+1), command); result.GetRefusal() != nil {
@@ -159,7 +161,7 @@ func TestReplicaShowsItsFigures(t *testing.T) {
 		`weir_interruptions_total{outcome="timeout",reason="user_request"} 33`, `weir_interruption_overruns_total 31`,
 		`weir_memory_samples_total 41`, `weir_gang_restarts_total 42`, `weir_map_read_rows_total 43`, `weir_map_read_bytes_total 44`,
 		`weir_map_written_rows_total 45`, `weir_map_written_bytes_total 46`, `weir_map_skipped_records_total 47`, `weir_memory_profiles 0`, `weir_memory_samples_waiting 0`,
-		`weir_invariant_breaches_total 1`, `weir_nodes{state="online"} 1`, `weir_nodes{state="offline"} 0`, `weir_nodes_draining 0`, `weir_operations{state="pending"} 0`,
+		`weir_invariant_breaches_total 1`, `weir_nodes{state="online"} 1`, `weir_nodes{state="offline"} 0`, `weir_nodes_draining 0`, `weir_heartbeat_period_seconds 1.5`, `weir_lease_seconds 7.5`, `weir_operations{state="pending"} 0`,
 		`weir_jobs_pending 0`, `weir_jobs_running 0`, `weir_leader_active 1`, `weir_controllers 3`, `weir_heartbeats_dropped_total 4`,
 		`weir_gateway_requests_in_flight 5`, `weir_gateway_refused_total{code="overloaded"} 6`, `weir_scheduler_updates_total 7`,
 		`weir_scheduler_update_seconds_total 8`, `weir_scheduler_last_update_timestamp_seconds 9.5`, `weir_scheduler_plans_total 10`,
@@ -173,7 +175,7 @@ func TestReplicaShowsItsFigures(t *testing.T) {
 		`weir_api_calls_in_flight{kind="output"} 51`, `weir_api_calls_limit{kind="output"} 52`, `weir_api_calls_queued 53`, `weir_api_calls_beyond_share_total 54`,
 		`weir_api_users_beyond_share 55`, `weir_connections_in_handshake{address="stranger"} 61`, `weir_connections_in_handshake{address="member"} 62`,
 		`weir_connections_refused_total{reason="crowded"} 63`,
-		`weir_cluster_version 1`, `weir_program_cluster_version 2`, `weir_audit_written_total 5`, `weir_audit_lost_total 6`, `weir_audit_waiting 7`,
+		`weir_cluster_version 2`, `weir_program_cluster_version 2`, `weir_audit_written_total 5`, `weir_audit_lost_total 6`, `weir_audit_waiting 7`,
 		`weir_api_calls_total{code="ok",method="/weir.api.v1.ClusterService/Status"} 1`,
 		`weir_api_call_duration_seconds_count{method="/weir.api.v1.ClusterService/Status"} 1`,
 	} {

@@ -66,10 +66,11 @@ func (s sink) raft(stats raftstore.Stats) {
 // state adds the present numbers of operations, jobs and nodes.
 func (s sink) state(of Store) {
 	var counts state.Counts
+	var pace *statepb.Pace
 	var pending int64
 	byState := map[string]int{}
 	of.View(func(st *state.State) {
-		counts = st.Counts()
+		counts, pace = st.Counts(), state.PaceOf(st)
 		for op := range st.InProgress() {
 			byState[op.GetState()]++
 			for _, task := range op.GetTasks() {
@@ -88,4 +89,8 @@ func (s sink) state(of Store) {
 	gauges(s, "nodes", "Nodes, by state.", "state",
 		map[string]int{statepb.NodeOnline: counts.NodesOnline, statepb.NodeOffline: counts.Nodes - counts.NodesOnline})
 	gauge(s, "nodes_draining", "Drained nodes, online or not.", counts.NodesDraining)
+	if pace != nil {
+		gauge(s, "heartbeat_period_seconds", "How often agents send heartbeats.", time.Duration(pace.GetHeartbeatMillis())*time.Millisecond)
+		gauge(s, "lease_seconds", "How long agents run jobs after their last heartbeat that was acknowledged.", time.Duration(pace.GetLeaseMillis())*time.Millisecond)
+	}
 }

@@ -99,8 +99,8 @@ gets the state from the others.`,
 	flags.StringVar(&f.data, "data", "", "folder of this replica's log, snapshots, events and audit log")
 	flags.StringSliceVar(&f.dataRoots, "data-root", nil, "folder whose files operations may read and write, with the rights of this process and of nodes; can be repeated; a replica that is root takes no folder of the system, of homes or of its own (default: object stores only)")
 	flags.StringVar(&f.timing, "timing", "default", "default, or fast: a dead leader is replaced within a second, for machines where replicas always get a core")
-	flags.DurationVar(&f.heartbeat, "heartbeat", time.Second, "period of agents' heartbeats")
-	flags.DurationVar(&f.lease, "lease", 5*time.Second, "how long an agent keeps running without contact with a leader, at least twice --heartbeat")
+	flags.DurationVar(&f.heartbeat, "heartbeat", 0, "period of agents' heartbeats; if it or --lease is given, both stay the same (default: follows the number of nodes, 1s for up to 2,000 of them to 5s for 10,000 and more)")
+	flags.DurationVar(&f.lease, "lease", 0, "how long an agent keeps running without contact with a leader, at least twice --heartbeat (default: five heartbeats; 5s if --heartbeat is given)")
 	flags.DurationVar(&f.reassignAfter, "reassign-after", 2*time.Second, "how long a replica may be unreachable before others take over its operations")
 	flags.Uint64Var(&f.snapshotThreshold, "snapshot-threshold", 8192, "log entries between snapshots")
 	flags.Int32Var(&f.maxOperations, "max-operations", 5000, "maximum number of operations in progress in the cluster; the leader's value applies, so use the same on all replicas")
@@ -214,17 +214,11 @@ func (f *serverFlags) auditLog(log *slog.Logger) (auditlog.Config, error) {
 	return cfg, err
 }
 
-// killPart determines how long a node may take to end its jobs after its lease: the lease
-// divided by killPart, but at least the default. The jobs' processes may have to wait for a
-// processor.
-const killPart = 10
-
 // actorTiming returns the timing of the actors.
 func (f *serverFlags) actorTiming() actors.Timing {
 	timing := actors.DefaultTiming()
-	timing.Node.Heartbeat, timing.Node.Lease = f.heartbeat, f.lease
-	// A longer lease is for slower machines, which also take longer to end jobs.
-	timing.Node.Kill = max(timing.Node.Kill, f.lease/killPart)
+	timing.Node.Follow = f.heartbeat == 0 && f.lease == 0
+	timing.Node.Heartbeat, timing.Node.Lease = cmp.Or(f.heartbeat, timing.Node.Heartbeat), cmp.Or(f.lease, timing.Node.Lease)
 	timing.ReassignAfter = f.reassignAfter
 	return timing
 }

@@ -10,20 +10,25 @@ import (
 	"testing"
 	"time"
 
-	"weir/actors"
+	"weir/actors/node"
 )
 
-// TestTimeToEndJobs grows with the lease.
-func TestTimeToEndJobs(t *testing.T) {
-	for lease, want := range map[time.Duration]time.Duration{
-		2 * time.Second:  actors.DefaultTiming().Node.Kill,
-		5 * time.Second:  500 * time.Millisecond,
-		20 * time.Second: 2 * time.Second,
+// TestPaceThatIsGiven stays as it is in a cluster of any size.
+func TestPaceThatIsGiven(t *testing.T) {
+	base, many := node.DefaultTiming().Base(), node.Pace{Heartbeat: 5 * time.Second, Lease: 25 * time.Second}
+	for flags, want := range map[node.Pace]struct{ few, many node.Pace }{
+		{}:                       {base, many},
+		{Heartbeat: time.Second}: {base, base},
+		{Lease: 5 * time.Second}: {base, base},
+		{Heartbeat: 2 * time.Second, Lease: time.Minute}: {
+			node.Pace{Heartbeat: 2 * time.Second, Lease: time.Minute}, node.Pace{Heartbeat: 2 * time.Second, Lease: time.Minute},
+		},
 	} {
-		f := serverFlags{heartbeat: time.Second, lease: lease, reassignAfter: time.Second}
+		f := serverFlags{heartbeat: flags.Heartbeat, lease: flags.Lease, reassignAfter: time.Second}
 		timing := f.actorTiming()
-		if err := timing.Validate(); err != nil || timing.Node.Kill != want || timing.Node.Lease != lease {
-			t.Errorf("lease %v: %v to end jobs after a lease of %v, %v; want %v", lease, timing.Node.Kill, timing.Node.Lease, err, want)
+		few, many := timing.Node.Pace(3, timing.Node.Base()), timing.Node.Pace(10000, timing.Node.Base())
+		if err := timing.Validate(); err != nil || few != want.few || many != want.many {
+			t.Errorf("flags for %v: %v of few nodes, %v of many (%v); want %v, %v", flags, few, many, err, want.few, want.many)
 		}
 	}
 }

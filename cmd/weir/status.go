@@ -236,6 +236,10 @@ func statusText(st *apipb.StatusResponse, now time.Time) string {
 		page.add("cluster version", fmt.Sprint(running)+when(running < st.GetCan(), fmt.Sprintf("; %d once the upgrade is finished (weir cluster upgrade status)", st.GetCan())))
 	}
 	page.add("nodes", fmt.Sprintf("%d online, %d offline", st.GetNodesOnline(), st.GetNodesOffline()))
+	if pace := st.GetPace(); pace != nil {
+		millis := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+		page.add("heartbeats", fmt.Sprintf("each %v, lease %v", millis(pace.GetHeartbeatMillis()), millis(pace.GetLeaseMillis())))
+	}
 	page.add("node grants", cmp.Or(when(st.GetNodeGrants() > 0, fmt.Sprint(st.GetNodeGrants())), "none: nodes register with any tags and resources (weir node allow)"))
 	named := st.GetDraining()[:min(len(st.GetDraining()), maxDraining)]
 	for _, n := range named {

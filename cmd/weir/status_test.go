@@ -88,6 +88,17 @@ func TestStatusTellsWhenStatesWereChecked(t *testing.T) {
 	}
 }
 
+// TestStatusTellsThePace that is in force.
+func TestStatusTellsThePace(t *testing.T) {
+	st := &apipb.StatusResponse{Leader: "r1", Pace: &apipb.Pace{HeartbeatMillis: 2500, LeaseMillis: 12500}}
+	if text := statusText(st, time.Now()); !strings.Contains(text, "each 2.5s, lease 12.5s") {
+		t.Errorf("status:\n%s", text)
+	}
+	if text := statusText(&apipb.StatusResponse{Leader: "r1"}, time.Now()); strings.Contains(text, "heartbeats") {
+		t.Errorf("status before the first pace:\n%s", text)
+	}
+}
+
 // TestStatusIsSilentAboutTheRemoved lists no address as a problem at which a replica was
 // that is no member any more.
 func TestStatusIsSilentAboutTheRemoved(t *testing.T) {

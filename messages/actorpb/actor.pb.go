@@ -951,9 +951,12 @@ type HeartbeatAck struct {
 	Term     uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
 	Replicas []*Replica             `protobuf:"bytes,3,rep,name=replicas,proto3" json:"replicas,omitempty"`
 	// As in AgentRegistered.
-	Revocations   *Revocations `protobuf:"bytes,4,opt,name=revocations,proto3" json:"revocations,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Revocations *Revocations `protobuf:"bytes,4,opt,name=revocations,proto3" json:"revocations,omitempty"`
+	// From now on, and for this heartbeat; 0: as before.
+	LeaseMillis     int64 `protobuf:"varint,5,opt,name=lease_millis,json=leaseMillis,proto3" json:"lease_millis,omitempty"`
+	HeartbeatMillis int64 `protobuf:"varint,6,opt,name=heartbeat_millis,json=heartbeatMillis,proto3" json:"heartbeat_millis,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *HeartbeatAck) Reset() {
@@ -1012,6 +1015,20 @@ func (x *HeartbeatAck) GetRevocations() *Revocations {
 		return x.Revocations
 	}
 	return nil
+}
+
+func (x *HeartbeatAck) GetLeaseMillis() int64 {
+	if x != nil {
+		return x.LeaseMillis
+	}
+	return 0
+}
+
+func (x *HeartbeatAck) GetHeartbeatMillis() int64 {
+	if x != nil {
+		return x.HeartbeatMillis
+	}
+	return 0
 }
 
 // NodePlan is what a leader tells an agent to do.
@@ -5382,12 +5399,14 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\tFileCache\x12\x14\n" +
 	"\x05files\x18\x01 \x01(\x03R\x05files\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\x03R\x05limit\"\xb0\x01\n" +
+	"\x05limit\x18\x03 \x01(\x03R\x05limit\"\xfe\x01\n" +
 	"\fHeartbeatAck\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x122\n" +
 	"\breplicas\x18\x03 \x03(\v2\x16.weir.actor.v1.ReplicaR\breplicas\x12<\n" +
-	"\vrevocations\x18\x04 \x01(\v2\x1a.weir.actor.v1.RevocationsR\vrevocations\"\x94\x01\n" +
+	"\vrevocations\x18\x04 \x01(\v2\x1a.weir.actor.v1.RevocationsR\vrevocations\x12!\n" +
+	"\flease_millis\x18\x05 \x01(\x03R\vleaseMillis\x12)\n" +
+	"\x10heartbeat_millis\x18\x06 \x01(\x03R\x0fheartbeatMillis\"\x94\x01\n" +
 	"\bNodePlan\x12*\n" +
 	"\x05token\x18\x01 \x01(\v2\x14.weir.actor.v1.TokenR\x05token\x12-\n" +
 	"\x05start\x18\x02 \x03(\v2\x17.weir.actor.v1.StartJobR\x05start\x12-\n" +

@@ -3712,6 +3712,68 @@ func (x *SetNodeOffline) GetReason() string {
 	return ""
 }
 
+// SetPace says how often agents send heartbeats, and how long their leases last. The leader proposes a longer lease before it
+// gives one to an agent, and a shorter one when no agent has a longer one left.
+type SetPace struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Term          uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	Pace          *statepb.Pace          `protobuf:"bytes,3,opt,name=pace,proto3" json:"pace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetPace) Reset() {
+	*x = SetPace{}
+	mi := &file_commandpb_command_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetPace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetPace) ProtoMessage() {}
+
+func (x *SetPace) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetPace.ProtoReflect.Descriptor instead.
+func (*SetPace) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *SetPace) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *SetPace) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *SetPace) GetPace() *statepb.Pace {
+	if x != nil {
+		return x.Pace
+	}
+	return nil
+}
+
 // DrainNode keeps new jobs away from a node; those that run there go on. A node
 // that is drained already stays as it is, unless another reason is given.
 type DrainNode struct {
@@ -3728,7 +3790,7 @@ type DrainNode struct {
 
 func (x *DrainNode) Reset() {
 	*x = DrainNode{}
-	mi := &file_commandpb_command_proto_msgTypes[50]
+	mi := &file_commandpb_command_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3740,7 +3802,7 @@ func (x *DrainNode) String() string {
 func (*DrainNode) ProtoMessage() {}
 
 func (x *DrainNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[50]
+	mi := &file_commandpb_command_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3753,7 +3815,7 @@ func (x *DrainNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNode.ProtoReflect.Descriptor instead.
 func (*DrainNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{50}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *DrainNode) GetNode() string {
@@ -3806,7 +3868,7 @@ type RemoveNode struct {
 
 func (x *RemoveNode) Reset() {
 	*x = RemoveNode{}
-	mi := &file_commandpb_command_proto_msgTypes[51]
+	mi := &file_commandpb_command_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3818,7 +3880,7 @@ func (x *RemoveNode) String() string {
 func (*RemoveNode) ProtoMessage() {}
 
 func (x *RemoveNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[51]
+	mi := &file_commandpb_command_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3831,7 +3893,7 @@ func (x *RemoveNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNode.ProtoReflect.Descriptor instead.
 func (*RemoveNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{51}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *RemoveNode) GetNode() string {
@@ -3875,7 +3937,7 @@ type UndrainNode struct {
 
 func (x *UndrainNode) Reset() {
 	*x = UndrainNode{}
-	mi := &file_commandpb_command_proto_msgTypes[52]
+	mi := &file_commandpb_command_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3887,7 +3949,7 @@ func (x *UndrainNode) String() string {
 func (*UndrainNode) ProtoMessage() {}
 
 func (x *UndrainNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[52]
+	mi := &file_commandpb_command_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3900,7 +3962,7 @@ func (x *UndrainNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNode.ProtoReflect.Descriptor instead.
 func (*UndrainNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{52}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *UndrainNode) GetNode() string {
@@ -3939,7 +4001,7 @@ type StopJobs struct {
 
 func (x *StopJobs) Reset() {
 	*x = StopJobs{}
-	mi := &file_commandpb_command_proto_msgTypes[53]
+	mi := &file_commandpb_command_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3951,7 +4013,7 @@ func (x *StopJobs) String() string {
 func (*StopJobs) ProtoMessage() {}
 
 func (x *StopJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[53]
+	mi := &file_commandpb_command_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3964,7 +4026,7 @@ func (x *StopJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopJobs.ProtoReflect.Descriptor instead.
 func (*StopJobs) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{53}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *StopJobs) GetOperationId() string {
@@ -4010,7 +4072,7 @@ type PreemptAllocations struct {
 
 func (x *PreemptAllocations) Reset() {
 	*x = PreemptAllocations{}
-	mi := &file_commandpb_command_proto_msgTypes[54]
+	mi := &file_commandpb_command_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4022,7 +4084,7 @@ func (x *PreemptAllocations) String() string {
 func (*PreemptAllocations) ProtoMessage() {}
 
 func (x *PreemptAllocations) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[54]
+	mi := &file_commandpb_command_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4035,7 +4097,7 @@ func (x *PreemptAllocations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptAllocations.ProtoReflect.Descriptor instead.
 func (*PreemptAllocations) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{54}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PreemptAllocations) GetTerm() uint64 {
@@ -4078,7 +4140,7 @@ type Preemption struct {
 
 func (x *Preemption) Reset() {
 	*x = Preemption{}
-	mi := &file_commandpb_command_proto_msgTypes[55]
+	mi := &file_commandpb_command_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4090,7 +4152,7 @@ func (x *Preemption) String() string {
 func (*Preemption) ProtoMessage() {}
 
 func (x *Preemption) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[55]
+	mi := &file_commandpb_command_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4103,7 +4165,7 @@ func (x *Preemption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preemption.ProtoReflect.Descriptor instead.
 func (*Preemption) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{55}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Preemption) GetJobId() string {
@@ -4144,7 +4206,7 @@ type HandOver struct {
 
 func (x *HandOver) Reset() {
 	*x = HandOver{}
-	mi := &file_commandpb_command_proto_msgTypes[56]
+	mi := &file_commandpb_command_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4156,7 +4218,7 @@ func (x *HandOver) String() string {
 func (*HandOver) ProtoMessage() {}
 
 func (x *HandOver) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[56]
+	mi := &file_commandpb_command_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4169,7 +4231,7 @@ func (x *HandOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandOver.ProtoReflect.Descriptor instead.
 func (*HandOver) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{56}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *HandOver) GetTerm() uint64 {
@@ -4220,7 +4282,7 @@ type UpdateReserves struct {
 
 func (x *UpdateReserves) Reset() {
 	*x = UpdateReserves{}
-	mi := &file_commandpb_command_proto_msgTypes[57]
+	mi := &file_commandpb_command_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4232,7 +4294,7 @@ func (x *UpdateReserves) String() string {
 func (*UpdateReserves) ProtoMessage() {}
 
 func (x *UpdateReserves) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[57]
+	mi := &file_commandpb_command_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4245,7 +4307,7 @@ func (x *UpdateReserves) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateReserves.ProtoReflect.Descriptor instead.
 func (*UpdateReserves) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{57}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *UpdateReserves) GetOperationId() string {
@@ -4290,7 +4352,7 @@ type TaskReserve struct {
 
 func (x *TaskReserve) Reset() {
 	*x = TaskReserve{}
-	mi := &file_commandpb_command_proto_msgTypes[58]
+	mi := &file_commandpb_command_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4302,7 +4364,7 @@ func (x *TaskReserve) String() string {
 func (*TaskReserve) ProtoMessage() {}
 
 func (x *TaskReserve) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[58]
+	mi := &file_commandpb_command_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4315,7 +4377,7 @@ func (x *TaskReserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskReserve.ProtoReflect.Descriptor instead.
 func (*TaskReserve) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{58}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *TaskReserve) GetTask() string {
@@ -4367,7 +4429,7 @@ type SaveMemoryProfiles struct {
 
 func (x *SaveMemoryProfiles) Reset() {
 	*x = SaveMemoryProfiles{}
-	mi := &file_commandpb_command_proto_msgTypes[59]
+	mi := &file_commandpb_command_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4379,7 +4441,7 @@ func (x *SaveMemoryProfiles) String() string {
 func (*SaveMemoryProfiles) ProtoMessage() {}
 
 func (x *SaveMemoryProfiles) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[59]
+	mi := &file_commandpb_command_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4392,7 +4454,7 @@ func (x *SaveMemoryProfiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveMemoryProfiles.ProtoReflect.Descriptor instead.
 func (*SaveMemoryProfiles) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{59}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *SaveMemoryProfiles) GetOperationId() string {
@@ -4437,7 +4499,7 @@ type SavedProfile struct {
 
 func (x *SavedProfile) Reset() {
 	*x = SavedProfile{}
-	mi := &file_commandpb_command_proto_msgTypes[60]
+	mi := &file_commandpb_command_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4449,7 +4511,7 @@ func (x *SavedProfile) String() string {
 func (*SavedProfile) ProtoMessage() {}
 
 func (x *SavedProfile) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[60]
+	mi := &file_commandpb_command_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4462,7 +4524,7 @@ func (x *SavedProfile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedProfile.ProtoReflect.Descriptor instead.
 func (*SavedProfile) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{60}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *SavedProfile) GetTask() string {
@@ -4498,7 +4560,7 @@ type RemoveMemoryProfiles struct {
 
 func (x *RemoveMemoryProfiles) Reset() {
 	*x = RemoveMemoryProfiles{}
-	mi := &file_commandpb_command_proto_msgTypes[61]
+	mi := &file_commandpb_command_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4510,7 +4572,7 @@ func (x *RemoveMemoryProfiles) String() string {
 func (*RemoveMemoryProfiles) ProtoMessage() {}
 
 func (x *RemoveMemoryProfiles) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[61]
+	mi := &file_commandpb_command_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4523,7 +4585,7 @@ func (x *RemoveMemoryProfiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMemoryProfiles.ProtoReflect.Descriptor instead.
 func (*RemoveMemoryProfiles) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{61}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *RemoveMemoryProfiles) GetKeys() []string {
@@ -4563,7 +4625,7 @@ type PublishOutput struct {
 
 func (x *PublishOutput) Reset() {
 	*x = PublishOutput{}
-	mi := &file_commandpb_command_proto_msgTypes[62]
+	mi := &file_commandpb_command_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4575,7 +4637,7 @@ func (x *PublishOutput) String() string {
 func (*PublishOutput) ProtoMessage() {}
 
 func (x *PublishOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[62]
+	mi := &file_commandpb_command_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4588,7 +4650,7 @@ func (x *PublishOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishOutput.ProtoReflect.Descriptor instead.
 func (*PublishOutput) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{62}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *PublishOutput) GetOperationId() string {
@@ -4911,7 +4973,11 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04node\x18\x03 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x04 \x01(\x04R\vincarnation\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xa6\x01\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"v\n" +
+	"\aSetPace\x12\x12\n" +
+	"\x04term\x18\x01 \x01(\x04R\x04term\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12'\n" +
+	"\x04pace\x18\x03 \x01(\v2\x13.weir.state.v1.PaceR\x04pace\"\xa6\x01\n" +
 	"\tDrainNode\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x16\n" +
@@ -4994,7 +5060,7 @@ func file_commandpb_command_proto_rawDescGZIP() []byte {
 	return file_commandpb_command_proto_rawDescData
 }
 
-var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
+var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
 var file_commandpb_command_proto_goTypes = []any{
 	(*Entry)(nil),                   // 0: weir.command.v1.Entry
 	(*Command)(nil),                 // 1: weir.command.v1.Command
@@ -5046,44 +5112,46 @@ var file_commandpb_command_proto_goTypes = []any{
 	(*CheckpointVolumes)(nil),       // 47: weir.command.v1.CheckpointVolumes
 	(*RegisterNode)(nil),            // 48: weir.command.v1.RegisterNode
 	(*SetNodeOffline)(nil),          // 49: weir.command.v1.SetNodeOffline
-	(*DrainNode)(nil),               // 50: weir.command.v1.DrainNode
-	(*RemoveNode)(nil),              // 51: weir.command.v1.RemoveNode
-	(*UndrainNode)(nil),             // 52: weir.command.v1.UndrainNode
-	(*StopJobs)(nil),                // 53: weir.command.v1.StopJobs
-	(*PreemptAllocations)(nil),      // 54: weir.command.v1.PreemptAllocations
-	(*Preemption)(nil),              // 55: weir.command.v1.Preemption
-	(*HandOver)(nil),                // 56: weir.command.v1.HandOver
-	(*UpdateReserves)(nil),          // 57: weir.command.v1.UpdateReserves
-	(*TaskReserve)(nil),             // 58: weir.command.v1.TaskReserve
-	(*SaveMemoryProfiles)(nil),      // 59: weir.command.v1.SaveMemoryProfiles
-	(*SavedProfile)(nil),            // 60: weir.command.v1.SavedProfile
-	(*RemoveMemoryProfiles)(nil),    // 61: weir.command.v1.RemoveMemoryProfiles
-	(*PublishOutput)(nil),           // 62: weir.command.v1.PublishOutput
-	nil,                             // 63: weir.command.v1.SetPendingReason.ReasonsEntry
-	nil,                             // 64: weir.command.v1.Changes.ValuesEntry
-	(*timestamppb.Timestamp)(nil),   // 65: google.protobuf.Timestamp
-	(*statepb.Limits)(nil),          // 66: weir.state.v1.Limits
-	(*statepb.OperationSpec)(nil),   // 67: weir.state.v1.OperationSpec
-	(*statepb.Revocation)(nil),      // 68: weir.state.v1.Revocation
-	(*statepb.NodeGrant)(nil),       // 69: weir.state.v1.NodeGrant
-	(*statepb.Store)(nil),           // 70: weir.state.v1.Store
-	(*statepb.Error)(nil),           // 71: weir.state.v1.Error
-	(*statepb.Input)(nil),           // 72: weir.state.v1.Input
-	(*statepb.Resources)(nil),       // 73: weir.state.v1.Resources
-	(*statepb.TaskMemory)(nil),      // 74: weir.state.v1.TaskMemory
-	(*statepb.Slices)(nil),          // 75: weir.state.v1.Slices
-	(*statepb.FinishedJob)(nil),     // 76: weir.state.v1.FinishedJob
-	(*structpb.Struct)(nil),         // 77: google.protobuf.Struct
-	(*statepb.Pool)(nil),            // 78: weir.state.v1.Pool
-	(*statepb.PoolVolume)(nil),      // 79: weir.state.v1.PoolVolume
-	(*statepb.StarvationClock)(nil), // 80: weir.state.v1.StarvationClock
-	(*statepb.PreemptionAge)(nil),   // 81: weir.state.v1.PreemptionAge
-	(*statepb.Node)(nil),            // 82: weir.state.v1.Node
-	(*statepb.StopOrder)(nil),       // 83: weir.state.v1.StopOrder
-	(*statepb.JobReserve)(nil),      // 84: weir.state.v1.JobReserve
-	(*statepb.MemoryProfile)(nil),   // 85: weir.state.v1.MemoryProfile
-	(*statepb.Output)(nil),          // 86: weir.state.v1.Output
-	(*structpb.Value)(nil),          // 87: google.protobuf.Value
+	(*SetPace)(nil),                 // 50: weir.command.v1.SetPace
+	(*DrainNode)(nil),               // 51: weir.command.v1.DrainNode
+	(*RemoveNode)(nil),              // 52: weir.command.v1.RemoveNode
+	(*UndrainNode)(nil),             // 53: weir.command.v1.UndrainNode
+	(*StopJobs)(nil),                // 54: weir.command.v1.StopJobs
+	(*PreemptAllocations)(nil),      // 55: weir.command.v1.PreemptAllocations
+	(*Preemption)(nil),              // 56: weir.command.v1.Preemption
+	(*HandOver)(nil),                // 57: weir.command.v1.HandOver
+	(*UpdateReserves)(nil),          // 58: weir.command.v1.UpdateReserves
+	(*TaskReserve)(nil),             // 59: weir.command.v1.TaskReserve
+	(*SaveMemoryProfiles)(nil),      // 60: weir.command.v1.SaveMemoryProfiles
+	(*SavedProfile)(nil),            // 61: weir.command.v1.SavedProfile
+	(*RemoveMemoryProfiles)(nil),    // 62: weir.command.v1.RemoveMemoryProfiles
+	(*PublishOutput)(nil),           // 63: weir.command.v1.PublishOutput
+	nil,                             // 64: weir.command.v1.SetPendingReason.ReasonsEntry
+	nil,                             // 65: weir.command.v1.Changes.ValuesEntry
+	(*timestamppb.Timestamp)(nil),   // 66: google.protobuf.Timestamp
+	(*statepb.Limits)(nil),          // 67: weir.state.v1.Limits
+	(*statepb.OperationSpec)(nil),   // 68: weir.state.v1.OperationSpec
+	(*statepb.Revocation)(nil),      // 69: weir.state.v1.Revocation
+	(*statepb.NodeGrant)(nil),       // 70: weir.state.v1.NodeGrant
+	(*statepb.Store)(nil),           // 71: weir.state.v1.Store
+	(*statepb.Error)(nil),           // 72: weir.state.v1.Error
+	(*statepb.Input)(nil),           // 73: weir.state.v1.Input
+	(*statepb.Resources)(nil),       // 74: weir.state.v1.Resources
+	(*statepb.TaskMemory)(nil),      // 75: weir.state.v1.TaskMemory
+	(*statepb.Slices)(nil),          // 76: weir.state.v1.Slices
+	(*statepb.FinishedJob)(nil),     // 77: weir.state.v1.FinishedJob
+	(*structpb.Struct)(nil),         // 78: google.protobuf.Struct
+	(*statepb.Pool)(nil),            // 79: weir.state.v1.Pool
+	(*statepb.PoolVolume)(nil),      // 80: weir.state.v1.PoolVolume
+	(*statepb.StarvationClock)(nil), // 81: weir.state.v1.StarvationClock
+	(*statepb.PreemptionAge)(nil),   // 82: weir.state.v1.PreemptionAge
+	(*statepb.Node)(nil),            // 83: weir.state.v1.Node
+	(*statepb.Pace)(nil),            // 84: weir.state.v1.Pace
+	(*statepb.StopOrder)(nil),       // 85: weir.state.v1.StopOrder
+	(*statepb.JobReserve)(nil),      // 86: weir.state.v1.JobReserve
+	(*statepb.MemoryProfile)(nil),   // 87: weir.state.v1.MemoryProfile
+	(*statepb.Output)(nil),          // 88: weir.state.v1.Output
+	(*structpb.Value)(nil),          // 89: google.protobuf.Value
 }
 var file_commandpb_command_proto_depIdxs = []int32{
 	1,  // 0: weir.command.v1.Entry.commands:type_name -> weir.command.v1.Command
@@ -5094,96 +5162,98 @@ var file_commandpb_command_proto_depIdxs = []int32{
 	27, // 5: weir.command.v1.Result.finish_jobs:type_name -> weir.command.v1.FinishJobsResult
 	39, // 6: weir.command.v1.Result.tree:type_name -> weir.command.v1.TreeResult
 	44, // 7: weir.command.v1.Result.update_operation:type_name -> weir.command.v1.UpdateOperationResult
-	65, // 8: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
-	66, // 9: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
-	65, // 10: weir.command.v1.RaiseVersion.time:type_name -> google.protobuf.Timestamp
-	67, // 11: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
-	65, // 12: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
-	65, // 13: weir.command.v1.EditGroup.time:type_name -> google.protobuf.Timestamp
-	68, // 14: weir.command.v1.Revoke.revocation:type_name -> weir.state.v1.Revocation
-	65, // 15: weir.command.v1.Revoke.time:type_name -> google.protobuf.Timestamp
-	65, // 16: weir.command.v1.EditAccounts.time:type_name -> google.protobuf.Timestamp
-	69, // 17: weir.command.v1.EditNodeGrant.grant:type_name -> weir.state.v1.NodeGrant
-	65, // 18: weir.command.v1.EditNodeGrant.time:type_name -> google.protobuf.Timestamp
-	70, // 19: weir.command.v1.EditStore.store:type_name -> weir.state.v1.Store
-	65, // 20: weir.command.v1.EditStore.time:type_name -> google.protobuf.Timestamp
-	65, // 21: weir.command.v1.CheckState.time:type_name -> google.protobuf.Timestamp
-	65, // 22: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
-	71, // 23: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
-	63, // 24: weir.command.v1.SetPendingReason.reasons:type_name -> weir.command.v1.SetPendingReason.ReasonsEntry
-	65, // 25: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
+	66, // 8: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
+	67, // 9: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
+	66, // 10: weir.command.v1.RaiseVersion.time:type_name -> google.protobuf.Timestamp
+	68, // 11: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
+	66, // 12: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
+	66, // 13: weir.command.v1.EditGroup.time:type_name -> google.protobuf.Timestamp
+	69, // 14: weir.command.v1.Revoke.revocation:type_name -> weir.state.v1.Revocation
+	66, // 15: weir.command.v1.Revoke.time:type_name -> google.protobuf.Timestamp
+	66, // 16: weir.command.v1.EditAccounts.time:type_name -> google.protobuf.Timestamp
+	70, // 17: weir.command.v1.EditNodeGrant.grant:type_name -> weir.state.v1.NodeGrant
+	66, // 18: weir.command.v1.EditNodeGrant.time:type_name -> google.protobuf.Timestamp
+	71, // 19: weir.command.v1.EditStore.store:type_name -> weir.state.v1.Store
+	66, // 20: weir.command.v1.EditStore.time:type_name -> google.protobuf.Timestamp
+	66, // 21: weir.command.v1.CheckState.time:type_name -> google.protobuf.Timestamp
+	66, // 22: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
+	72, // 23: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
+	64, // 24: weir.command.v1.SetPendingReason.reasons:type_name -> weir.command.v1.SetPendingReason.ReasonsEntry
+	66, // 25: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
 	18, // 26: weir.command.v1.AssignController.assignments:type_name -> weir.command.v1.ControllerAssignment
-	65, // 27: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
-	71, // 28: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
-	72, // 29: weir.command.v1.PrepareOperation.input:type_name -> weir.state.v1.Input
+	66, // 27: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
+	72, // 28: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
+	73, // 29: weir.command.v1.PrepareOperation.input:type_name -> weir.state.v1.Input
 	21, // 30: weir.command.v1.PrepareOperation.tasks:type_name -> weir.command.v1.TaskDefinition
-	65, // 31: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
+	66, // 31: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
 	21, // 32: weir.command.v1.DefineTasks.tasks:type_name -> weir.command.v1.TaskDefinition
-	73, // 33: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
-	74, // 34: weir.command.v1.TaskDefinition.memory:type_name -> weir.state.v1.TaskMemory
-	75, // 35: weir.command.v1.TaskDefinition.slices:type_name -> weir.state.v1.Slices
-	65, // 36: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
+	74, // 33: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
+	75, // 34: weir.command.v1.TaskDefinition.memory:type_name -> weir.state.v1.TaskMemory
+	76, // 35: weir.command.v1.TaskDefinition.slices:type_name -> weir.state.v1.Slices
+	66, // 36: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
 	23, // 37: weir.command.v1.StartAllocations.grants:type_name -> weir.command.v1.Grant
-	73, // 38: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
-	65, // 39: weir.command.v1.Grant.claim_time:type_name -> google.protobuf.Timestamp
+	74, // 38: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
+	66, // 39: weir.command.v1.Grant.claim_time:type_name -> google.protobuf.Timestamp
 	25, // 40: weir.command.v1.StartAllocationsResult.grants:type_name -> weir.command.v1.GrantResult
-	65, // 41: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
-	76, // 42: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
+	66, // 41: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
+	77, // 42: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
 	28, // 43: weir.command.v1.FinishJobsResult.jobs:type_name -> weir.command.v1.FinishJobResult
-	65, // 44: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
-	65, // 45: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
-	65, // 46: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
-	65, // 47: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
-	65, // 48: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
+	66, // 44: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
+	66, // 45: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
+	66, // 46: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
+	66, // 47: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
+	66, // 48: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
 	35, // 49: weir.command.v1.EditTree.edits:type_name -> weir.command.v1.TreeEdit
-	65, // 50: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
-	77, // 51: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
+	66, // 50: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
+	78, // 51: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
 	36, // 52: weir.command.v1.TreeEdit.change:type_name -> weir.command.v1.Changes
-	78, // 53: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
-	78, // 54: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
+	79, // 53: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
+	79, // 54: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
 	37, // 55: weir.command.v1.TreeEdit.change_pool:type_name -> weir.command.v1.PoolChange
 	38, // 56: weir.command.v1.TreeEdit.rename:type_name -> weir.command.v1.RenamePool
-	64, // 57: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
+	65, // 57: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
 	36, // 58: weir.command.v1.PoolChange.options:type_name -> weir.command.v1.Changes
-	77, // 59: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
-	65, // 60: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
-	65, // 61: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
-	65, // 62: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
-	65, // 63: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
+	78, // 59: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
+	66, // 60: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
+	66, // 61: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
+	66, // 62: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
+	66, // 63: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
 	45, // 64: weir.command.v1.UpdateOperation.changes:type_name -> weir.command.v1.OperationChange
 	36, // 65: weir.command.v1.OperationChange.options:type_name -> weir.command.v1.Changes
-	65, // 66: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
-	65, // 67: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
-	79, // 68: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
-	80, // 69: weir.command.v1.CheckpointVolumes.clocks:type_name -> weir.state.v1.StarvationClock
-	81, // 70: weir.command.v1.CheckpointVolumes.age:type_name -> weir.state.v1.PreemptionAge
-	65, // 71: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
-	82, // 72: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
-	65, // 73: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
-	65, // 74: weir.command.v1.DrainNode.time:type_name -> google.protobuf.Timestamp
-	65, // 75: weir.command.v1.RemoveNode.time:type_name -> google.protobuf.Timestamp
-	65, // 76: weir.command.v1.UndrainNode.time:type_name -> google.protobuf.Timestamp
-	83, // 77: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
-	65, // 78: weir.command.v1.PreemptAllocations.time:type_name -> google.protobuf.Timestamp
-	55, // 79: weir.command.v1.PreemptAllocations.preemptions:type_name -> weir.command.v1.Preemption
-	83, // 80: weir.command.v1.Preemption.order:type_name -> weir.state.v1.StopOrder
-	65, // 81: weir.command.v1.HandOver.time:type_name -> google.protobuf.Timestamp
-	65, // 82: weir.command.v1.UpdateReserves.time:type_name -> google.protobuf.Timestamp
-	58, // 83: weir.command.v1.UpdateReserves.tasks:type_name -> weir.command.v1.TaskReserve
-	84, // 84: weir.command.v1.TaskReserve.reserve:type_name -> weir.state.v1.JobReserve
-	65, // 85: weir.command.v1.SaveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
-	60, // 86: weir.command.v1.SaveMemoryProfiles.profiles:type_name -> weir.command.v1.SavedProfile
-	85, // 87: weir.command.v1.SavedProfile.profile:type_name -> weir.state.v1.MemoryProfile
-	65, // 88: weir.command.v1.RemoveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
-	65, // 89: weir.command.v1.PublishOutput.time:type_name -> google.protobuf.Timestamp
-	86, // 90: weir.command.v1.PublishOutput.output:type_name -> weir.state.v1.Output
-	71, // 91: weir.command.v1.PublishOutput.error:type_name -> weir.state.v1.Error
-	87, // 92: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
-	93, // [93:93] is the sub-list for method output_type
-	93, // [93:93] is the sub-list for method input_type
-	93, // [93:93] is the sub-list for extension type_name
-	93, // [93:93] is the sub-list for extension extendee
-	0,  // [0:93] is the sub-list for field type_name
+	66, // 66: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
+	66, // 67: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
+	80, // 68: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
+	81, // 69: weir.command.v1.CheckpointVolumes.clocks:type_name -> weir.state.v1.StarvationClock
+	82, // 70: weir.command.v1.CheckpointVolumes.age:type_name -> weir.state.v1.PreemptionAge
+	66, // 71: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
+	83, // 72: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
+	66, // 73: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
+	66, // 74: weir.command.v1.SetPace.time:type_name -> google.protobuf.Timestamp
+	84, // 75: weir.command.v1.SetPace.pace:type_name -> weir.state.v1.Pace
+	66, // 76: weir.command.v1.DrainNode.time:type_name -> google.protobuf.Timestamp
+	66, // 77: weir.command.v1.RemoveNode.time:type_name -> google.protobuf.Timestamp
+	66, // 78: weir.command.v1.UndrainNode.time:type_name -> google.protobuf.Timestamp
+	85, // 79: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
+	66, // 80: weir.command.v1.PreemptAllocations.time:type_name -> google.protobuf.Timestamp
+	56, // 81: weir.command.v1.PreemptAllocations.preemptions:type_name -> weir.command.v1.Preemption
+	85, // 82: weir.command.v1.Preemption.order:type_name -> weir.state.v1.StopOrder
+	66, // 83: weir.command.v1.HandOver.time:type_name -> google.protobuf.Timestamp
+	66, // 84: weir.command.v1.UpdateReserves.time:type_name -> google.protobuf.Timestamp
+	59, // 85: weir.command.v1.UpdateReserves.tasks:type_name -> weir.command.v1.TaskReserve
+	86, // 86: weir.command.v1.TaskReserve.reserve:type_name -> weir.state.v1.JobReserve
+	66, // 87: weir.command.v1.SaveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
+	61, // 88: weir.command.v1.SaveMemoryProfiles.profiles:type_name -> weir.command.v1.SavedProfile
+	87, // 89: weir.command.v1.SavedProfile.profile:type_name -> weir.state.v1.MemoryProfile
+	66, // 90: weir.command.v1.RemoveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
+	66, // 91: weir.command.v1.PublishOutput.time:type_name -> google.protobuf.Timestamp
+	88, // 92: weir.command.v1.PublishOutput.output:type_name -> weir.state.v1.Output
+	72, // 93: weir.command.v1.PublishOutput.error:type_name -> weir.state.v1.Error
+	89, // 94: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
+	95, // [95:95] is the sub-list for method output_type
+	95, // [95:95] is the sub-list for method input_type
+	95, // [95:95] is the sub-list for extension type_name
+	95, // [95:95] is the sub-list for extension extendee
+	0,  // [0:95] is the sub-list for field type_name
 }
 
 func init() { file_commandpb_command_proto_init() }
@@ -5215,7 +5285,7 @@ func file_commandpb_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandpb_command_proto_rawDesc), len(file_commandpb_command_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   65,
+			NumMessages:   66,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

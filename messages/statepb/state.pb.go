@@ -5522,7 +5522,9 @@ type SnapshotHeader struct {
 	// The last id that a pool was given.
 	LastPoolId uint64 `protobuf:"varint,8,opt,name=last_pool_id,json=lastPoolId,proto3" json:"last_pool_id,omitempty"`
 	// The cluster's version; not set: 1.
-	Version       uint32 `protobuf:"varint,9,opt,name=version,proto3" json:"version,omitempty"`
+	Version uint32 `protobuf:"varint,9,opt,name=version,proto3" json:"version,omitempty"`
+	// Not set: no leader has said it yet.
+	Pace          *Pace `protobuf:"bytes,10,opt,name=pace,proto3" json:"pace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5620,6 +5622,67 @@ func (x *SnapshotHeader) GetVersion() uint32 {
 	return 0
 }
 
+func (x *SnapshotHeader) GetPace() *Pace {
+	if x != nil {
+		return x.Pace
+	}
+	return nil
+}
+
+// Pace is how often agents send heartbeats, and how long they may run jobs after the last one that was acknowledged: no agent has
+// a longer lease than this.
+type Pace struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	HeartbeatMillis int64                  `protobuf:"varint,1,opt,name=heartbeat_millis,json=heartbeatMillis,proto3" json:"heartbeat_millis,omitempty"`
+	LeaseMillis     int64                  `protobuf:"varint,2,opt,name=lease_millis,json=leaseMillis,proto3" json:"lease_millis,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Pace) Reset() {
+	*x = Pace{}
+	mi := &file_statepb_state_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pace) ProtoMessage() {}
+
+func (x *Pace) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pace.ProtoReflect.Descriptor instead.
+func (*Pace) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *Pace) GetHeartbeatMillis() int64 {
+	if x != nil {
+		return x.HeartbeatMillis
+	}
+	return 0
+}
+
+func (x *Pace) GetLeaseMillis() int64 {
+	if x != nil {
+		return x.LeaseMillis
+	}
+	return 0
+}
+
 // Limits bound what the state keeps. They are replicated, so that every
 // replica cuts at the same place.
 type Limits struct {
@@ -5656,7 +5719,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_statepb_state_proto_msgTypes[56]
+	mi := &file_statepb_state_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5668,7 +5731,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[56]
+	mi := &file_statepb_state_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5681,7 +5744,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{56}
+	return file_statepb_state_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Limits) GetArchivedOperations() int32 {
@@ -5824,7 +5887,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_statepb_state_proto_msgTypes[57]
+	mi := &file_statepb_state_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5836,7 +5899,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[57]
+	mi := &file_statepb_state_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5849,7 +5912,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{57}
+	return file_statepb_state_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Record) GetRecord() isRecord_Record {
@@ -6128,7 +6191,7 @@ type Store struct {
 
 func (x *Store) Reset() {
 	*x = Store{}
-	mi := &file_statepb_state_proto_msgTypes[58]
+	mi := &file_statepb_state_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6140,7 +6203,7 @@ func (x *Store) String() string {
 func (*Store) ProtoMessage() {}
 
 func (x *Store) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[58]
+	mi := &file_statepb_state_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6153,7 +6216,7 @@ func (x *Store) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Store.ProtoReflect.Descriptor instead.
 func (*Store) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{58}
+	return file_statepb_state_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Store) GetName() string {
@@ -6244,7 +6307,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_statepb_state_proto_msgTypes[59]
+	mi := &file_statepb_state_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6256,7 +6319,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[59]
+	mi := &file_statepb_state_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6269,7 +6332,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{59}
+	return file_statepb_state_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Revocation) GetSerial() string {
@@ -6334,7 +6397,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_statepb_state_proto_msgTypes[60]
+	mi := &file_statepb_state_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6346,7 +6409,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[60]
+	mi := &file_statepb_state_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6359,7 +6422,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{60}
+	return file_statepb_state_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Group) GetName() string {
@@ -6400,7 +6463,7 @@ type Accounts struct {
 
 func (x *Accounts) Reset() {
 	*x = Accounts{}
-	mi := &file_statepb_state_proto_msgTypes[61]
+	mi := &file_statepb_state_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6412,7 +6475,7 @@ func (x *Accounts) String() string {
 func (*Accounts) ProtoMessage() {}
 
 func (x *Accounts) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[61]
+	mi := &file_statepb_state_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6425,7 +6488,7 @@ func (x *Accounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accounts.ProtoReflect.Descriptor instead.
 func (*Accounts) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{61}
+	return file_statepb_state_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Accounts) GetSubject() string {
@@ -6480,7 +6543,7 @@ type NodeGrant struct {
 
 func (x *NodeGrant) Reset() {
 	*x = NodeGrant{}
-	mi := &file_statepb_state_proto_msgTypes[62]
+	mi := &file_statepb_state_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6492,7 +6555,7 @@ func (x *NodeGrant) String() string {
 func (*NodeGrant) ProtoMessage() {}
 
 func (x *NodeGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[62]
+	mi := &file_statepb_state_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6505,7 +6568,7 @@ func (x *NodeGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGrant.ProtoReflect.Descriptor instead.
 func (*NodeGrant) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{62}
+	return file_statepb_state_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *NodeGrant) GetPattern() string {
@@ -6548,7 +6611,7 @@ type RecordPiece struct {
 
 func (x *RecordPiece) Reset() {
 	*x = RecordPiece{}
-	mi := &file_statepb_state_proto_msgTypes[63]
+	mi := &file_statepb_state_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6560,7 +6623,7 @@ func (x *RecordPiece) String() string {
 func (*RecordPiece) ProtoMessage() {}
 
 func (x *RecordPiece) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[63]
+	mi := &file_statepb_state_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6573,7 +6636,7 @@ func (x *RecordPiece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordPiece.ProtoReflect.Descriptor instead.
 func (*RecordPiece) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{63}
+	return file_statepb_state_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *RecordPiece) GetData() []byte {
@@ -6599,7 +6662,7 @@ type Archive struct {
 
 func (x *Archive) Reset() {
 	*x = Archive{}
-	mi := &file_statepb_state_proto_msgTypes[64]
+	mi := &file_statepb_state_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6611,7 +6674,7 @@ func (x *Archive) String() string {
 func (*Archive) ProtoMessage() {}
 
 func (x *Archive) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[64]
+	mi := &file_statepb_state_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6624,7 +6687,7 @@ func (x *Archive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Archive.ProtoReflect.Descriptor instead.
 func (*Archive) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{64}
+	return file_statepb_state_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Archive) GetOperationIds() []string {
@@ -6647,7 +6710,7 @@ type SnapshotFooter struct {
 
 func (x *SnapshotFooter) Reset() {
 	*x = SnapshotFooter{}
-	mi := &file_statepb_state_proto_msgTypes[65]
+	mi := &file_statepb_state_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6659,7 +6722,7 @@ func (x *SnapshotFooter) String() string {
 func (*SnapshotFooter) ProtoMessage() {}
 
 func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[65]
+	mi := &file_statepb_state_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6672,7 +6735,7 @@ func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotFooter.ProtoReflect.Descriptor instead.
 func (*SnapshotFooter) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{65}
+	return file_statepb_state_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *SnapshotFooter) GetRecords() uint64 {
@@ -7258,7 +7321,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x04Term\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x18\n" +
 	"\areplica\x18\x02 \x01(\tR\areplica\x12.\n" +
-	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xcd\x02\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xf6\x02\n" +
 	"\x0eSnapshotHeader\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12'\n" +
@@ -7270,7 +7333,12 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\fdefault_tree\x18\a \x01(\tR\vdefaultTree\x12 \n" +
 	"\flast_pool_id\x18\b \x01(\x04R\n" +
 	"lastPoolId\x12\x18\n" +
-	"\aversion\x18\t \x01(\rR\aversion\"\xb9\x05\n" +
+	"\aversion\x18\t \x01(\rR\aversion\x12'\n" +
+	"\x04pace\x18\n" +
+	" \x01(\v2\x13.weir.state.v1.PaceR\x04pace\"T\n" +
+	"\x04Pace\x12)\n" +
+	"\x10heartbeat_millis\x18\x01 \x01(\x03R\x0fheartbeatMillis\x12!\n" +
+	"\flease_millis\x18\x02 \x01(\x03R\vleaseMillis\"\xb9\x05\n" +
 	"\x06Limits\x12/\n" +
 	"\x13archived_operations\x18\x01 \x01(\x05R\x12archivedOperations\x12=\n" +
 	"\x1bfinished_jobs_per_operation\x18\x02 \x01(\x05R\x18finishedJobsPerOperation\x120\n" +
@@ -7378,7 +7446,7 @@ func file_statepb_state_proto_rawDescGZIP() []byte {
 	return file_statepb_state_proto_rawDescData
 }
 
-var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 78)
+var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 79)
 var file_statepb_state_proto_goTypes = []any{
 	(*Resources)(nil),             // 0: weir.state.v1.Resources
 	(*OperationSpec)(nil),         // 1: weir.state.v1.OperationSpec
@@ -7436,42 +7504,43 @@ var file_statepb_state_proto_goTypes = []any{
 	(*PoolVolume)(nil),            // 53: weir.state.v1.PoolVolume
 	(*Term)(nil),                  // 54: weir.state.v1.Term
 	(*SnapshotHeader)(nil),        // 55: weir.state.v1.SnapshotHeader
-	(*Limits)(nil),                // 56: weir.state.v1.Limits
-	(*Record)(nil),                // 57: weir.state.v1.Record
-	(*Store)(nil),                 // 58: weir.state.v1.Store
-	(*Revocation)(nil),            // 59: weir.state.v1.Revocation
-	(*Group)(nil),                 // 60: weir.state.v1.Group
-	(*Accounts)(nil),              // 61: weir.state.v1.Accounts
-	(*NodeGrant)(nil),             // 62: weir.state.v1.NodeGrant
-	(*RecordPiece)(nil),           // 63: weir.state.v1.RecordPiece
-	(*Archive)(nil),               // 64: weir.state.v1.Archive
-	(*SnapshotFooter)(nil),        // 65: weir.state.v1.SnapshotFooter
-	nil,                           // 66: weir.state.v1.OperationSpec.OptionsPerTreeEntry
-	nil,                           // 67: weir.state.v1.TaskSpec.EnvironmentEntry
-	nil,                           // 68: weir.state.v1.Error.AttributesEntry
-	nil,                           // 69: weir.state.v1.OperationEvent.AttributesEntry
-	nil,                           // 70: weir.state.v1.Operation.PreemptedOthersEntry
-	nil,                           // 71: weir.state.v1.Task.AttemptsEntry
-	nil,                           // 72: weir.state.v1.Task.ReservesEntry
-	nil,                           // 73: weir.state.v1.Task.SlicesEntry
-	nil,                           // 74: weir.state.v1.Task.FailuresEntry
-	nil,                           // 75: weir.state.v1.JobCounters.AbortedByReasonEntry
-	nil,                           // 76: weir.state.v1.JobStatistics.ValuesEntry
-	nil,                           // 77: weir.state.v1.NodeGrant.MaxEntry
-	(*durationpb.Duration)(nil),   // 78: google.protobuf.Duration
-	(*structpb.Struct)(nil),       // 79: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 80: google.protobuf.Timestamp
+	(*Pace)(nil),                  // 56: weir.state.v1.Pace
+	(*Limits)(nil),                // 57: weir.state.v1.Limits
+	(*Record)(nil),                // 58: weir.state.v1.Record
+	(*Store)(nil),                 // 59: weir.state.v1.Store
+	(*Revocation)(nil),            // 60: weir.state.v1.Revocation
+	(*Group)(nil),                 // 61: weir.state.v1.Group
+	(*Accounts)(nil),              // 62: weir.state.v1.Accounts
+	(*NodeGrant)(nil),             // 63: weir.state.v1.NodeGrant
+	(*RecordPiece)(nil),           // 64: weir.state.v1.RecordPiece
+	(*Archive)(nil),               // 65: weir.state.v1.Archive
+	(*SnapshotFooter)(nil),        // 66: weir.state.v1.SnapshotFooter
+	nil,                           // 67: weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	nil,                           // 68: weir.state.v1.TaskSpec.EnvironmentEntry
+	nil,                           // 69: weir.state.v1.Error.AttributesEntry
+	nil,                           // 70: weir.state.v1.OperationEvent.AttributesEntry
+	nil,                           // 71: weir.state.v1.Operation.PreemptedOthersEntry
+	nil,                           // 72: weir.state.v1.Task.AttemptsEntry
+	nil,                           // 73: weir.state.v1.Task.ReservesEntry
+	nil,                           // 74: weir.state.v1.Task.SlicesEntry
+	nil,                           // 75: weir.state.v1.Task.FailuresEntry
+	nil,                           // 76: weir.state.v1.JobCounters.AbortedByReasonEntry
+	nil,                           // 77: weir.state.v1.JobStatistics.ValuesEntry
+	nil,                           // 78: weir.state.v1.NodeGrant.MaxEntry
+	(*durationpb.Duration)(nil),   // 79: google.protobuf.Duration
+	(*structpb.Struct)(nil),       // 80: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 81: google.protobuf.Timestamp
 }
 var file_statepb_state_proto_depIdxs = []int32{
-	78,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
+	79,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
 	4,   // 1: weir.state.v1.OperationSpec.tasks:type_name -> weir.state.v1.TaskSpec
-	79,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
-	66,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	80,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
+	67,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
 	6,   // 4: weir.state.v1.OperationSpec.map:type_name -> weir.state.v1.MapSpec
 	3,   // 5: weir.state.v1.OperationSpec.acl:type_name -> weir.state.v1.OperationRights
 	2,   // 6: weir.state.v1.OperationSpec.vault:type_name -> weir.state.v1.Vault
-	67,  // 7: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
-	78,  // 8: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
+	68,  // 7: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
+	79,  // 8: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
 	7,   // 9: weir.state.v1.TaskSpec.memory:type_name -> weir.state.v1.MemorySpec
 	8,   // 10: weir.state.v1.TaskSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
 	9,   // 11: weir.state.v1.TaskSpec.files:type_name -> weir.state.v1.FileSpec
@@ -7479,27 +7548,27 @@ var file_statepb_state_proto_depIdxs = []int32{
 	11,  // 13: weir.state.v1.TaskSpec.gang:type_name -> weir.state.v1.GangSpec
 	5,   // 14: weir.state.v1.TaskSpec.readiness:type_name -> weir.state.v1.Readiness
 	28,  // 15: weir.state.v1.TaskSpec.cookies:type_name -> weir.state.v1.Interval
-	78,  // 16: weir.state.v1.Readiness.period:type_name -> google.protobuf.Duration
-	78,  // 17: weir.state.v1.Readiness.timeout:type_name -> google.protobuf.Duration
+	79,  // 16: weir.state.v1.Readiness.period:type_name -> google.protobuf.Duration
+	79,  // 17: weir.state.v1.Readiness.timeout:type_name -> google.protobuf.Duration
 	13,  // 18: weir.state.v1.Slices.slices:type_name -> weir.state.v1.Slice
-	80,  // 19: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
+	81,  // 19: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
 	14,  // 20: weir.state.v1.Input.files:type_name -> weir.state.v1.InputFile
-	80,  // 21: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
+	81,  // 21: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
 	13,  // 22: weir.state.v1.JobInput.processed:type_name -> weir.state.v1.Slice
 	13,  // 23: weir.state.v1.JobInput.rest:type_name -> weir.state.v1.Slice
 	21,  // 24: weir.state.v1.TaskMemory.samples:type_name -> weir.state.v1.MemorySample
 	20,  // 25: weir.state.v1.TaskMemory.reserve:type_name -> weir.state.v1.JobReserve
 	20,  // 26: weir.state.v1.CookieReserve.reserve:type_name -> weir.state.v1.JobReserve
-	80,  // 27: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	81,  // 27: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
 	28,  // 28: weir.state.v1.Gang.completed:type_name -> weir.state.v1.Interval
-	79,  // 29: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	68,  // 30: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
+	80,  // 29: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	69,  // 30: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
 	29,  // 31: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
-	80,  // 32: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	69,  // 33: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
+	81,  // 32: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	70,  // 33: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
 	1,   // 34: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
-	80,  // 35: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	80,  // 36: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	81,  // 35: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	81,  // 36: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	30,  // 37: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
 	31,  // 38: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
 	33,  // 39: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
@@ -7508,7 +7577,7 @@ var file_statepb_state_proto_depIdxs = []int32{
 	27,  // 42: weir.state.v1.Operation.trees:type_name -> weir.state.v1.OperationTree
 	39,  // 43: weir.state.v1.Operation.stop:type_name -> weir.state.v1.StopOrder
 	43,  // 44: weir.state.v1.Operation.waste:type_name -> weir.state.v1.Waste
-	70,  // 45: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
+	71,  // 45: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
 	15,  // 46: weir.state.v1.Operation.input:type_name -> weir.state.v1.Input
 	16,  // 47: weir.state.v1.Operation.output:type_name -> weir.state.v1.Output
 	29,  // 48: weir.state.v1.Operation.given_up_error:type_name -> weir.state.v1.Error
@@ -7517,36 +7586,36 @@ var file_statepb_state_proto_depIdxs = []int32{
 	0,   // 51: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
 	36,  // 52: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
 	37,  // 53: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
-	71,  // 54: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
+	72,  // 54: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
 	22,  // 55: weir.state.v1.Task.memory:type_name -> weir.state.v1.TaskMemory
-	72,  // 56: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
+	73,  // 56: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
 	25,  // 57: weir.state.v1.Task.statistics:type_name -> weir.state.v1.Aggregate
-	73,  // 58: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
+	74,  // 58: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
 	34,  // 59: weir.state.v1.Task.parts:type_name -> weir.state.v1.CompletedPart
 	26,  // 60: weir.state.v1.Task.gang:type_name -> weir.state.v1.Gang
 	35,  // 61: weir.state.v1.Task.input:type_name -> weir.state.v1.InputProgress
 	19,  // 62: weir.state.v1.Task.skipped:type_name -> weir.state.v1.SkippedRecord
-	74,  // 63: weir.state.v1.Task.failures:type_name -> weir.state.v1.Task.FailuresEntry
+	75,  // 63: weir.state.v1.Task.failures:type_name -> weir.state.v1.Task.FailuresEntry
 	28,  // 64: weir.state.v1.Task.given_up:type_name -> weir.state.v1.Interval
 	28,  // 65: weir.state.v1.Task.failed:type_name -> weir.state.v1.Interval
 	13,  // 66: weir.state.v1.CompletedPart.slices:type_name -> weir.state.v1.Slice
 	18,  // 67: weir.state.v1.CompletedPart.output:type_name -> weir.state.v1.JobOutput
-	75,  // 68: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
+	76,  // 68: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
 	0,   // 69: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
-	80,  // 70: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
+	81,  // 70: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
 	39,  // 71: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
 	20,  // 72: weir.state.v1.Allocation.reserve:type_name -> weir.state.v1.JobReserve
-	80,  // 73: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
+	81,  // 73: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
 	40,  // 74: weir.state.v1.StopOrder.preempted_for:type_name -> weir.state.v1.Beneficiary
-	80,  // 75: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
-	80,  // 76: weir.state.v1.StopOrder.held_until:type_name -> google.protobuf.Timestamp
+	81,  // 75: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
+	81,  // 76: weir.state.v1.StopOrder.held_until:type_name -> google.protobuf.Timestamp
 	0,   // 77: weir.state.v1.Beneficiary.resources:type_name -> weir.state.v1.Resources
 	40,  // 78: weir.state.v1.Claim.beneficiary:type_name -> weir.state.v1.Beneficiary
-	80,  // 79: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
-	80,  // 80: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
+	81,  // 79: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
+	81,  // 80: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
 	29,  // 81: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
-	80,  // 82: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
-	80,  // 83: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
+	81,  // 82: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
+	81,  // 83: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
 	45,  // 84: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
 	39,  // 85: weir.state.v1.FinishedJob.stop:type_name -> weir.state.v1.StopOrder
 	21,  // 86: weir.state.v1.FinishedJob.sample:type_name -> weir.state.v1.MemorySample
@@ -7556,64 +7625,65 @@ var file_statepb_state_proto_depIdxs = []int32{
 	12,  // 90: weir.state.v1.FinishedJob.split:type_name -> weir.state.v1.Slices
 	19,  // 91: weir.state.v1.FinishedJob.skipped:type_name -> weir.state.v1.SkippedRecord
 	20,  // 92: weir.state.v1.FinishedJob.reserve:type_name -> weir.state.v1.JobReserve
-	76,  // 93: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
+	77,  // 93: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
 	0,   // 94: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
-	80,  // 95: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	80,  // 96: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
+	81,  // 95: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	81,  // 96: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
 	47,  // 97: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
-	80,  // 98: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
-	80,  // 99: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	80,  // 100: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
-	80,  // 101: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
-	79,  // 102: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
+	81,  // 98: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
+	81,  // 99: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	81,  // 100: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
+	81,  // 101: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
+	80,  // 102: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
 	48,  // 103: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
-	79,  // 104: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
-	80,  // 105: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
-	80,  // 106: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
+	80,  // 104: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
+	81,  // 105: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
+	81,  // 106: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
 	53,  // 107: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
-	80,  // 108: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
+	81,  // 108: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
 	43,  // 109: weir.state.v1.PoolTree.waste:type_name -> weir.state.v1.Waste
 	50,  // 110: weir.state.v1.PoolTree.clocks:type_name -> weir.state.v1.StarvationClock
 	51,  // 111: weir.state.v1.PoolTree.age:type_name -> weir.state.v1.PreemptionAge
-	80,  // 112: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
-	80,  // 113: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
+	81,  // 112: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
+	81,  // 113: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
 	52,  // 114: weir.state.v1.PreemptionAge.takings:type_name -> weir.state.v1.Taking
 	0,   // 115: weir.state.v1.Taking.usage:type_name -> weir.state.v1.Resources
-	80,  // 116: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
+	81,  // 116: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
 	54,  // 117: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
-	80,  // 118: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
-	56,  // 119: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
-	55,  // 120: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
-	49,  // 121: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
-	32,  // 122: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
-	38,  // 123: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
-	46,  // 124: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
-	64,  // 125: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
-	65,  // 126: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
-	24,  // 127: weir.state.v1.Record.profile:type_name -> weir.state.v1.MemoryProfile
-	41,  // 128: weir.state.v1.Record.claim:type_name -> weir.state.v1.Claim
-	42,  // 129: weir.state.v1.Record.rate:type_name -> weir.state.v1.PreemptionRate
-	60,  // 130: weir.state.v1.Record.group:type_name -> weir.state.v1.Group
-	59,  // 131: weir.state.v1.Record.revocation:type_name -> weir.state.v1.Revocation
-	63,  // 132: weir.state.v1.Record.piece:type_name -> weir.state.v1.RecordPiece
-	61,  // 133: weir.state.v1.Record.accounts:type_name -> weir.state.v1.Accounts
-	62,  // 134: weir.state.v1.Record.node_grant:type_name -> weir.state.v1.NodeGrant
-	58,  // 135: weir.state.v1.Record.store:type_name -> weir.state.v1.Store
-	80,  // 136: weir.state.v1.Store.modified_time:type_name -> google.protobuf.Timestamp
-	80,  // 137: weir.state.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	80,  // 138: weir.state.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	80,  // 139: weir.state.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	80,  // 140: weir.state.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
-	77,  // 141: weir.state.v1.NodeGrant.max:type_name -> weir.state.v1.NodeGrant.MaxEntry
-	80,  // 142: weir.state.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
-	79,  // 143: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
-	23,  // 144: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
-	12,  // 145: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
-	146, // [146:146] is the sub-list for method output_type
-	146, // [146:146] is the sub-list for method input_type
-	146, // [146:146] is the sub-list for extension type_name
-	146, // [146:146] is the sub-list for extension extendee
-	0,   // [0:146] is the sub-list for field type_name
+	81,  // 118: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
+	57,  // 119: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
+	56,  // 120: weir.state.v1.SnapshotHeader.pace:type_name -> weir.state.v1.Pace
+	55,  // 121: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
+	49,  // 122: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
+	32,  // 123: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
+	38,  // 124: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
+	46,  // 125: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
+	65,  // 126: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
+	66,  // 127: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
+	24,  // 128: weir.state.v1.Record.profile:type_name -> weir.state.v1.MemoryProfile
+	41,  // 129: weir.state.v1.Record.claim:type_name -> weir.state.v1.Claim
+	42,  // 130: weir.state.v1.Record.rate:type_name -> weir.state.v1.PreemptionRate
+	61,  // 131: weir.state.v1.Record.group:type_name -> weir.state.v1.Group
+	60,  // 132: weir.state.v1.Record.revocation:type_name -> weir.state.v1.Revocation
+	64,  // 133: weir.state.v1.Record.piece:type_name -> weir.state.v1.RecordPiece
+	62,  // 134: weir.state.v1.Record.accounts:type_name -> weir.state.v1.Accounts
+	63,  // 135: weir.state.v1.Record.node_grant:type_name -> weir.state.v1.NodeGrant
+	59,  // 136: weir.state.v1.Record.store:type_name -> weir.state.v1.Store
+	81,  // 137: weir.state.v1.Store.modified_time:type_name -> google.protobuf.Timestamp
+	81,  // 138: weir.state.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	81,  // 139: weir.state.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	81,  // 140: weir.state.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	81,  // 141: weir.state.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	78,  // 142: weir.state.v1.NodeGrant.max:type_name -> weir.state.v1.NodeGrant.MaxEntry
+	81,  // 143: weir.state.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
+	80,  // 144: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
+	23,  // 145: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
+	12,  // 146: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
+	147, // [147:147] is the sub-list for method output_type
+	147, // [147:147] is the sub-list for method input_type
+	147, // [147:147] is the sub-list for extension type_name
+	147, // [147:147] is the sub-list for extension extendee
+	0,   // [0:147] is the sub-list for field type_name
 }
 
 func init() { file_statepb_state_proto_init() }
@@ -7624,7 +7694,7 @@ func file_statepb_state_proto_init() {
 	file_statepb_state_proto_msgTypes[4].OneofWrappers = []any{}
 	file_statepb_state_proto_msgTypes[38].OneofWrappers = []any{}
 	file_statepb_state_proto_msgTypes[44].OneofWrappers = []any{}
-	file_statepb_state_proto_msgTypes[57].OneofWrappers = []any{
+	file_statepb_state_proto_msgTypes[58].OneofWrappers = []any{
 		(*Record_Header)(nil),
 		(*Record_Tree)(nil),
 		(*Record_Operation)(nil),
@@ -7648,7 +7718,7 @@ func file_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_statepb_state_proto_rawDesc), len(file_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   78,
+			NumMessages:   79,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

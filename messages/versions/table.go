@@ -30,4 +30,9 @@ var rows = []Row{
 	{Name: "weir.actor.v1.SchedulerViewRequest.agents", Since: 2, Before: "an older leader answers with its view, without agents", Told: true},
 	{Name: "weir.actor.v1.SchedulerView.agents", Since: 2, Before: "what agents can is not known", Told: true},
 	{Name: "weir.actor.v1.AgentProgram", Since: 2, Before: "what agents can is not known", Told: true},
+	{Name: "weir.command.v1.SetPace", Since: 2, Before: "the heartbeat period and the lease are those that the leader was started with"},
+	{Name: "weir.state.v1.Pace", Since: 2, Before: "the same"},
+	{Name: "weir.state.v1.SnapshotHeader.pace", Since: 2, Before: "the same"},
+	{Name: "weir.actor.v1.HeartbeatAck.lease_millis", Since: 2, Before: "what the agent was told when it registered, which does not change", Told: true},
+	{Name: "weir.actor.v1.HeartbeatAck.heartbeat_millis", Since: 2, Before: "the same", Told: true},
 }

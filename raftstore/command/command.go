@@ -80,6 +80,7 @@ var kinds = [...]struct {
 	41: {"edit_store", (*commandpb.EditStore)(nil)},
 	42: {"raise_version", (*commandpb.RaiseVersion)(nil)},
 	43: {"check_state", (*commandpb.CheckState)(nil)},
+	44: {"set_pace", (*commandpb.SetPace)(nil)},
 }
 
 // byMessage finds a kind by the full name of its message.

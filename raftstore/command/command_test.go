@@ -28,7 +28,7 @@ func TestNumbersAreForEver(t *testing.T) {
 		32: "weir.command.v1.SaveMemoryProfiles", 33: "weir.command.v1.RemoveMemoryProfiles", 34: "weir.command.v1.PublishOutput", 35: "weir.command.v1.RemoveNode",
 		36: "weir.command.v1.HandOver", 37: "weir.command.v1.EditGroup", 38: "weir.command.v1.Revoke",
 		39: "weir.command.v1.EditAccounts", 40: "weir.command.v1.EditNodeGrant", 41: "weir.command.v1.EditStore",
-		42: "weir.command.v1.RaiseVersion", 43: "weir.command.v1.CheckState",
+		42: "weir.command.v1.RaiseVersion", 43: "weir.command.v1.CheckState", 44: "weir.command.v1.SetPace",
 	}
 	if len(kinds)-1 != len(want) {
 		t.Fatalf("%d kinds, want %d: a new kind gets its line here", len(kinds)-1, len(want))

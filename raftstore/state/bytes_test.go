@@ -29,7 +29,7 @@ func TestTextsOfCommandsAreBounded(t *testing.T) {
 		&commandpb.PrepareOperation{}, &commandpb.DefineTasks{}, &commandpb.PublishOutput{}, &commandpb.StartAllocations{},
 		&commandpb.FinishJobs{}, &commandpb.AbortAllocations{}, &commandpb.PreemptAllocations{}, &commandpb.HandOver{},
 		&commandpb.SetNodeOffline{}, &commandpb.UpdateReserves{}, &commandpb.SaveMemoryProfiles{}, &commandpb.CheckpointVolumes{},
-		&commandpb.AdmitOperation{}, &commandpb.CheckState{},
+		&commandpb.AdmitOperation{}, &commandpb.CheckState{}, &commandpb.SetPace{},
 	} {
 		byReplicas[fmt.Sprintf("%T", msg)] = true
 	}

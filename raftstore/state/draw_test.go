@@ -25,7 +25,7 @@ func drawCommand(t *rapid.T, s *State, step int) proto.Message {
 	} else {
 		kinds := []func() proto.Message{
 			g.live, g.live, g.live, g.live, g.live, g.live, g.live, g.live, g.start, g.start,
-			g.grant, g.grant, g.grant, g.grant, g.grant, g.grant, g.finish, g.finish, g.finish, g.finish, g.abortJobs, g.registerNode, g.offline, g.drain, g.handOver, g.handOver, g.beginTerm, g.advance, g.assign, g.prepare, g.define, g.pendingReason,
+			g.grant, g.grant, g.grant, g.grant, g.grant, g.grant, g.finish, g.finish, g.finish, g.finish, g.abortJobs, g.registerNode, g.offline, g.pace, g.drain, g.handOver, g.handOver, g.beginTerm, g.advance, g.assign, g.prepare, g.define, g.pendingReason,
 			g.suspend, g.resume, g.abort, g.complete, g.editTree, g.editTree, g.editTree, g.createTree, g.removeTree, g.defaultTree, g.volumes, g.update, g.update, g.admit, g.stop, g.stop, g.preempt, g.preempt, g.preempt,
 			g.allOrNone, g.allOrNone, g.updateReserves, g.updateReserves, g.saveProfiles, g.removeProfiles, g.publish, g.editGroup, g.editGroup, g.revoke, g.editAccounts, g.editAccounts, g.editNodeGrant, g.editStore,
 		}

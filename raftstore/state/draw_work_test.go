@@ -203,3 +203,7 @@ func (g generator) publishOf(o *statepb.Operation) proto.Message {
 	}
 	return m
 }
+
+func (g generator) pace() proto.Message {
+	return &commandpb.SetPace{Term: g.term(), Pace: &statepb.Pace{HeartbeatMillis: int64(g.pick(3, "heartbeat")) * 1000, LeaseMillis: int64(g.pick(12, "lease")) * 1000}}
+}

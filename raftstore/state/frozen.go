@@ -44,6 +44,7 @@ func (s *State) Freeze() *Frozen {
 		ClusterId:   s.clusterID,
 		DefaultTree: string(s.defaultTree),
 		LastPoolId:  uint64(s.lastPool),
+		Pace:        s.pace,
 	}
 	if s.version > versions.Oldest {
 		header.Version = s.version

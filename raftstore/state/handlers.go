@@ -66,6 +66,7 @@ var handlers = byMessage(
 
 	bounded(leader(ofNodes, "register node", nodeChange.registerNode)),
 	leader(ofNodes, "set node offline", nodeChange.setNodeOffline),
+	leader(ofNodes, "set pace", nodeChange.setPace),
 	asked(operators[*commandpb.DrainNode]("drain nodes"), anyone(ofNodes, nodeChange.drainNode)),
 	asked(operators[*commandpb.UndrainNode]("undrain nodes"), anyone(ofNodes, nodeChange.undrainNode)),
 	asked(operators[*commandpb.RemoveNode]("remove nodes"), anyone(ofNodes, nodeChange.removeNode)),

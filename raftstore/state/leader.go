@@ -74,6 +74,24 @@ func raiseVersion(c *change, m *commandpb.RaiseVersion) *refusal {
 	return nil
 }
 
+// PaceOf returns the committed pace of agents; nil if no leader has said it yet. No agent has a longer
+// lease.
+func PaceOf(s *State) *statepb.Pace { return s.pace }
+
+// setPace says how often agents send heartbeats, and how long their leases last.
+func (c nodeChange) setPace(m *commandpb.SetPace) *refusal {
+	if !validPace(m.GetPace()) {
+		return refuse(CodeInvalidCommand, "set pace: heartbeat period of %d ms, lease of %d ms: the lease must be longer than the period, and that more than 0",
+			m.GetPace().GetHeartbeatMillis(), m.GetPace().GetLeaseMillis())
+	}
+	c.pace = m.GetPace()
+	return nil
+}
+
+func validPace(p *statepb.Pace) bool {
+	return p.GetHeartbeatMillis() > 0 && p.GetLeaseMillis() > p.GetHeartbeatMillis()
+}
+
 // MaxTakings bounds the takings that a PreemptionAge holds.
 const MaxTakings = 10000
 

@@ -156,7 +156,10 @@ func (r *Restorer) addHeader(h *statepb.SnapshotHeader) error {
 		return fmt.Errorf("header: %w", refused)
 	}
 	s := r.state
-	s.lastIndex, s.clusterID, s.limits, s.version = h.GetIndex(), h.GetClusterId(), limits, version
+	if h.GetPace() != nil && !validPace(h.GetPace()) {
+		return fmt.Errorf("header: heartbeat period of %d ms, lease of %d ms", h.GetPace().GetHeartbeatMillis(), h.GetPace().GetLeaseMillis())
+	}
+	s.lastIndex, s.clusterID, s.limits, s.version, s.pace = h.GetIndex(), h.GetClusterId(), limits, version, h.GetPace()
 	s.defaultTree, s.lastPool = scheduling.TreeName(h.GetDefaultTree()), scheduling.PoolID(h.GetLastPoolId())
 	if h.GetTerm() != nil {
 		s.term = h.GetTerm()

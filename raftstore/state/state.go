@@ -30,6 +30,8 @@ type State struct {
 	limits    *statepb.Limits
 	// version is the version of the cluster: what is newer is not in the state.
 	version uint32
+	// pace is the committed pace of agents; nil before the first leader that has said it.
+	pace *statepb.Pace
 	// generation grows with each Freeze. A version made in an earlier generation may be shared with
 	// a Frozen.
 	generation uint64

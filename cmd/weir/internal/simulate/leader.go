@@ -59,7 +59,8 @@ func (w *world) lose(f *Failure) error {
 	for _, id := range lost {
 		w.dead[id] = true
 	}
-	lease := node.NewSession(w.time(), node.DefaultTiming()).Expires().Sub(w.time())
+	timing := node.DefaultTiming()
+	lease := timing.Wait(timing.Pace(len(w.online), timing.Base()))
 	w.queue.add(w.now+lease, func() error { return w.silence(lost) })
 	if back := f.BackAfter.Duration; back > 0 {
 		w.queue.add(max(w.now+back, w.now+lease+time.Second), func() error { return w.comeback(lost) })
