@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -145,6 +146,11 @@ func TestProxyThatAcceptsNothing(t *testing.T) {
 	})
 	for i, fails := range []bool{true, false, true, false} {
 		if err := os.RemoveAll(broken); err != nil {
+			t.Fatal(err)
+		}
+		// It is another program, so none that waits runs the job.
+		at := time.Unix(int64(1_000_000_000+i), 0)
+		if err := os.Chtimes(f.config.ProxyPath, at, at); err != nil {
 			t.Fatal(err)
 		}
 		want := proxyproto.OutcomeExited
