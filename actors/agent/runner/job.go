@@ -239,7 +239,7 @@ func (j *Job) start(ctx context.Context, spec *proxyproto.Spec, furnish func(wor
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(paths.file(j.id, proxyproto.SpecFile), data, 0o600); err != nil {
+	if err := overwrite(paths.file(j.id, proxyproto.SpecFile), data); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {

@@ -239,7 +239,7 @@ func (o *spare) empty(path string) error {
 	for _, name := range names {
 		switch {
 		case name == proxyproto.SpecFile, name == proxyproto.LogFile:
-			err = os.Truncate(filepath.Join(path, name), 0)
+			err = os.Truncate(filepath.Join(path, name), 1)
 		case name == proxyproto.SocketFile && o.control != nil:
 		case name == discoveryFolder && o.discovery != nil && o.short == "":
 		case name == discoveryFolder:
@@ -254,6 +254,23 @@ func (o *spare) empty(path string) error {
 		}
 	}
 	return nil
+}
+
+// overwrite writes a file in its place. If it were emptied first, ext4 would write it to the disk as it is closed; so what
+// is to be found empty is cut to one byte, which means nothing.
+func overwrite(path string, data []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := file.Stat()
+	if err == nil {
+		_, err = file.Write(data)
+	}
+	if err == nil && info.Size() > int64(len(data)) {
+		err = file.Truncate(int64(len(data)))
+	}
+	return errors.Join(err, file.Close())
 }
 
 // removeFolders removes all files of the job except its output, or keeps its folder for another job, with the

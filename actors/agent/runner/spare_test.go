@@ -80,7 +80,7 @@ func foldersAreUsedAgain(t *testing.T, root string) {
 		t.Errorf("spare folders: %q", names)
 	}
 	for _, name := range []string{proxyproto.SpecFile, proxyproto.LogFile} {
-		if info, err := os.Lstat(filepath.Join(f.config.Root, "spare", "first", name)); err != nil || info.Size() != 0 {
+		if info, err := os.Lstat(filepath.Join(f.config.Root, "spare", "first", name)); err != nil || info.Size() != 1 {
 			t.Errorf("%s of the spare folder: %v, %v", name, info, err)
 		}
 	}

@@ -102,7 +102,7 @@ func (w *warm) stop() error {
 func (w *warm) run(j *Job, spec *proxyproto.Spec) error {
 	folder := j.runner.paths.job(j.id)
 	// From now on a restarted agent finds the proxy by this.
-	if err := os.WriteFile(j.runner.paths.file(j.id, proxyproto.LogFile), w.identity.LogLine(), 0o600); err != nil {
+	if err := overwrite(j.runner.paths.file(j.id, proxyproto.LogFile), w.identity.LogLine()); err != nil {
 		return err
 	}
 	run := proxyproto.Run{Folder: folder, Secrets: spec.HasSecrets, Claim: j.claim != nil}
