@@ -50,6 +50,13 @@ func (b *beside) whileRunning(pid int, act func()) {
 	}
 }
 
+// unused reports whether nothing was started, or is to be.
+func (b *beside) unused() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.closed && b.running == nil
+}
+
 // close rejects all further processes. Running ones end with the job.
 func (b *beside) close() {
 	b.mu.Lock()

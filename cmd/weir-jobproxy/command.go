@@ -162,12 +162,13 @@ type ending struct {
 	time   time.Time
 }
 
-// await waits for every process. It sends the end of the root process to the channel ended, and
-// passes the end of every other process to the function others. It closes the channel empty when no
-// process is left.
-func (c child) await(ended chan<- ending, others func(pid int, e ending), empty chan<- struct{}) {
+// await waits for every process, and notes in waited what it held. It sends the end of the root process to
+// the channel ended, and passes the end of every other process to the function others. It closes the channel
+// empty when no process is left.
+func (c child) await(waited *waited, ended chan<- ending, others func(pid int, e ending), empty chan<- struct{}) {
 	told := false
 	reap(func(pid int, e ending) {
+		waited.note(e)
 		// An orphan may reuse the pid later.
 		if pid == c.pid && !told {
 			told = true

@@ -33,7 +33,10 @@ func (s *supervisor) measureEnd(patience time.Duration) {
 	}
 	s.disk.end()
 	s.finishMeasuring()
-	s.removing.Go(func() { complain(s.inside.Remove(patience)) })
+	s.removing.Go(func() {
+		s.unremoved = s.inside.Remove(patience)
+		complain(s.unremoved)
+	})
 }
 
 // conclude makes the result, and sends it or writes it for an agent that connects later.

@@ -1,4 +1,4 @@
-// Command weir-jobproxy runs one job of a node agent and outlives the agent.
+// Command weir-jobproxy runs a job of a node agent and outlives the agent.
 //
 //	weir-jobproxy FOLDER
 //
@@ -18,6 +18,8 @@
 // each probe, and each command that a person runs in the job (exec.go), is this program first (become.go).
 //
 // The job's input, and the output and files that are kept, are handled by streams (streams.go).
+//
+// After a job that leaves nothing in it, a proxy runs another one if its agent wants that (stay.go).
 //
 // One proxy runs beside each job, so it has to stay small: it needs only the standard library,
 // golang.org/x/sys and cespare/xxhash, and limits its own heap.

@@ -42,9 +42,9 @@ type enclosure interface {
 
 // newEnclosure returns control groups if the spec has any, or else a tree. The content of `volumes`
 // counts as memory of the job.
-func newEnclosure(spec *proxyproto.Spec, volumes *volumes) enclosure {
+func newEnclosure(spec *proxyproto.Spec, volumes *volumes, waited *waited) enclosure {
 	if spec.Cgroups.None() {
-		return &tree{volumes: volumes}
+		return &tree{volumes: volumes, waited: waited}
 	}
 	return &group{Group: cgroup.Open(spec.Cgroups), limits: limitsOf(spec)}
 }
@@ -106,7 +106,10 @@ func (g *group) processes() ([]proctree.Process, error) {
 
 // tree is the enclosure of all descendants of the proxy, which adopts orphans. Limits of memory and
 // processes are enforced by measuring; the CPU limit is not enforced.
-type tree struct{ volumes *volumes }
+type tree struct {
+	volumes *volumes
+	waited  *waited
+}
 
 func (t *tree) create() error { return nil }
 
@@ -119,7 +122,7 @@ func (t *tree) processes() ([]proctree.Process, error) { return proctree.Tree(os
 // Usage adds up the usage of live processes and of processes that were waited for. A process that
 // ends between the two readings is missing from one sample.
 func (t *tree) Usage() (cgroup.Usage, error) {
-	waited := used(unix.RUSAGE_CHILDREN)
+	waited := t.waited.usage()
 	usage := cgroup.Usage{
 		CPUUser:   time.Duration(waited.Utime.Nano()),
 		CPUSystem: time.Duration(waited.Stime.Nano()),

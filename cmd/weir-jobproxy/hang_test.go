@@ -305,7 +305,7 @@ func (s *stuckProcesses) Kill(time.Duration) error               { <-s.letGo; re
 func TestProcessesGoAfterTheyWereGivenUp(t *testing.T) {
 	spec := &proxyproto.Spec{JobID: "job", Shell: "true", Workspace: t.TempDir(), EndTimeoutMillis: 80}
 	s := newSupervisor(t.TempDir(), spec, outside{self: proxyproto.Identity{Pid: os.Getpid()}}, nil, nil)
-	stuck := &stuckProcesses{tree: tree{volumes: s.volumes}, letGo: make(chan struct{})}
+	stuck := &stuckProcesses{tree: tree{volumes: s.volumes, waited: s.waited}, letGo: make(chan struct{})}
 	s.inside = stuck
 	var writer *os.File
 	var err error

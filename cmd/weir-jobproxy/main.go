@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net"
 	"os"
@@ -52,8 +51,10 @@ func run(folder string) error {
 	if err != nil {
 		return err
 	}
-	if err := readSecrets(spec); err != nil {
-		return err
+	if spec.HasSecrets {
+		if err := readSecrets(spec, os.NewFile(proxyproto.SecretsDescriptor, "secrets")); err != nil {
+			return err
+		}
 	}
 	listener, err := inheritedListener()
 	if err != nil {
@@ -90,9 +91,10 @@ func run(folder string) error {
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, unix.SIGTERM)
 
-	s := newSupervisor(folder, spec, outside, newServer(listener), told)
-	s.run()
-	return nil
+	h := host{outside: outside, server: newServer(listener), signals: told}
+	s := newSupervisor(folder, spec, outside, h.server, told)
+	s.claim = inheritedClaim(spec)
+	return h.run(s)
 }
 
 // readSpec reads the spec of the job that has this folder.
@@ -104,26 +106,32 @@ func readSpec(folder string) (*proxyproto.Spec, error) {
 	return proxyproto.ParseSpec(data)
 }
 
-// readSecrets reads the secrets that the agent has put into memory.
-func readSecrets(spec *proxyproto.Spec) error {
-	if !spec.HasSecrets {
-		return nil
-	}
-	var stat unix.Stat_t
-	if err := unix.Fstat(proxyproto.SecretsDescriptor, &stat); err != nil {
+// readSecrets reads the secrets that the agent has put into memory, and closes the file.
+func readSecrets(spec *proxyproto.Spec, file *os.File) error {
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
 		return fmt.Errorf("read secrets: %w", err)
 	}
-	content := make([]byte, stat.Size)
-	n, err := again(func() (int, error) { return unix.Pread(proxyproto.SecretsDescriptor, content, 0) })
-	if err == nil && n < len(content) {
-		err = io.ErrUnexpectedEOF
-	}
-	if err != nil {
+	content := make([]byte, info.Size())
+	if n, err := file.ReadAt(content, 0); n < len(content) {
 		return fmt.Errorf("read secrets: %w", err)
 	}
 	spec.Secrets = proxyproto.SplitSecrets(string(content))
 	clear(content)
-	return unix.Close(proxyproto.SecretsDescriptor)
+	return nil
+}
+
+// inheritedClaim returns the claim to the job's user if that is its own.
+func inheritedClaim(spec *proxyproto.Spec) *os.File {
+	number := uintptr(proxyproto.SecretsDescriptor)
+	if spec.HasSecrets {
+		number++
+	}
+	if spec.User == nil || !spec.User.Own {
+		return nil
+	}
+	return os.NewFile(number, "claim")
 }
 
 // forgetSecrets drops the secrets of a job whose command has been started, or never will be.

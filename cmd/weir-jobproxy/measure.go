@@ -3,6 +3,7 @@ package main
 import (
 	"math"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -90,12 +91,40 @@ func (m *meter) advance(now time.Time) {
 	}
 }
 
-// processPeak returns the peak memory of any process of the job that was waited for; 0 if unknown.
+// waited is what the processes of the job have used that were waited for.
+type waited struct {
+	// before is what those of earlier jobs of the proxy have used. Largest is the most that one of this job
+	// held, in KiB.
+	before  unix.Rusage
+	largest atomic.Int64
+}
+
+func newWaited() *waited { return &waited{before: used(unix.RUSAGE_CHILDREN)} }
+
+// note notes the end of a process. Only one goroutine calls it.
+func (w *waited) note(e ending) { w.largest.Store(max(w.largest.Load(), e.usage.Maxrss)) }
+
+// usage returns what all have used, without their memory.
+func (w *waited) usage() unix.Rusage { return since(used(unix.RUSAGE_CHILDREN), w.before) }
+
+// since returns what was used in addition to an earlier usage.
+func since(usage, before unix.Rusage) unix.Rusage {
+	usage.Utime = unix.NsecToTimeval(usage.Utime.Nano() - before.Utime.Nano())
+	usage.Stime = unix.NsecToTimeval(usage.Stime.Nano() - before.Stime.Nano())
+	usage.Inblock -= before.Inblock
+	usage.Oublock -= before.Oublock
+	usage.Majflt -= before.Majflt
+	usage.Nvcsw -= before.Nvcsw
+	usage.Nivcsw -= before.Nivcsw
+	return usage
+}
+
+// peak returns the peak memory of any process of the job that was waited for; 0 if unknown.
 // Until a child executes its program, the kernel counts it with the memory of the proxy, whose peak
 // is the parameter `own`. So a value up to `own` only says that the true peak is no higher than
 // this value; the result `peak` is then 0. The result `least` is the value in either case.
-func processPeak(root unix.Rusage, own int64) (peak, least int64) {
-	least = max(root.Maxrss, used(unix.RUSAGE_CHILDREN).Maxrss) << 10
+func (w *waited) peak(root unix.Rusage, own int64) (peak, least int64) {
+	least = max(root.Maxrss, w.largest.Load()) << 10
 	if least > own {
 		peak = least
 	}

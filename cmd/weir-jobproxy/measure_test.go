@@ -1,7 +1,6 @@
 package main
 
 import (
-	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -86,6 +85,30 @@ func TestTinyJobIsMeasured(t *testing.T) {
 	}
 }
 
+// TestLargestProcess: what processes of earlier jobs held does not count, nor what is not known to be more than the proxy.
+func TestLargestProcess(t *testing.T) {
+	tests := map[string]struct {
+		root, others, own   int64
+		wantPeak, wantLeast int64
+	}{
+		"no process":           {},
+		"the command":          {root: 9, others: 5, own: 1 << 10, wantPeak: 9 << 10, wantLeast: 9 << 10},
+		"another":              {root: 5, others: 9, own: 1 << 10, wantPeak: 9 << 10, wantLeast: 9 << 10},
+		"smaller than a proxy": {root: 5, others: 9, own: 9 << 10, wantLeast: 9 << 10},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWaited()
+			for _, held := range []int64{1, test.others, 2} {
+				w.note(ending{usage: unix.Rusage{Maxrss: min(held, test.others)}})
+			}
+			if peak, least := w.peak(unix.Rusage{Maxrss: test.root}, test.own); peak != test.wantPeak || least != test.wantLeast {
+				t.Errorf("%d, at least %d; want %d, %d", peak, least, test.wantPeak, test.wantLeast)
+			}
+		})
+	}
+}
+
 // TestTmpfsOfAShortJobIsMemory though nobody has looked while the job ran.
 func TestTmpfsOfAShortJobIsMemory(t *testing.T) {
 	dir := disktest.Small(t, 8<<20)
@@ -95,12 +118,9 @@ func TestTmpfsOfAShortJobIsMemory(t *testing.T) {
 	defer func() { must(t, unix.Close(root)) }()
 	s := newSupervisor(t.TempDir(), &proxyproto.Spec{JobID: "job"}, outside{}, nil, nil)
 	s.volumes.list = []volume{{path: dir, root: root}}
-	// Processes that the tests have waited for count as the job's: they are too small to be told from it.
-	s.memory.ownPeak = math.MaxInt64
-	least := used(unix.RUSAGE_CHILDREN).Maxrss << 10
 	s.root = &ending{time: time.Now()}
 	s.finishMeasuring()
-	if m := s.meter; m.statistics.MaxMemory != max(2<<20, least) || m.tmpfsPeak != 2<<20 || m.netPeak != least || m.current != 0 {
+	if m := s.meter; m.statistics.MaxMemory != 2<<20 || m.tmpfsPeak != 2<<20 || m.netPeak != 0 || m.current != 0 {
 		t.Errorf("%d bytes at most, %d of them in tmpfs, without it %d, in the end %d; want 2 MiB of tmpfs", m.statistics.MaxMemory, m.tmpfsPeak, m.netPeak, m.current)
 	}
 }

@@ -159,7 +159,7 @@ func (s *supervisor) finishMeasuring() {
 		s.meter.observeGap(usage, tmpfs)
 		s.meter.observe(s.root.time, usage, tmpfs)
 	}
-	peak, least := processPeak(s.root.usage, s.memory.ownPeak)
+	peak, least := s.waited.peak(s.root.usage, s.memory.ownPeak)
 	s.meter.observeEnd(s.root.time, peak, least)
 	if excess := s.verdict.memory; excess != nil {
 		s.meter.statistics.MaxMemory = max(s.meter.statistics.MaxMemory, excess.Usage)

@@ -75,8 +75,8 @@ func (s *server) read(c *connection) {
 			return
 		}
 		r := request{from: c, message: message, err: err}
-		if message.Exec != nil {
-			r.files, r.err = c.take(message.Exec.Descriptors())
+		if n := message.Descriptors(); n > 0 {
+			r.files, r.err = c.take(n)
 		}
 		s.requests <- r
 	}

@@ -33,7 +33,7 @@ func (s *supervisor) start() {
 		s.started = &proxyproto.Started{Identity: s.outside.identity(root.Identity), Time: s.startTime}
 		s.memory.rootName = root.Name
 	}
-	go s.child.await(s.rootEnded, s.beside.heard, s.reaped)
+	go s.child.await(s.waited, s.rootEnded, s.beside.heard, s.reaped)
 	s.sample.Reset(s.schedule.next())
 	s.disk.begin()
 	if limit := s.spec.TimeLimit(); limit > 0 {

@@ -50,9 +50,9 @@ func (s *supervisor) statistics() proxyproto.Statistics {
 		values[statistics.UserDiskMaxUsage] = s.disk.max
 	}
 	if s.root != nil {
-		addEnded(values)
+		addEnded(values, s.waited.usage())
 	}
-	addProxy(values)
+	addProxy(values, since(used(unix.RUSAGE_SELF), s.cpu))
 	s.streams.measure(values)
 	all.Values = values
 	return all
@@ -60,8 +60,7 @@ func (s *supervisor) statistics() proxyproto.Statistics {
 
 // addEnded adds the statistics of processes that were waited for. At the end of a job, these are
 // all its processes.
-func addEnded(values map[string]int64) {
-	usage := used(unix.RUSAGE_CHILDREN)
+func addEnded(values map[string]int64, usage unix.Rusage) {
 	values[statistics.UserBlockRead] = usage.Inblock * kernelBlock
 	values[statistics.UserBlockWritten] = usage.Oublock * kernelBlock
 	values[statistics.UserMajorFaults] = usage.Majflt
@@ -69,13 +68,12 @@ func addEnded(values map[string]int64) {
 }
 
 // addProxy adds the statistics of the proxy itself.
-func addProxy(values map[string]int64) {
+func addProxy(values map[string]int64, usage unix.Rusage) {
 	if peak, err := proctree.Peak(os.Getpid()); err == nil {
 		values[statistics.ProxyMaxMemory] = peak
 	} else {
 		complain(err)
 	}
-	usage := used(unix.RUSAGE_SELF)
 	values[statistics.ProxyCPUUser] = usage.Utime.Nano() / 1000
 	values[statistics.ProxyCPUSystem] = usage.Stime.Nano() / 1000
 }

@@ -25,6 +25,7 @@ type supervisor struct {
 	child          child
 	streams        streams
 	volumes        *volumes
+	waited         *waited
 	beside         beside
 	prober         *prober
 	visits         *visits
@@ -64,14 +65,21 @@ type supervisor struct {
 	remains    remains
 	conclusion conclusion
 	leave      bool
-	// removing is done when the enclosure of the ended job has been removed.
-	removing sync.WaitGroup
+	// stay says that the proxy is to wait for another job.
+	stay bool
+	// claim is the claim to the job's user; nil: there is none. cpu is what the proxy has used for earlier jobs.
+	claim *os.File
+	cpu   unix.Rusage
+	// removing is done when the enclosure of the ended job has been removed. unremoved is then why it is not.
+	removing  sync.WaitGroup
+	unremoved error
 }
 
 func newSupervisor(folder string, spec *proxyproto.Spec, outside outside, server *server, told <-chan os.Signal) *supervisor {
 	pace := new(progress)
 	volumes := new(volumes)
-	inside := newEnclosure(spec, volumes)
+	waited := newWaited()
+	inside := newEnclosure(spec, volumes, waited)
 	s := &supervisor{
 		folder:     folder,
 		spec:       spec,
@@ -81,6 +89,7 @@ func newSupervisor(folder string, spec *proxyproto.Spec, outside outside, server
 		inside:     inside,
 		streams:    &dataStreams{spec: spec, folder: folder, ending: pace},
 		volumes:    volumes,
+		waited:     waited,
 		lease:      newLease(spec),
 		deadline:   deadline{timer: stoppedTimer()},
 		memory:     newMemoryWatch(spec, inside, volumes, outside),
@@ -110,7 +119,7 @@ func stoppedTimer() *time.Timer {
 }
 
 // run starts the job, supervises it to its end, and returns when the agent has released it or
-// its lease has expired. The agent disposes of the folder of a separate job, with its socket.
+// its lease has expired. Then stay says whether the proxy can run another. The agent disposes of the folder of a separate job, with its socket.
 func (s *supervisor) run() {
 	s.start()
 	for !s.leave {
@@ -152,6 +161,9 @@ func (s *supervisor) run() {
 		}
 	}
 	s.removing.Wait()
+	if s.stay = s.stay && s.restore(); s.stay {
+		return
+	}
 	s.agent.close()
 	if !s.spec.Separated() {
 		complain(os.Remove(filepath.Join(s.folder, proxyproto.SocketFile)), os.ErrNotExist)
@@ -182,6 +194,7 @@ func (s *supervisor) serve(r request) {
 		r.from.refuse(*r.message.Exec, r.files, err)
 		return
 	case err != nil:
+		closeAll(r.files)
 		r.from.send(proxyproto.Message{Error: &proxyproto.Error{Message: r.message.Name(), Error: err.Error()}})
 		return
 	}
@@ -190,7 +203,7 @@ func (s *supervisor) serve(r request) {
 
 // greet sends a new connection all that has happened so far.
 func (s *supervisor) greet() {
-	s.agent.send(proxyproto.Message{Hello: &proxyproto.Hello{Version: proxyproto.Version, JobID: s.spec.JobID, Identity: s.outside.self, RenewsUntil: true, Execs: true}})
+	s.agent.send(proxyproto.Message{Hello: &proxyproto.Hello{Version: proxyproto.Version, JobID: s.spec.JobID, Identity: s.outside.self, RenewsUntil: true, Execs: true, Stays: true}})
 	if s.started != nil {
 		s.agent.send(proxyproto.Message{Started: s.started})
 	}
@@ -215,7 +228,7 @@ func (s *supervisor) obey(r request) {
 	case m.Stop != nil:
 		s.stop(*m.Stop)
 	case m.Release != nil:
-		s.leave = true
+		s.leave, s.stay = true, m.Release.Stay && r.from == s.agent
 	}
 }
 

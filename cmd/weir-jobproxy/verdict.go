@@ -109,6 +109,8 @@ func checkCommand(message proxyproto.Message, ended bool) error {
 		if len(message.Exec.Argv) == 0 {
 			return errors.New("argv: empty: the program to run is missing")
 		}
+	case message.Run != nil:
+		return errors.New("the proxy has a job that has not been released")
 	case message.HangUp != nil:
 	case message.Stop != nil:
 		return proxyproto.Between("grace_millis", message.Stop.GraceMillis, 0, most)

@@ -135,7 +135,7 @@ func (j *Job) short() bool { return filepath.Dir(j.socket) == j.runner.paths.sho
 
 // writeOwner writes whose a short folder is.
 func writeOwner(short, folder string) error {
-	return os.WriteFile(filepath.Join(short, ownerFile), []byte(folder), 0o600)
+	return overwrite(filepath.Join(short, ownerFile), []byte(folder))
 }
 
 // isOurs returns an error for a folder that another user owns, or can read or write.

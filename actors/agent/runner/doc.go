@@ -5,6 +5,8 @@
 // them, keeps the output of finished jobs for a while, and cleans up after proxies that die. The
 // runner and the proxy are the only places that start processes or touch control groups.
 //
+// The proxy of a job that leaves nothing in it waits for another (warm.go).
+//
 // A proxy has a session of its own and a lease. An agent that dies or hangs
 // stops renewing it, and the proxy ends the job by itself. If the agent restarts
 // before that, Open adopts the jobs of the earlier process: running proxies go on
@@ -18,6 +20,6 @@
 //	lock               held while a Runner is open
 //	jobs/<job>/        spec, control socket, result, proxy's log; work/ is the workspace,
 //	                   with isolation strict, ask/ holds the discovery socket, and tmp/ is the job's /tmp
-//	spare/             folders of ended jobs, emptied for jobs to come
+//	spare/             folders of ended jobs, emptied for jobs to come, with the proxies that wait there
 //	output/<job>/      what the job wrote, see package output
 package runner

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"weir/actors/agent/runner/proxyproto"
 )
 
@@ -249,14 +247,6 @@ func (r *Runner) ExecOutput(ctx context.Context, key SessionKey, offset int64, l
 
 // tellWith sends a message with files to a job's proxy, if that knows it.
 func tellWith(j *Job, message proxyproto.Message, files []*os.File) error {
-	line, err := message.Line()
-	if err != nil {
-		return err
-	}
-	descriptors := make([]int, len(files))
-	for i, file := range files {
-		descriptors[i] = int(file.Fd())
-	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch {
@@ -265,12 +255,5 @@ func tellWith(j *Job, message proxyproto.Message, files []*os.File) error {
 	case !j.execs:
 		return fmt.Errorf("%w: its proxy is too old, or has not answered yet: try again in a moment", ErrNotRunning)
 	}
-	if err := j.conn.SetWriteDeadline(time.Now().Add(tellTimeout)); err != nil {
-		return err
-	}
-	n, _, err := j.conn.WriteMsgUnix(line, unix.UnixRights(descriptors...), nil)
-	if err == nil && n < len(line) {
-		_, err = j.conn.Write(line[n:])
-	}
-	return err
+	return sendWith(j.conn, message, files)
 }

@@ -165,7 +165,7 @@ func (j *Job) checkHello(hello *proxyproto.Hello) error {
 		err = fmt.Errorf("proxy belongs to job %.60q", hello.JobID)
 	default:
 		j.mu.Lock()
-		j.version, j.renewsUntil, j.execs = hello.Version, hello.RenewsUntil, hello.Execs
+		j.version, j.renewsUntil, j.execs, j.stays = hello.Version, hello.RenewsUntil, hello.Execs, hello.Stays
 		j.mu.Unlock()
 		return nil
 	}

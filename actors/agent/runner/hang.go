@@ -21,7 +21,13 @@ func (j *Job) killProxy() {
 	if j.proxy == nil {
 		return
 	}
-	if err := j.proxy.kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	j.mu.Lock()
+	var err error
+	if !j.rested {
+		err = j.proxy.kill()
+	}
+	j.mu.Unlock()
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
 		j.runner.config.Logger.Error("cannot kill job proxy", "job", j.id, "error", err)
 	}
 	time.AfterFunc(j.runner.config.EndTimeout, func() {

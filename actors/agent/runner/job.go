@@ -60,13 +60,15 @@ type Job struct {
 
 	mu   sync.Mutex
 	conn *net.UnixConn
-	// version is the protocol version of the proxy; renewsUntil and execs are set if the proxy understands
-	// Renew.EndMillis and Exec.
-	version            int
-	renewsUntil, execs bool
-	started            *proxyproto.Started
-	last               Statistics
-	result             *Result
+	// version is the protocol version of the proxy; renewsUntil, execs and stays are set if the proxy understands
+	// Renew.EndMillis, Exec and Release.Stay.
+	version                   int
+	renewsUntil, execs, stays bool
+	// rested says that the proxy is no longer this job's, but waits for another, or runs it.
+	rested  bool
+	started *proxyproto.Started
+	last    Statistics
+	result  *Result
 	// hung is closed by hangs when a proxy still exists long after it was killed.
 	hung  chan struct{}
 	hangs func()
@@ -211,8 +213,16 @@ func (j *Job) start(ctx context.Context, spec *proxyproto.Spec, furnish func(wor
 	defer close(j.tried)
 	paths := j.runner.paths
 	j.socket = socketIn(spec.Environment)
-	if err := j.makeFolders(spec); err != nil {
+	waiting, err := j.makeFolders(spec)
+	if err != nil {
 		return err
+	}
+	if waiting != nil {
+		defer func() {
+			if j.proxy != waiting.proxyProcess {
+				waiting.dismiss()
+			}
+		}()
 	}
 	if furnish != nil {
 		if err := furnish(spec.Workspace); err != nil {
@@ -229,8 +239,20 @@ func (j *Job) start(ctx context.Context, spec *proxyproto.Spec, furnish func(wor
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(paths.file(j.id, proxyproto.SpecFile), data, 0o600); err != nil {
+	if err := overwrite(paths.file(j.id, proxyproto.SpecFile), data); err != nil {
 		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if waiting != nil {
+		if waiting.run(j, spec) == nil {
+			return nil
+		}
+		// It would take the connection to the one that is started instead.
+		if err := waiting.stop(); err != nil {
+			return err
+		}
 	}
 	if err := j.listen(); err != nil {
 		return err
@@ -250,46 +272,51 @@ func (j *Job) start(ctx context.Context, spec *proxyproto.Spec, furnish func(wor
 }
 
 // makeFolders makes the job's folders. A job that runs as another user without mounts of its own
-// can traverse the folders above its own, but not list them.
-func (j *Job) makeFolders(spec *proxyproto.Spec) error {
+// can traverse the folders above its own, but not list them. It returns the proxy that waits in the folder, if any.
+func (j *Job) makeFolders(spec *proxyproto.Spec) (waiting *warm, err error) {
 	paths := j.runner.paths
 	above := os.FileMode(0o700)
 	if spec.User != nil && !spec.Separated() {
 		above = 0o711
 		for _, folder := range []string{paths.root, paths.jobs()} {
 			if err := os.Chmod(folder, above); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
 	j.separated = spec.Separated()
 	if j.separated {
-		if held, taken := j.runner.spares.take(paths.job(j.id), spec.OutputFolder, j.socket); taken {
-			j.sockets = held
-			return nil
+		if one, taken := j.runner.spares.take(paths.job(j.id), spec.OutputFolder, j.socket, j.runner.isProgram); taken {
+			j.sockets = one.sockets
+			return one.proxy, nil
 		}
 	}
 	if err := os.Mkdir(paths.job(j.id), above); err != nil {
-		return err
+		return nil, err
 	}
 	for _, folder := range []string{spec.Workspace, spec.OutputFolder} {
 		if err := os.Mkdir(folder, 0o700); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	// Set the mode again: the umask may have reduced it.
-	return os.Chmod(paths.job(j.id), above)
+	return nil, os.Chmod(paths.job(j.id), above)
 }
 
 // startProxy starts the proxy in a session of its own, so that it outlives the
 // agent and its terminal. What it mounts is in a namespace of its own, which vanishes
 // with the proxy and the job.
 func (j *Job) startProxy(ctx context.Context, spec *proxyproto.Spec, conn *net.UnixConn) error {
-	log, err := os.OpenFile(j.runner.paths.file(j.id, proxyproto.LogFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	// A proxy that could not be woken may have left a line.
+	log, err := os.OpenFile(j.runner.paths.file(j.id, proxyproto.LogFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
+	program, err := os.Stat(j.runner.config.ProxyPath)
+	if err != nil {
+		return err
+	}
 	j.begun = time.Now()
 	cmd := exec.Command(j.runner.config.ProxyPath, j.runner.paths.job(j.id))
 	cmd.Dir = "/"
@@ -329,75 +356,6 @@ func (j *Job) startProxy(ctx context.Context, spec *proxyproto.Spec, conn *net.U
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.proxy, j.conn = startedProxy(cmd, conn), conn
+	j.proxy, j.conn = startedProxy(cmd, program, conn), conn
 	return nil
-}
-
-// Release cleans up an ended job whose result is safe elsewhere: the proxy exits,
-// the workspace is removed, and the output is kept as long as Config.Retain allows. It
-// takes some milliseconds, and may be called twice. It returns ErrHung, wrapped, as
-// long as the proxy or another process of the job hangs and cannot be killed.
-func (j *Job) Release() error {
-	if err := j.release(); err != nil {
-		return fmt.Errorf("release job %s: %w", j.id, err)
-	}
-	return nil
-}
-
-func (j *Job) release() error {
-	if j.runner.Job(j.id) != j {
-		// It has been released, or was never started.
-		return nil
-	}
-	if j.Result() == nil {
-		return errors.New("still running: stop it first")
-	}
-	// Ignore errors: a proxy that has gone needs no message, and a proxy that is not reached is
-	// killed.
-	_ = j.tell(proxyproto.Message{Release: &proxyproto.Release{}})
-	// A proxy may have to wait for what hangs.
-	if err := j.endHung(); err != nil {
-		return err
-	}
-	if j.awaitProxy(leaveTimeout) != nil {
-		j.killProxy()
-		if err := j.awaitProxy(leaveTimeout); err != nil {
-			return err
-		}
-	}
-	j.disconnect()
-	// The proxy has done that, unless it was killed after it had told the result.
-	if err := removeGroup(j.place); err != nil {
-		return err
-	}
-	if err := j.removeFolders(); err != nil {
-		return err
-	}
-	// Nothing is left that the next job with this user could find.
-	return errors.Join(drop(j.claim), j.runner.finish(j))
-}
-
-func (j *Job) disconnect() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.conn != nil {
-		_ = j.conn.Close()
-		j.conn = nil
-	}
-}
-
-// leave lets the job go on without this process.
-func (j *Job) leave() {
-	if j.proxy == nil {
-		return
-	}
-	j.mu.Lock()
-	j.expectNothing()
-	close(j.left)
-	claim := j.claim
-	j.mu.Unlock()
-	j.disconnect()
-	j.takeSockets().close()
-	j.proxy.leave()
-	_ = drop(claim) // the proxy holds it too
 }

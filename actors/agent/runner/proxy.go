@@ -26,6 +26,9 @@ type proxyProcess struct {
 	end  func() string
 	// leave stops waiting for the proxy's end.
 	leave func()
+	// program is the file that this process has started it from, and born is when.
+	program os.FileInfo
+	born    time.Time
 }
 
 // startCalm starts a proxy whose timers may be late by proxyproto.TimerSlack.
@@ -56,12 +59,14 @@ func secretsFile(secrets []string) (*os.File, error) {
 
 // startedProxy watches a proxy that is a child of this process. Once it has ended its connection does too, even if
 // it had not accepted it: this process holds the socket open.
-func startedProxy(cmd *exec.Cmd, conn *net.UnixConn) *proxyProcess {
+func startedProxy(cmd *exec.Cmd, program os.FileInfo, conn *net.UnixConn) *proxyProcess {
 	p := &proxyProcess{
-		gone:  make(chan struct{}),
-		kill:  cmd.Process.Kill,
-		end:   func() string { return cmd.ProcessState.String() },
-		leave: func() {},
+		program: program,
+		born:    time.Now(),
+		gone:    make(chan struct{}),
+		kill:    cmd.Process.Kill,
+		end:     func() string { return cmd.ProcessState.String() },
+		leave:   func() {},
 	}
 	go func() {
 		// The error is not needed: end reads the process state.

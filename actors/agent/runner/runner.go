@@ -74,7 +74,7 @@ func Open(config Config) (*Runner, error) {
 		return nil, fmt.Errorf("open runner: %w", err)
 	}
 	config.Root = root
-	r := &Runner{config: config, paths: layout{root: root}, spares: newSpares(layout{root: root}.spares()), confinement: findConfinement(config.ProxyPath), jobs: make(map[string]*Job)}
+	r := &Runner{config: config, paths: layout{root: root}, spares: spares{root: layout{root: root}.spares()}, confinement: findConfinement(config.ProxyPath), jobs: make(map[string]*Job)}
 	if err := r.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open runner: %w", err), r.Leave())
 	}

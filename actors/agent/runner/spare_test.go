@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -79,7 +80,7 @@ func foldersAreUsedAgain(t *testing.T, root string) {
 		t.Errorf("spare folders: %q", names)
 	}
 	for _, name := range []string{proxyproto.SpecFile, proxyproto.LogFile} {
-		if info, err := os.Lstat(filepath.Join(f.config.Root, "spare", "first", name)); err != nil || info.Size() != 0 {
+		if info, err := os.Lstat(filepath.Join(f.config.Root, "spare", "first", name)); err != nil || info.Size() != 1 {
 			t.Errorf("%s of the spare folder: %v, %v", name, info, err)
 		}
 	}
@@ -145,6 +146,11 @@ func TestProxyThatAcceptsNothing(t *testing.T) {
 	})
 	for i, fails := range []bool{true, false, true, false} {
 		if err := os.RemoveAll(broken); err != nil {
+			t.Fatal(err)
+		}
+		// It is another program, so none that waits runs the job.
+		at := time.Unix(int64(1_000_000_000+i), 0)
+		if err := os.Chtimes(f.config.ProxyPath, at, at); err != nil {
 			t.Fatal(err)
 		}
 		want := proxyproto.OutcomeExited

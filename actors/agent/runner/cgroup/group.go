@@ -231,10 +231,12 @@ func (g *Group) Remove(patience time.Duration) error {
 func (g *Group) removeAll() error {
 	var errs []error
 	for _, folder := range folders(g.place) {
-		// Few jobs make groups of their own.
-		if removeFolder(folder) != nil {
-			errs = append(errs, removeTree(folder))
+		err := removeFolder(folder)
+		// Few jobs make groups of their own; a group is busy for a moment after its last process too.
+		if err != nil && !isLeaf(folder) {
+			err = removeTree(folder)
 		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

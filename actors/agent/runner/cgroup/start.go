@@ -151,11 +151,16 @@ func (g *Group) memoryEvents() (MemoryEvents, error) {
 // and the name.
 const childless = 2
 
+// isLeaf reports whether a group has no groups in it, as far as is known.
+func isLeaf(folder string) bool {
+	var stat unix.Stat_t
+	return unix.Stat(folder, &stat) == nil && stat.Nlink == childless
+}
+
 // countKills counts the kernel's kills in a v1 group and in the groups that the job may have
 // made below it: v1 counts each group alone.
 func countKills(folder string) (kills int64, err error) {
-	var stat unix.Stat_t
-	if err := unix.Stat(folder, &stat); err == nil && stat.Nlink == childless {
+	if isLeaf(folder) {
 		counts, err := readKeyed(folder, "memory.oom_control")
 		return counts["oom_kill"], err
 	}

@@ -9,6 +9,9 @@
 // Release. When no agent is connected, it is on disk too (ResultFile, synced),
 // unless that disk hangs: a connected agent keeps it in its journal.
 //
+// Instead of exiting, a proxy may say Free once its job is released, and get another job with Run: one whose
+// Spec is in the same folder, under another name. The agent has written the proxy's Identity into the log by then.
+//
 // Each message is one line of JSON that holds an object with exactly one key,
 // the name of the message:
 //
@@ -56,8 +59,8 @@ const (
 	IdentityFile = "proxy.json"
 	// ResultFile holds the Result. It is written when no agent is connected that could keep it.
 	ResultFile = "result.json"
-	// LogFile begins with the proxy's Identity, written before the command starts. The
-	// proxy's own errors follow.
+	// LogFile begins with the proxy's Identity, written before the command starts, by the agent if the proxy has
+	// run another job before. The proxy's own errors follow.
 	LogFile = "proxy.log"
 	// WorkspaceFolder is the job's working directory.
 	WorkspaceFolder = "work"

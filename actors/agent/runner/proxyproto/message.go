@@ -22,6 +22,7 @@ type Message struct {
 	Exec      *Exec      `json:"exec,omitempty"`
 	HangUp    *HangUp    `json:"hangup,omitempty"`
 	Release   *Release   `json:"release,omitempty"`
+	Run       *Run       `json:"run,omitempty"`
 
 	// From the proxy.
 	Hello    *Hello    `json:"hello,omitempty"`
@@ -30,6 +31,7 @@ type Message struct {
 	Probed   *Probed   `json:"probed,omitempty"`
 	Executed *Executed `json:"executed,omitempty"`
 	Exited   *Result   `json:"exited,omitempty"`
+	Free     *Free     `json:"free,omitempty"`
 	Error    *Error    `json:"error,omitempty"`
 }
 
@@ -84,11 +86,16 @@ type Exec struct {
 }
 
 // Descriptors is how many descriptors come with the line.
-func (e *Exec) Descriptors() int {
-	if e.Terminal {
+func (m *Message) Descriptors() int {
+	switch {
+	case m.Run != nil && m.Run.Secrets && m.Run.Claim:
+		return 2
+	case m.Run != nil && (m.Run.Secrets || m.Run.Claim), m.Exec != nil && m.Exec.Terminal:
 		return 1
+	case m.Exec != nil:
+		return 3
 	}
-	return 3
+	return 0
 }
 
 // HangUp kills the command of a session with its process group. It does nothing once the command has ended.
@@ -98,7 +105,20 @@ type HangUp struct {
 
 // Release says that the result is safe elsewhere, so that the proxy can exit.
 // It is refused while the job runs.
-type Release struct{}
+type Release struct {
+	// Stay asks the proxy to wait for another job instead, on the same connection. If it can, it answers
+	// with Free, and exits otherwise. Only a proxy whose Hello says Stays understands the field.
+	Stay bool `json:"stay,omitempty"`
+}
+
+// Run gives the next job to a proxy that has said Free. Two descriptors may come with the line: a file as
+// that at SecretsDescriptor, and the claim to a user of the job's own, for the proxy to hold open.
+type Run struct {
+	// Folder is the job's. The proxy's log and socket are in it.
+	Folder  string `json:"folder"`
+	Secrets bool   `json:"secrets,omitempty"`
+	Claim   bool   `json:"claim,omitempty"`
+}
 
 // Hello is the first message of a proxy.
 type Hello struct {
@@ -109,6 +129,8 @@ type Hello struct {
 	RenewsUntil bool `json:"renews_until,omitempty"`
 	// Execs says that the proxy understands Exec and HangUp.
 	Execs bool `json:"execs,omitempty"`
+	// Stays says that the proxy understands Release.Stay and Run.
+	Stays bool `json:"stays,omitempty"`
 }
 
 // Identity distinguishes a process from all others since the machine booted.
@@ -148,6 +170,10 @@ type Executed struct {
 	Signal   string `json:"signal,omitempty"`
 }
 
+// Free says that nothing is left of the job that was released, and that the proxy can run another. If the
+// connection ends before it has one, the proxy exits.
+type Free struct{}
+
 // Error answers a message that could not be carried out.
 type Error struct {
 	// Message is the name of the message. It is empty when the line was not a
@@ -164,6 +190,9 @@ var ErrBadMessage = errors.New("bad message")
 func Parse(line []byte) (Message, error) { return parse(line, true) }
 
 func parse(line []byte, strict bool) (Message, error) {
+	if message, ok := parsePlain(line, strict); ok {
+		return message, nil
+	}
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(line, &keys); err != nil {
 		return Message{}, fmt.Errorf("%w %.60q: %w", ErrBadMessage, line, err)
@@ -189,6 +218,27 @@ func parse(line []byte, strict bool) (Message, error) {
 		return Message{}, fmt.Errorf("%w %.60q: is null", ErrBadMessage, line)
 	}
 	return message, nil
+}
+
+// parsePlain parses a line as Message.Line writes it. It takes half as long as to look for all that a line may hold.
+func parsePlain(line []byte, strict bool) (message Message, ok bool) {
+	begin, end := []byte(`{"`), []byte(`}`)
+	if !bytes.HasPrefix(line, begin) || !bytes.HasSuffix(line, end) {
+		return Message{}, false
+	}
+	name, value, found := bytes.Cut(line[len(begin):len(line)-len(end)], []byte(`":`))
+	into := message.field(string(name))
+	if !found || into == nil {
+		return Message{}, false
+	}
+	decoder := json.NewDecoder(bytes.NewReader(value))
+	if strict {
+		decoder.DisallowUnknownFields()
+	}
+	if decoder.Decode(into) != nil || decoder.InputOffset() != int64(len(value)) || message.Name() == "" {
+		return Message{}, false
+	}
+	return message, true
 }
 
 // field returns a pointer to the field of the message with that name; nil: the name is unknown.

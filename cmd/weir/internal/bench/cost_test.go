@@ -11,8 +11,8 @@ import (
 
 // cost is processor time, in the kernel and outside.
 type cost struct {
-	// replicas is that of all replicas, agents that of all agents, and jobs that of the
-	// supervisors and jobs that have ended; nodes that of this process: of the nodes that it
+	// replicas is that of all replicas, agents that of all agents, and jobs that of
+	// supervisors, and of the jobs that have ended; nodes that of this process: of the nodes that it
 	// simulates, and of the client.
 	replicas, agents, jobs, nodes time.Duration
 }
@@ -38,11 +38,26 @@ func (c *cluster) spent(b *testing.B) (sum cost) {
 		if m.Kind == devcluster.Replica {
 			sum.replicas += processorTime(b, m.Process.Pid)
 		} else {
-			own, all := c.figures(b, m).processor, processorTime(b, m.Process.Pid)
+			own, all := c.figures(b, m).processor, processorTime(b, m.Process.Pid)+supervisors(b, m.Process.Pid)
 			sum.agents, sum.jobs = sum.agents+own, sum.jobs+max(0, all-own)
 		}
 	}
 	sum.nodes = processorTime(b, os.Getpid())
+	return sum
+}
+
+// supervisors returns the time of the supervisors of an agent that have not ended, and of the jobs that they have run.
+func supervisors(b *testing.B, agent int) (sum time.Duration) {
+	b.Helper()
+	all, err := proctree.All()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, process := range all {
+		if process.Parent == agent {
+			sum += process.CPUUser + process.CPUSystem
+		}
+	}
 	return sum
 }
 
