@@ -142,7 +142,7 @@ func (a *treeActor) Take(message any) bool {
 	case Withdraw:
 		a.withdraw(m)
 	case Doubt:
-		a.tree.Doubt(m.Node)
+		a.tree.nodes.doubt(m.Node)
 	case KeepVolumes:
 		a.update(a.cfg.Now())
 		a.keepVolumes(m.Done)
@@ -289,7 +289,7 @@ func (a *treeActor) tick() {
 		a.keepVolumes(func() {})
 	}
 	if a.cfg.Heartbeat() > OfferEvery {
-		a.tree.OfferNext(float64(a.cfg.TickEvery) / float64(OfferEvery))
+		a.tree.nodes.offerNext(float64(a.cfg.TickEvery) / float64(OfferEvery))
 	}
 	a.life.After(&a.ticks, a.cfg.TickEvery, a.tick)
 	a.check(nil)

@@ -20,7 +20,7 @@ type roster struct {
 	// queue holds the nodes of the next plans; queued is the set of the same nodes.
 	queue  []string
 	queued map[string]bool
-	// turn is the node in order whose turn it is in OfferNext.
+	// turn is the node in order whose turn it is in offerNext.
 	turn int
 	// doubted holds ready nodes that may be dead. They are in no plan until they are offered.
 	doubted map[string]bool
@@ -106,10 +106,10 @@ func (t *Tree) Offer(node string, limits resource.Amounts) error {
 	return nil
 }
 
-// Doubt records that a node may be dead, so that it is given no jobs until it is offered again.
-func (t *Tree) Doubt(node string) {
-	if t.nodes.ready[node] {
-		t.nodes.doubted[node] = true
+// doubt records that a node may be dead, so that it is given no jobs until it is offered again.
+func (r *roster) doubt(node string) {
+	if r.ready[node] {
+		r.doubted[node] = true
 	}
 }
 
@@ -140,11 +140,11 @@ func (t *Tree) OfferAll() {
 	}
 }
 
-// OfferNext offers the ready nodes whose turn it is, so that each has had one when the parts add up to 1.
-func (t *Tree) OfferNext(part float64) {
-	for range min(int(math.Ceil(float64(len(t.nodes.order))*part)), len(t.nodes.order)) {
-		t.nodes.turn++
-		t.nodes.enqueue(t.nodes.order[t.nodes.turn%len(t.nodes.order)])
+// offerNext offers the ready nodes whose turn it is, so that each has had one when the parts add up to 1.
+func (r *roster) offerNext(part float64) {
+	for range min(int(math.Ceil(float64(len(r.order))*part)), len(r.order)) {
+		r.turn++
+		r.enqueue(r.order[r.turn%len(r.order)])
 	}
 }
 

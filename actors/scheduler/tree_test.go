@@ -331,7 +331,7 @@ func TestNodesTakeTurns(t *testing.T) {
 		}
 		for turn := range 5 {
 			before := len(tree.nodes.queue)
-			tree.OfferNext(0.2)
+			tree.nodes.offerNext(0.2)
 			if got := len(tree.nodes.queue) - before; got > n/5+1 {
 				t.Errorf("turn %d of %d nodes: %d are offered", turn, n, got)
 			}
