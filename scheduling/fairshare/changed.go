@@ -1,0 +1,148 @@
+package fairshare
+
+import (
+	"slices"
+	"time"
+
+	"weir/scheduling/resource"
+)
+
+// base is what UpdateChanged builds on: the last update of everything, and how many points its
+// functions took.
+type base struct {
+	known   bool
+	options Options
+	points  int
+}
+
+// sparePoints is how many points of replaced functions may be kept, besides as many as are in use.
+const sparePoints = 1 << 16
+
+// UpdateChanged is Update where, since the last update, nothing has changed but the usage, demand,
+// pending jobs, limits, best allocation shares and gangs of these operations, and volumes. The result is
+// exactly that of Update. The cost follows what changed:
+//
+//   - functions are built again for the operations, and for the pools above them;
+//   - the share of the root is found without its function (top.go);
+//   - shares are passed down to elements with new input and where they differ from the last ones.
+//     Where children compete, and one of them wants more or less, all of them get other shares.
+//
+// Where that is not possible it is Update: for other options or another total, in vector mode, where
+// FIFO pools reorder gangs, and when the order of a FIFO pool changes.
+func (t *Tree) UpdateChanged(total resource.Amounts, now time.Time, changed []*Element) (Report, error) {
+	o := t.Options
+	if !t.base.known || o != t.base.options || total != t.total || o.VectorFitFactor || o.GangStep && o.FIFOReordering ||
+		len(t.points) > 2*t.base.points+sparePoints {
+		return t.Update(total, now)
+	}
+	t.begin(false)
+	for _, op := range changed {
+		t.readOperation(op)
+	}
+	if !t.readTouched() {
+		return t.Update(total, now)
+	}
+	t.forgetGrants()
+	t.updateVolumes(now)
+	return t.divide(now), nil
+}
+
+func (t *Tree) begin(whole bool) {
+	t.updates++
+	t.whole, t.guaranteed, t.touched = whole, false, t.touched[:0]
+}
+
+// readOperation reads the input of one operation, in a tree that is otherwise as it was.
+func (t *Tree) readOperation(op *Element) {
+	op.readLimits(t.total, t.Root.LimitsShare)
+	op.schedulable = op.Demand != op.Usage
+	op.readShares(t.total)
+	t.touch(op)
+	if t.prepareOperation(op) {
+		op.parent.Pool.inputs++
+		op.parent.forget()
+	}
+}
+
+// touch notes that an element has new input or another function.
+func (t *Tree) touch(e *Element) {
+	for ; e != nil && e.touched != t.updates; e = e.parent {
+		e.touched = t.updates
+		if e.Pool != nil {
+			t.touched = append(t.touched, e)
+		}
+	}
+}
+
+// readTouched sums up the input of the pools that hold operations with new input. It returns false if
+// the children of a FIFO pool are to be served in another order.
+func (t *Tree) readTouched() bool {
+	// A pool comes after the pools below it.
+	slices.SortFunc(t.touched, func(a, b *Element) int { return b.Pool.index - a.Pool.index })
+	for _, e := range t.touched {
+		if e.Pool.Mode == FIFO {
+			e.queueChildren()
+			if !slices.IsSortedFunc(e.Children, e.Pool.compare) {
+				return false
+			}
+		}
+		e.sum(t.total)
+		if least := e.StrongGuaranteeShare.Min(e.DemandShare); least != e.MinShare {
+			e.MinShare = least
+			for _, c := range e.Children {
+				if c.Pool == nil {
+					c.findMinShare()
+				}
+			}
+		}
+	}
+	return true
+}
+
+// sum sums up the input of the children of a pool.
+func (e *Element) sum(total resource.Amounts) {
+	e.Demand, e.Usage = resource.Amounts{}, resource.Amounts{}
+	e.schedulable = false
+	for i, c := range e.Children {
+		e.Demand, e.Usage = e.Demand.Add(c.Demand), e.Usage.Add(c.Usage)
+		e.schedulable = e.schedulable || c.schedulable
+		e.Pool.branches[i].function = c.bySuggestion
+	}
+	e.readShares(total)
+}
+
+// forgetGrants takes back what volumes paid for in the last update.
+func (t *Tree) forgetGrants() {
+	if len(t.burst)+len(t.relaxed) == 0 {
+		return
+	}
+	for _, e := range t.pools {
+		e.Pool.round = 0
+		if !e.IntegralShare.IsZero() {
+			e.IntegralShare = resource.Vector{}
+			e.forget()
+		}
+	}
+}
+
+// keep lets the points that begin at `from` be the function s, in the place of what it was if there
+// is room, and reports whether that differed.
+func (t *Tree) keep(s *span, from int) (changed bool) {
+	f, end := t.points[from:], int32(len(t.points))
+	switch n := int32(len(f)); {
+	case t.whole:
+		*s = span{int32(from), end, end}
+	case slices.Equal(f, s.of(t.points)):
+		t.points = t.points[:from]
+		return false
+	case s.from+n <= s.end:
+		copy(t.points[s.from:], f)
+		s.to = s.from + n
+		t.points = t.points[:from]
+	default:
+		spare := n / 8
+		t.points = slices.Grow(t.points, int(spare))[:end+spare]
+		*s = span{int32(from), end, end + spare}
+	}
+	return true
+}
