@@ -1,6 +1,7 @@
 package fairshare_test
 
 import (
+	"math"
 	"reflect"
 	"slices"
 	"testing"
@@ -156,6 +157,23 @@ func TestUpdateChangedOfMany(t *testing.T) {
 				t.Fatal(err)
 			}
 			visit(l.tree.Root, func(e *fairshare.Element) { sameAs(t, e, twins[e.ID]) })
+			wantTop(t, whole)
 		}
+	}
+}
+
+// TestTop: the share of the root is that which its whole function has at the end.
+func TestTop(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tree, _ := drawUpdated(t, anything)
+		wantTop(t, tree)
+	})
+}
+
+// wantTop compares the share of the root with what its whole function says.
+func wantTop(t interface{ Fatalf(string, ...any) }, tree *fairshare.Tree) {
+	share, fit, wantShare, wantFit := tree.Top()
+	if !share.Near(wantShare, 1e-12) || math.Abs(fit-wantFit) > 1e-9 {
+		t.Fatalf("the root has %v at %v, want %v at %v", share, fit, wantShare, wantFit)
 	}
 }
