@@ -19,18 +19,18 @@ type update struct {
 	alerts []fairshare.Alert
 	// below says that some element was below its fair share or its min share.
 	below bool
-	// changed are the operations whose input is not that of the last update. anew says that more has
+	// changed are the operations whose input is not that of the last update. whole says that more has
 	// changed than that.
 	changed []*fairshare.Element
-	anew    bool
+	whole   bool
 }
 
 // divide computes the fair shares: if only operations have changed, at the cost of these.
 func (u *update) divide(now time.Time) (fairshare.Report, error) {
 	clear(u.changed)
-	u.changed, u.anew = u.changed[:0], u.moment.stale
+	u.changed, u.whole = u.changed[:0], u.moment.stale
 	u.prepare(u.tree.root, now)
-	if u.anew {
+	if u.whole {
 		return u.tree.shares.Update(u.cluster.total, now)
 	}
 	return u.tree.shares.UpdateChanged(u.cluster.total, now, u.changed)
@@ -54,7 +54,7 @@ func (u *update) prepare(p *pool, now time.Time) {
 	}
 	p.rate.Forget(now)
 	limits := u.cluster.limitsOf(p.effective.Limits, p.filter)
-	u.anew = u.anew || limits != p.share.Limits
+	u.whole = u.whole || limits != p.share.Limits
 	p.share.Limits = limits
 	for _, op := range p.operations {
 		s, before := op.share, inputOf(op.share)

@@ -15,24 +15,29 @@ type base struct {
 	points  int
 }
 
+// An update of everything costs less where more than fewChanged operations have changed, and more
+// than one in manyChanged: the functions of nearly all pools have to be built again.
+const fewChanged, manyChanged = 100, 50
+
 // sparePoints is how many points of replaced functions may be kept, besides as many as are in use.
 const sparePoints = 1 << 16
 
-// UpdateChanged is Update where, since the last update, nothing has changed but the usage, demand,
-// pending jobs, limits, best allocation shares and gangs of these operations, and volumes. The result is
-// exactly that of Update. The cost follows what changed:
+// UpdateChanged is Update for a tree in which nothing has changed since the last update but volumes,
+// and of these operations usage, demand, pending jobs, limits, best allocation share and Gang. The
+// result is exactly that of Update. The cost follows what changed:
 //
 //   - functions are built again for the operations, and for the pools above them;
 //   - the share of the root is found without its function (top.go);
 //   - shares are passed down to elements with new input and where they differ from the last ones.
 //     Where children compete, and one of them wants more or less, all of them get other shares.
 //
-// Where that is not possible it is Update: for other options or another total, in vector mode, where
-// FIFO pools reorder gangs, and when the order of a FIFO pool changes.
+// Where that is not possible, or would cost more, it is Update: for other options or another total,
+// in vector mode, where FIFO pools reorder gangs, when the order of a FIFO pool changes, and when
+// more than a fiftieth of the operations has changed.
 func (t *Tree) UpdateChanged(total resource.Amounts, now time.Time, changed []*Element) (Report, error) {
 	o := t.Options
 	if !t.base.known || o != t.base.options || total != t.total || o.VectorFitFactor || o.GangStep && o.FIFOReordering ||
-		len(t.points) > 2*t.base.points+sparePoints {
+		len(changed) > max(fewChanged, t.operations/manyChanged) || len(t.points) > 2*t.base.points+sparePoints {
 		return t.Update(total, now)
 	}
 	t.begin(false)

@@ -146,7 +146,7 @@ func TestUpdateChangedOfMany(t *testing.T) {
 		twins := byID(whole)
 		for round := range 30 {
 			var changed []*fairshare.Element
-			for range 1 + round/20*200 {
+			for range 1 + round/20*90 {
 				op := l.changeOne()
 				twins[op.ID].Usage, twins[op.ID].Demand = op.Usage, op.Demand
 				changed = append(changed, op)

@@ -30,7 +30,7 @@ type Tree struct {
 	ratio float64
 	// guaranteed means that GuaranteedShare is up to date with this update.
 	guaranteed bool
-	// updates counts the updates. whole means that this one computes everything anew. touched are
+	// updates counts the updates. whole means that this one computes everything. touched are
 	// pools with new input. base is what UpdateChanged builds on.
 	updates uint64
 	whole   bool
