@@ -9,7 +9,7 @@ func (t *Tree) assignAll() {
 	ratio := 1 / max(t.Root.dominant, 1)
 	all := t.whole || ratio != t.ratio
 	t.ratio = ratio
-	t.rate(t.Root, all)
+	t.Root.rate(ratio, t.updates, all)
 	for _, e := range t.promisers {
 		if t.whole || e.touched == t.updates {
 			first := &e.bySuggestion.of(t.points)[0]
@@ -163,18 +163,18 @@ func (e *Element) sumChildren() {
 	}
 }
 
-// rate sets the FairShareRatio of all elements, or of those that were assigned a share. That of an
-// operation is the share of its dominant resource, times the ratio of the tree. That of a pool is the
-// sum of those of its children, capped at the share of its own dominant resource (F.4.1).
-func (t *Tree) rate(e *Element, all bool) {
+// rate sets the FairShareRatio of all elements, or of those that were assigned a share in this update.
+// That of an operation is the share of its dominant resource, times the ratio of the tree. That of a
+// pool is the sum of those of its children, capped at the share of its own dominant resource (F.4.1).
+func (e *Element) rate(ratio float64, update uint64, all bool) {
 	switch {
-	case !all && e.assigned != t.updates:
+	case !all && e.assigned != update:
 	case e.Pool == nil:
-		e.FairShareRatio = e.dominant * t.ratio
+		e.FairShareRatio = e.dominant * ratio
 	default:
 		e.FairShareRatio = 0
 		for _, c := range e.Children {
-			t.rate(c, all)
+			c.rate(ratio, update, all)
 			e.FairShareRatio += c.FairShareRatio
 		}
 		e.FairShareRatio = min(e.FairShareRatio, e.FairShare.MaxComponent())

@@ -44,10 +44,12 @@ func (t *Tree) UpdateChanged(total resource.Amounts, now time.Time, changed []*E
 	for _, op := range changed {
 		t.readOperation(op)
 	}
-	if !t.readTouched() {
+	if !t.touched.read(total) {
 		return t.Update(total, now)
 	}
-	t.forgetGrants()
+	if len(t.burst)+len(t.relaxed) > 0 {
+		forgetGrants(t.pools)
+	}
 	t.updateVolumes(now)
 	return t.divide(now), nil
 }
@@ -62,36 +64,38 @@ func (t *Tree) readOperation(op *Element) {
 	op.readLimits(t.total, t.Root.LimitsShare)
 	op.schedulable = op.Demand != op.Usage
 	op.readShares(t.total)
-	t.touch(op)
+	t.touched.add(op, t.updates)
 	if t.prepareOperation(op) {
 		op.parent.Pool.inputs++
 		op.parent.forget()
 	}
 }
 
-// touch notes that an element has new input or another function.
-func (t *Tree) touch(e *Element) {
-	for ; e != nil && e.touched != t.updates; e = e.parent {
-		e.touched = t.updates
+// touched are pools at or below which there is new input or another function.
+type touched []*Element
+
+// add notes that an element has new input or another function in this update.
+func (t *touched) add(e *Element, update uint64) {
+	for ; e != nil && e.touched != update; e = e.parent {
+		e.touched = update
 		if e.Pool != nil {
-			t.touched = append(t.touched, e)
+			*t = append(*t, e)
 		}
 	}
 }
 
-// readTouched sums up the input of the pools that hold operations with new input. It returns false if
-// the children of a FIFO pool are to be served in another order.
-func (t *Tree) readTouched() bool {
-	// A pool comes after the pools below it.
-	slices.SortFunc(t.touched, func(a, b *Element) int { return b.Pool.index - a.Pool.index })
-	for _, e := range t.touched {
+// read sums up the input of the pools, and puts each after the pools below it. It returns false if the
+// children of a FIFO pool are to be served in another order.
+func (t touched) read(total resource.Amounts) bool {
+	slices.SortFunc(t, func(a, b *Element) int { return b.Pool.index - a.Pool.index })
+	for _, e := range t {
 		if e.Pool.Mode == FIFO {
 			e.queueChildren()
 			if !slices.IsSortedFunc(e.Children, e.Pool.compare) {
 				return false
 			}
 		}
-		e.sum(t.total)
+		e.sum(total)
 		if least := e.StrongGuaranteeShare.Min(e.DemandShare); least != e.MinShare {
 			e.MinShare = least
 			for _, c := range e.Children {
@@ -117,11 +121,8 @@ func (e *Element) sum(total resource.Amounts) {
 }
 
 // forgetGrants takes back what volumes paid for in the last update.
-func (t *Tree) forgetGrants() {
-	if len(t.burst)+len(t.relaxed) == 0 {
-		return
-	}
-	for _, e := range t.pools {
+func forgetGrants(pools []*Element) {
+	for _, e := range pools {
 		e.Pool.round = 0
 		if !e.IntegralShare.IsZero() {
 			e.IntegralShare = resource.Vector{}
@@ -130,24 +131,20 @@ func (t *Tree) forgetGrants() {
 	}
 }
 
-// keep lets the points that begin at `from` be the function s, in the place of what it was if there
-// is room, and reports whether that differed.
-func (t *Tree) keep(s *span, from int) (changed bool) {
-	f, end := t.points[from:], int32(len(t.points))
+// keep lets the points of an arena that begin at `from` be the function s, in the place of what it
+// was if there is room, and reports whether that differed.
+func (s *span) keep(arena []point, from int) (kept []point, changed bool) {
+	f, end := arena[from:], int32(len(arena))
 	switch n := int32(len(f)); {
-	case t.whole:
-		*s = span{int32(from), end, end}
-	case slices.Equal(f, s.of(t.points)):
-		t.points = t.points[:from]
-		return false
+	case slices.Equal(f, s.of(arena)):
+		return arena[:from], false
 	case s.from+n <= s.end:
-		copy(t.points[s.from:], f)
+		copy(arena[s.from:], f)
 		s.to = s.from + n
-		t.points = t.points[:from]
+		return arena[:from], true
 	default:
 		spare := n / 8
-		t.points = slices.Grow(t.points, int(spare))[:end+spare]
 		*s = span{int32(from), end, end + spare}
+		return slices.Grow(arena, int(spare))[:end+spare], true
 	}
-	return true
 }

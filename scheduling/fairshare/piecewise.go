@@ -21,6 +21,12 @@ type point struct {
 // span is a function in an arena. A new function that ends at `end` or before may take its place.
 type span struct{ from, to, end int32 }
 
+// endOf returns the function of the last points.
+func endOf(arena []point, from int) span {
+	end := int32(len(arena))
+	return span{int32(from), end, end}
+}
+
 func (s span) of(arena []point) []point { return arena[s.from:s.to] }
 
 // between interpolates from a to b at t in [0, 1], starting from the nearer end: the result is

@@ -16,6 +16,10 @@ const margin = resource.Epsilon
 type top struct {
 	share resource.Vector
 	fit   float64
+	// branches, functions and limits are those of the root.
+	branches  []branch
+	functions []point
+	limits    resource.Vector
 	// ways are for the functions of the children, scratch is for the part of the function.
 	ways    []way
 	scratch []point
@@ -36,35 +40,42 @@ func (t *Tree) prepareTop() {
 	}
 	t.prepareBelow(root)
 	scaleBranches(root.Pool.branches)
-	first := t.part(0, 0)[0].share
-	all := t.part(1, 1)
+	t.top.branches, t.top.functions, t.top.limits = root.Pool.branches, t.points, root.LimitsShare
+	t.top.find(&t.summer, root.GuaranteeShare())
+	root.LimitedDemandShare = t.top.share
+}
+
+// find finds the share at suggestion 1, and its fit factor.
+func (t *top) find(s *summer, guarantee resource.Vector) {
+	first := t.part(s, 0, 0)[0].share
+	all := t.part(s, 1, 1)
 	last := all[len(all)-1].share
-	w := newRise(t.top.scratch[:0], &first, &last, root.GuaranteeShare(), root.LimitsShare)
-	w.up(t.part(t.place()), &last)
-	t.top.scratch = w.out
+	w := newRise(t.scratch[:0], &first, &last, guarantee, t.limits)
+	low, high := t.place()
+	w.up(t.part(s, low, high), &last)
+	t.scratch = w.out
 	end := w.out[len(w.out)-1]
-	t.top.share, t.top.fit, root.LimitedDemandShare = end.share, end.fit, end.share
+	t.share, t.fit = end.share, end.fit
 }
 
 // part returns the function of the root by fit factor, at least where it is from low to high. It is
 // valid until the summer is used again.
-func (t *Tree) part(low, high float64) []point {
-	t.summer.begin()
-	for i := range t.Root.Pool.branches {
-		b := &t.Root.Pool.branches[i]
-		t.summer.add(b.function.of(t.points), b.scale, int32(i), low, high)
+func (t *top) part(s *summer, low, high float64) []point {
+	s.begin()
+	for i := range t.branches {
+		b := &t.branches[i]
+		s.add(b.function.of(t.functions), b.scale, int32(i), low, high)
 	}
-	return t.summer.sum(false)
+	return s.sum(false)
 }
 
 // place returns fit factors, near to each other, between which the root meets its first limit. Below
 // low it is far from all of them. Both are 1 if it meets none.
-func (t *Tree) place() (low, high float64) {
-	branches := t.Root.Pool.branches
-	t.top.ways = t.top.ways[:0]
-	for i := range branches {
-		f := branches[i].function
-		t.top.ways = append(t.top.ways, way{high: f.to - f.from})
+func (t *top) place() (low, high float64) {
+	t.ways = t.ways[:0]
+	for i := range t.branches {
+		f := t.branches[i].function
+		t.ways = append(t.ways, way{high: f.to - f.from})
 	}
 	if t.beyond(1) <= -margin {
 		return 1, 1
@@ -83,8 +94,8 @@ func (t *Tree) place() (low, high float64) {
 		}
 		step = high - low
 	}
-	for i := range t.top.ways {
-		t.top.ways[i].high = branches[i].function.to - branches[i].function.from
+	for i := range t.ways {
+		t.ways[i].high = t.branches[i].function.to - t.branches[i].function.from
 	}
 	for high < 1 && t.beyond(high) <= margin {
 		high, step = min(high+step, 1), 2*step
@@ -93,19 +104,19 @@ func (t *Tree) place() (low, high float64) {
 }
 
 // narrow changes what is known of the place in all functions.
-func (t *Tree) narrow(change func(*way)) {
-	for i := range t.top.ways {
-		change(&t.top.ways[i])
+func (t *top) narrow(change func(*way)) {
+	for i := range t.ways {
+		change(&t.ways[i])
 	}
 }
 
 // beyond returns by how much the root exceeds its limits at a fit factor; a negative number if it is
 // below all of them.
-func (t *Tree) beyond(x float64) float64 {
+func (t *top) beyond(x float64) float64 {
 	var sum resource.Vector
-	for i := range t.top.ways {
-		b, w := &t.Root.Pool.branches[i], &t.top.ways[i]
-		f := b.function.of(t.points)
+	for i := range t.ways {
+		b, w := &t.branches[i], &t.ways[i]
+		f := b.function.of(t.functions)
 		if b.scale <= 0 {
 			sum = sum.Add(f[0].share)
 			continue
@@ -116,7 +127,7 @@ func (t *Tree) beyond(x float64) float64 {
 		sum = sum.Add(share)
 	}
 	most := math.Inf(-1)
-	for r, limit := range t.Root.LimitsShare {
+	for r, limit := range t.limits {
 		most = max(most, sum[r]-limit)
 	}
 	return most

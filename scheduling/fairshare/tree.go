@@ -34,7 +34,7 @@ type Tree struct {
 	// pools with new input. base is what UpdateChanged builds on.
 	updates uint64
 	whole   bool
-	touched []*Element
+	touched touched
 	base    base
 
 	// points holds all functions by suggestion. fits holds the functions by fit factor of pools in
@@ -255,7 +255,12 @@ func (t *Tree) prepareOperation(e *Element) (changed bool) {
 	step := e.Gang && t.Options.GangStep && e.parent.Pool.GangStep
 	t.points = operationBySuggestion(t.points, e.UsageShare, e.DemandShare, e.LimitsShare, step)
 	e.LimitedDemandShare = t.points[len(t.points)-1].share
-	return t.keep(&e.bySuggestion, from)
+	if t.whole {
+		e.bySuggestion = endOf(t.points, from)
+		return true
+	}
+	t.points, changed = e.bySuggestion.keep(t.points, from)
+	return changed
 }
 
 // prepare builds the functions of a pool, and of the pools below it, that are not ready.
@@ -270,7 +275,7 @@ func (t *Tree) prepare(e *Element) {
 		return
 	}
 	if t.build(e, own) {
-		t.touch(e)
+		t.touched.add(e, t.updates)
 		if e.parent != nil {
 			e.parent.Pool.inputs++
 		}
@@ -304,7 +309,12 @@ func (t *Tree) build(e *Element, b *built) (changed bool) {
 	from := len(t.points)
 	b.inputs, b.guarantee, b.limits = e.Pool.inputs, e.GuaranteeShare(), e.LimitsShare
 	t.points = bySuggestion(t.points, f, b.guarantee, b.limits)
-	return t.keep(&b.function, from)
+	if t.whole {
+		b.function = endOf(t.points, from)
+		return true
+	}
+	t.points, changed = b.function.keep(t.points, from)
+	return changed
 }
 
 // try builds the function of a pool as if what is granted now were final.
