@@ -7,10 +7,11 @@ import (
 	"weir/scheduling/resource"
 )
 
-// move updates the place of e in its heap, and the places of the pools above, whose keys may depend
-// on e.
+// move updates the place of e in its heap, and the places of the pools above whose keys may depend on
+// e: of those of which it is, or was, the first child.
 func (e *Element) move() {
-	if e.judge(); e.at >= 0 {
+	first := e.at == 0
+	if e.judge(); first || e.at == 0 {
 		e.parent.follow()
 	}
 }
@@ -51,8 +52,12 @@ func (e *Element) weigh() {
 // follow updates a pool whose waiting children have changed, and all pools above it: a pool's key
 // may depend on the first child, any number of levels down.
 func (e *Element) follow() {
-	for ; e.at >= 0; e = e.parent {
-		e.judge()
+	for e.at >= 0 {
+		first := e.at == 0
+		if e.judge(); !first && e.at != 0 {
+			return
+		}
+		e = e.parent
 	}
 }
 

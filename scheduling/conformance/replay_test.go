@@ -150,7 +150,7 @@ func (w *world) update(pools []poolCase, operations []operationCase, set options
 		w.now = w.now.Add(seconds(*elapsed))
 	}
 	var err error
-	if w.report, err = w.tree.Update(w.total, w.now); err != nil {
+	if w.report, err = w.updateTree(); err != nil {
 		return err
 	}
 	return w.judge(w.tree.Root)

@@ -112,9 +112,8 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 	e.claims.expireClaims(now)
 	e.claims.watchGang(now)
 	e.update.seekReach()
-	e.update.prepare(e.tree.root, now)
+	report, err := e.update.divide(now)
 	e.cluster.nodesChanged = false
-	report, err := e.tree.shares.Update(e.cluster.total, now)
 	if err != nil {
 		return report, err
 	}

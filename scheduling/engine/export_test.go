@@ -12,6 +12,9 @@ import (
 // Filters returns how many filters are in use.
 func (e *Engine) Filters() int { return len(e.cluster.filters.all) - len(e.cluster.filters.free) }
 
+// Whole lets the next Tick compute all fair shares, not only those that changes move.
+func (e *Engine) Whole() { e.moment.stale = true }
+
 // answer goes on with an inquiry to its end, of this moment.
 func (e *Engine) answer(q *Inquiry, err error) (explain.Explanation, error) {
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 // keeps its volume and its other state. SetTree returns an error if a pool that is no longer in the
 // tree has operations. The engine is then changed in part, but consistent.
 func (e *Engine) SetTree(tree pooltree.Tree) error {
+	e.moment.stale = true
 	e.tree.renamePools(tree)
 	e.moment.settings = tree.Settings()
 	e.tree.shares.Options = shareOptions(e.moment.settings)

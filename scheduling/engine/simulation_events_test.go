@@ -176,6 +176,8 @@ func (s *simulation) foundAllocation(t *rapid.T) {
 
 func (s *simulation) tick(t *rapid.T) {
 	s.now = s.now.Add(time.Duration(rapid.IntRange(1, 10).Draw(t, "seconds")) * time.Second)
+	// The twin computes all shares: they are the same.
+	s.twin.Whole()
 	s.must(t, func(e *engine.Engine) error {
 		_, err := e.Tick(s.now)
 		return err

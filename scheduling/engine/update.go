@@ -19,6 +19,32 @@ type update struct {
 	alerts []fairshare.Alert
 	// below says that some element was below its fair share or its min share.
 	below bool
+	// changed are the operations whose input is not that of the last update. whole says that more has
+	// changed than that.
+	changed []*fairshare.Element
+	whole   bool
+}
+
+// divide computes the fair shares: if only operations have changed, at the cost of these.
+func (u *update) divide(now time.Time) (fairshare.Report, error) {
+	clear(u.changed)
+	u.changed, u.whole = u.changed[:0], u.moment.stale
+	u.prepare(u.tree.root, now)
+	if u.whole {
+		return u.tree.shares.Update(u.cluster.total, now)
+	}
+	return u.tree.shares.UpdateChanged(u.cluster.total, now, u.changed)
+}
+
+// input is what of an operation the update reads.
+type input struct {
+	usage, demand, limits resource.Amounts
+	pending               int64
+	best                  resource.Vector
+}
+
+func inputOf(s *fairshare.Element) input {
+	return input{s.Usage, s.Demand, s.Limits, s.PendingJobs, s.BestAllocation}
 }
 
 // prepare sets the input of the update: usage, demand and limits.
@@ -27,12 +53,18 @@ func (u *update) prepare(p *pool, now time.Time) {
 		u.prepare(c, now)
 	}
 	p.rate.Forget(now)
-	p.share.Limits = u.cluster.limitsOf(p.effective.Limits, p.filter)
+	limits := u.cluster.limitsOf(p.effective.Limits, p.filter)
+	u.whole = u.whole || limits != p.share.Limits
+	p.share.Limits = limits
 	for _, op := range p.operations {
-		op.share.Usage = op.order.Usage()
-		op.share.Demand, op.share.PendingJobs = op.demand()
-		op.share.Limits = u.cluster.limitsOf(op.effective.Limits, op.filter)
+		s, before := op.share, inputOf(op.share)
+		s.Usage = op.order.Usage()
+		s.Demand, s.PendingJobs = op.demand()
+		s.Limits = u.cluster.limitsOf(op.effective.Limits, op.filter)
 		u.prepareBest(op, now)
+		if inputOf(s) != before {
+			u.changed = append(u.changed, s)
+		}
 	}
 }
 

@@ -5,15 +5,13 @@ import "weir/scheduling/resource"
 // assignAll assigns the root its share at suggestion 1 and passes it down the tree, then does the
 // same with promised fair shares below the pools that compute them (F.7.6, F.5.6).
 func (t *Tree) assignAll() {
-	f := t.Root.bySuggestion.of(t.points)
-	last := &f[len(f)-1]
-	t.dominant = 0
-	t.assign(t.Root, last.share, last.fit, fairShare)
-	if t.dominant > 1 {
-		t.Root.scaleRatios(1 / t.dominant)
-	}
-	for _, e := range t.pools {
-		if e.Pool.ComputePromised && !e.promiserAbove() {
+	t.assign(t.Root, t.top.share, t.top.fit, fairShare)
+	ratio := 1 / max(t.Root.dominant, 1)
+	all := t.whole || ratio != t.ratio
+	t.ratio = ratio
+	t.Root.rate(ratio, t.updates, all)
+	for _, e := range t.promisers {
+		if t.whole || e.touched == t.updates {
 			first := &e.bySuggestion.of(t.points)[0]
 			t.assign(e, first.share, first.fit, promisedFairShare)
 		}
@@ -31,27 +29,41 @@ const (
 // assign sets the share of e and derives the shares of its children. The parameter fit is the fit
 // factor that gives this share. Vector mode ignores it and finds its own.
 func (t *Tree) assign(e *Element, share resource.Vector, fit float64, to attribute) {
-	t.assignBelow(e, share, fit, to)
 	if to == promisedFairShare {
+		t.assignBelow(e, share, fit, to)
 		e.PromisedFairShare = share
 		return
 	}
-	e.FairShare = share
-	switch {
-	case e.Pool != nil:
+	touched := t.whole || e.touched == t.updates || e.parent == nil
+	if !touched && share == e.FairShare && fit == e.fit {
+		return
+	}
+	e.assigned, e.FairShare, e.fit = t.updates, share, fit
+	if e.Pool != nil {
+		t.assignBelow(e, share, fit, to)
 		if e.parent == nil {
 			e.sumChildren()
 		}
-		e.sumRatios()
-	case e.parent != nil:
+		e.dominant = 0
+		for _, c := range e.Children {
+			e.dominant += c.dominant
+		}
+		e.judge()
+		return
+	}
+	if touched {
 		w := t.weight(e)
 		e.EstimatedGuaranteeShare = e.parent.Pool.rest.Scale(w)
 		e.part = w * e.parent.Pool.perWeight
-		e.MinShare = e.parent.MinShare.Scale(e.part).Min(e.DemandShare)
-		e.FairShareRatio = share.MaxComponent()
-		t.dominant += e.FairShareRatio
+		e.findMinShare()
 	}
+	e.dominant = share.MaxComponent()
 	e.judge()
+}
+
+// findMinShare finds the min share of an operation, from that of its pool.
+func (e *Element) findMinShare() {
+	e.MinShare = e.parent.MinShare.Scale(e.part).Min(e.DemandShare)
 }
 
 func (t *Tree) assignBelow(e *Element, share resource.Vector, fit float64, to attribute) {
@@ -151,25 +163,20 @@ func (e *Element) sumChildren() {
 	}
 }
 
-// sumRatios sets the FairShareRatio of a pool to the sum of the ratios of its children, capped at the
-// share of the pool's own dominant resource (F.4.1).
-func (e *Element) sumRatios() {
-	e.FairShareRatio = 0
-	for _, c := range e.Children {
-		e.FairShareRatio += c.FairShareRatio
+// rate sets the FairShareRatio of all elements, or of those that were assigned a share in this update.
+// That of an operation is the share of its dominant resource, times the ratio of the tree. That of a
+// pool is the sum of those of its children, capped at the share of its own dominant resource (F.4.1).
+func (e *Element) rate(ratio float64, update uint64, all bool) {
+	switch {
+	case !all && e.assigned != update:
+	case e.Pool == nil:
+		e.FairShareRatio = e.dominant * ratio
+	default:
+		e.FairShareRatio = 0
+		for _, c := range e.Children {
+			c.rate(ratio, update, all)
+			e.FairShareRatio += c.FairShareRatio
+		}
+		e.FairShareRatio = min(e.FairShareRatio, e.FairShare.MaxComponent())
 	}
-	e.FairShareRatio = min(e.FairShareRatio, e.FairShare.MaxComponent())
-}
-
-// scaleRatios multiplies the FairShareRatio of operations, which is the share of their dominant
-// resource, by a factor. It then recomputes the FairShareRatio of pools.
-func (e *Element) scaleRatios(factor float64) {
-	if e.Pool == nil {
-		e.FairShareRatio *= factor
-		return
-	}
-	for _, c := range e.Children {
-		c.scaleRatios(factor)
-	}
-	e.sumRatios()
 }

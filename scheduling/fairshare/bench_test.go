@@ -41,6 +41,67 @@ func BenchmarkUpdateVector(b *testing.B) {
 	benchmarkUpdate(b, l)
 }
 
+// BenchmarkUpdateChanged updates a tree of 100,000 operations in 1,000 pools in which one operation
+// wants more or less, or 1,000 do. Where there is room for all, that changes the shares of those
+// alone; where all compete, it changes those of all. With volumes, a fifth of the pools has them, and
+// more than it may spend.
+//
+// The goal is 2 ms after one change.
+func BenchmarkUpdateChanged(b *testing.B) {
+	for _, room := range []string{"room", "contended"} {
+		for _, volumes := range []string{"plain", "volumes"} {
+			for _, depth := range []int{1, 2, 5} {
+				for _, changes := range []int{1, 1000} {
+					b.Run(fmt.Sprintf("%s/%s/depth=%d/changes=%d", room, volumes, depth, changes), func(b *testing.B) {
+						l := newLoad(100_000, 1000, depth, fairshare.FairShare)
+						if room == "room" {
+							l.total = l.total.Times(100)
+						}
+						visit(l.tree.Root, func(e *fairshare.Element) {
+							switch {
+							case e.Pool == nil:
+							case volumes == "plain":
+								e.Pool.Integral = fairshare.Integral{}
+							default:
+								e.Pool.Volume = resource.VolumeOf(l.total, time.Hour)
+							}
+						})
+						l.benchmarkChanged(b, changes)
+					})
+				}
+			}
+		}
+	}
+}
+
+func (l *load) benchmarkChanged(b *testing.B, changes int) {
+	changed := make([]*fairshare.Element, changes)
+	again := func() {
+		for i := range changed {
+			changed[i] = l.changeOne()
+		}
+		l.now = l.now.Add(200 * time.Millisecond)
+	}
+	update := func() {
+		if _, err := l.tree.UpdateChanged(l.total, l.now, changed); err != nil {
+			b.Fatal(err)
+		}
+	}
+	l.update(b)
+	for range 10 { // Memory grows to what it needs.
+		again()
+		update()
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		again()
+		b.StartTimer()
+		update()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1e6, "ms/update")
+}
+
 func benchmarkUpdate(b *testing.B, l *load) {
 	for range 3 { // Memory grows to what it needs.
 		l.change()
@@ -119,10 +180,16 @@ func guarantee(a resource.Amounts) fairshare.Guarantee {
 // change gives every tenth operation another demand and usage.
 func (l *load) change() {
 	for range len(l.operations) / 10 {
-		op := l.operations[l.random.IntN(len(l.operations))]
-		job := resource.Amounts{UserSlots: 1, CPU: resource.Hundredths(100 + l.random.Int64N(400)), Memory: 1e9 + l.random.Int64N(8e9)}
-		l.shape(op, job, int64(len(l.operations)))
+		l.changeOne()
 	}
+}
+
+// changeOne gives one operation another demand and usage.
+func (l *load) changeOne() *fairshare.Element {
+	op := l.operations[l.random.IntN(len(l.operations))]
+	job := resource.Amounts{UserSlots: 1, CPU: resource.Hundredths(100 + l.random.Int64N(400)), Memory: 1e9 + l.random.Int64N(8e9)}
+	l.shape(op, job, int64(len(l.operations)))
+	return op
 }
 
 func (l *load) shape(op *fairshare.Element, job resource.Amounts, operations int64) {
@@ -131,9 +198,7 @@ func (l *load) shape(op *fairshare.Element, job resource.Amounts, operations int
 	op.Demand = op.Usage.Add(job.Times(l.random.Int64N(6 * fair)))
 }
 
-func (l *load) update(b *testing.B) {
+func (l *load) update(t testing.TB) {
 	l.now = l.now.Add(200 * time.Millisecond)
-	if _, err := l.tree.Update(l.total, l.now); err != nil {
-		b.Fatal(err)
-	}
+	update(t, l.tree, l.total, l.now)
 }

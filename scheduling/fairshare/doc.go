@@ -18,8 +18,8 @@
 //
 // Functions are piecewise linear, never fall, and are left-continuous: the value at a jump is the
 // one before it. They are built bottom-up from those of the children; then the root is given
-// suggestion 1, and the shares that follow from it are assigned top-down (assign.go). Sums are
-// merged pairwise, so n points of k children cost n log k, and the rounding error does not grow
+// suggestion 1 (top.go), and the shares that follow from it are assigned top-down (assign.go). Sums
+// are merged pairwise, so n points of k children cost n log k, and the rounding error does not grow
 // with n.
 //
 // # Guarantees
@@ -32,7 +32,8 @@
 //
 // A Tree is kept from one update to the next. The state that the rules carry over is in the
 // elements, to be read and set: volumes, last share ratios, best allocation shares. The rest is
-// reused memory: once it has grown, an update allocates nothing.
+// reused memory: once it has grown, an update allocates nothing. Functions are kept too: after
+// changes of a few operations, UpdateChanged builds again those of the pools above them (changed.go).
 //
 // The package is pure: no clock, no locks, no I/O. Equal trees give equal shares,
 // in whatever order they were put together: siblings are sorted by rank and id.

@@ -55,6 +55,14 @@ type Element struct {
 	ready               bool
 	// schedulable means that the element is, or contains, an operation that has jobs to start.
 	schedulable bool
+	// touched and assigned are the last updates in which the element had new input or a new
+	// function, or contained such an element, and in which its share was assigned.
+	touched, assigned uint64
+	// fit is the fit factor that was assigned together with the fair share of a pool.
+	fit float64
+	// dominant is the greatest component of an operation's fair share; for a pool, the sum of those
+	// of the operations below it.
+	dominant float64
 }
 
 // Result is what an update computes for an element.

@@ -17,14 +17,19 @@ func (e *Element) sortChildren() {
 	p := e.Pool
 	p.reorders = false
 	if p.Mode == FIFO {
-		for _, c := range e.Children {
-			if c.Pool != nil {
-				c.queue()
-			}
-		}
+		e.queueChildren()
 	}
 	if !slices.IsSortedFunc(e.Children, p.compare) {
 		slices.SortFunc(e.Children, p.compare)
+	}
+}
+
+// queueChildren computes the keys by which the pools inside a FIFO pool are ordered.
+func (e *Element) queueChildren() {
+	for _, c := range e.Children {
+		if c.Pool != nil {
+			c.queue()
+		}
 	}
 }
 

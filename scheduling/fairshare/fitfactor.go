@@ -6,22 +6,29 @@ import "weir/scheduling/resource"
 // for a child is the fit factor times its weight, scaled so that the lightest child has weight 1,
 // and at most 1.
 func (t *Tree) poolByFit(branches []branch) []point {
+	scaleBranches(branches)
+	t.summer.begin()
+	for i := range branches {
+		t.summer.add(branches[i].function.of(t.points), branches[i].scale, int32(i), 0, 1)
+	}
+	return t.summer.sum(t.Options.VectorFitFactor)
+}
+
+// scaleBranches finds how much faster the suggestions of children grow than that of the lightest one.
+func scaleBranches(branches []branch) {
 	least := 0.0
 	for i := range branches {
 		if w := branches[i].weight; w > resource.Epsilon && (least == 0 || w < least) {
 			least = w
 		}
 	}
-	t.summer.begin()
 	for i := range branches {
 		b := &branches[i]
 		b.scale = 0
 		if least > 0 {
 			b.scale = b.weight / least
 		}
-		t.summer.add(b.function.of(t.points), b.scale, int32(i))
 	}
-	return t.summer.sum(t.Options.VectorFitFactor)
 }
 
 // fifoByFit builds the share of a FIFO pool by fit factor in [0, n] (F.7.3): the functions of its

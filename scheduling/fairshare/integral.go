@@ -15,8 +15,7 @@ func (t *Tree) grantBurst() {
 		proposed := resource.Uniform(ratio).Min(e.room())
 		below := e.IntegralShare
 		e.IntegralShare = withinLimits(e.LimitsShare, e.StrongGuaranteeShare, below.Add(proposed))
-		e.forget()
-		t.prepare(e)
+		t.try(e)
 		e.IntegralShare = below
 		t.grant(e, t.beyondGuarantee(e, 0))
 	}
@@ -158,8 +157,7 @@ func (t *Tree) tighten(e *Element) {
 	most := resource.Uniform(min(p.relaxedWeight, multiplier*p.SpecifiedFlowRatio))
 	p.configuredLimits = e.LimitsShare
 	e.LimitsShare = e.LimitsShare.Min(most.Add(e.GuaranteeShare()))
-	e.forget()
-	t.prepare(e)
+	t.try(e)
 }
 
 // relaxedShare returns what a relaxed pool takes beyond its guarantee at the fit factor `fit`.

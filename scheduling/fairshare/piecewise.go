@@ -18,8 +18,14 @@ type point struct {
 	child int32
 }
 
-// span is a function in an arena.
-type span struct{ from, to int32 }
+// span is a function in an arena. A new function that ends at `end` or before may take its place.
+type span struct{ from, to, end int32 }
+
+// endOf returns the function of the last points.
+func endOf(arena []point, from int) span {
+	end := int32(len(arena))
+	return span{int32(from), end, end}
+}
 
 func (s span) of(arena []point) []point { return arena[s.from:s.to] }
 
@@ -55,16 +61,19 @@ func (l lens) x(p *point) float64 { return p.x/l.scale + l.shift }
 
 // left returns the value of f at x, and its fit factor. At a jump, both are those before the jump.
 func (l lens) left(f []point, x float64) (resource.Vector, float64) {
-	// i is the first corner at x or beyond.
-	i, end := 0, len(f)
-	for i < end {
-		if middle := int(uint(i+end) >> 1); l.x(&f[middle]) < x {
-			i = middle + 1
+	return l.at(f, int(l.first(f, 0, int32(len(f)), x)), x)
+}
+
+// first returns the first corner at x or beyond. It is one from `from` to end.
+func (l lens) first(f []point, from, end int32, x float64) int32 {
+	for from < end {
+		if middle := int32(uint32(from+end) >> 1); l.x(&f[middle]) < x {
+			from = middle + 1
 		} else {
 			end = middle
 		}
 	}
-	return l.at(f, i, x)
+	return from
 }
 
 // right returns the limit of f right of x. At a jump, it is the value after the jump.

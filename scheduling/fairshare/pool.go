@@ -116,6 +116,12 @@ type Pool struct {
 	// update.
 	subpools []*Element
 	branches []branch
+	// inputs counts the changes of the functions of children. own is what Element.bySuggestion was
+	// built from, and trial is the function that volume is granted by.
+	inputs     uint64
+	own, trial built
+	// index is the pool's place in Tree.pools.
+	index int
 	// place is the pool's index in the branches of its parent. started is, inside a FIFO pool, the
 	// lowest rank of the operations below the pool.
 	place   int
@@ -157,6 +163,19 @@ type branch struct {
 	weight   float64
 	// scale is how much faster the suggestion grows than for the lightest sibling.
 	scale float64
+}
+
+// built is a function by suggestion of a pool, and what it depends on. It is valid while the pool
+// has the same inputs; 0 is none.
+type built struct {
+	function          span
+	inputs            uint64
+	guarantee, limits resource.Vector
+}
+
+// isFor reports whether the function is that of e as it is now.
+func (b *built) isFor(e *Element) bool {
+	return b.inputs == e.Pool.inputs && b.guarantee == e.GuaranteeShare() && b.limits == e.LimitsShare
 }
 
 func (e *Element) branch() branch {

@@ -41,12 +41,24 @@ type rise struct {
 // bySuggestion appends to out the function by suggestion of a pool whose function by fit factor is
 // f.
 func bySuggestion(out, f []point, guarantee, limits resource.Vector) []point {
-	first, last := &f[0].share, &f[len(f)-1].share
+	last := &f[len(f)-1].share
+	w := newRise(out, &f[0].share, last, guarantee, limits)
+	w.up(f, last)
+	return w.out
+}
+
+// newRise returns a rise of a pool from the share first to the share last.
+func newRise(out []point, first, last *resource.Vector, guarantee, limits resource.Vector) rise {
 	w := rise{out: out, from: len(out), exact: true}
 	for r := range limits {
 		w.limit[r] = min(max(limits[r], first[r]), last[r])
 		w.guarantee[r] = min(max(guarantee[r], first[r]), w.limit[r])
 	}
+	return w
+}
+
+// up goes up the function f, whose last share is last.
+func (w *rise) up(f []point, last *resource.Vector) {
 	// All that is within the guarantee is granted at suggestion 0.
 	i := 1
 	for i < len(f) && f[i].share.Within(w.guarantee, rounding) {
@@ -54,7 +66,7 @@ func bySuggestion(out, f []point, guarantee, limits resource.Vector) []point {
 	}
 	if i == len(f) {
 		w.out = append(w.out, point{fit: f[i-1].x, share: *last})
-		return w.out
+		return
 	}
 	start := 0.0
 	if f[i].x > f[i-1].x {
@@ -69,7 +81,6 @@ func bySuggestion(out, f []point, guarantee, limits resource.Vector) []point {
 	}
 	w.out = append(w.out, begin)
 	w.climb(f, i, start)
-	return w.out
 }
 
 // climb continues up f until a limit is met. It begins between the corners i-1 and i. The parameter

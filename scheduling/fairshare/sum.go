@@ -16,15 +16,20 @@ func (s *summer) begin() {
 }
 
 // add copies the function of a child as its pool sees it, on [0, 1]. The copy grows faster by the
-// factor `scale`.
-func (s *summer) add(f []point, scale float64, child int32) {
+// factor `scale`. It begins with the last corner at low or before, and ends with the first one beyond
+// high.
+func (s *summer) add(f []point, scale float64, child int32, low, high float64) {
 	if scale <= 0 {
 		f = f[:1]
 		scale = 1
 	}
 	start := len(s.from)
 	l := lens{scale: scale}
-	for i := range f {
+	begin := 0
+	if low > 0 {
+		begin = l.before(f, low)
+	}
+	for i := begin; i < len(f); i++ {
 		x := l.x(&f[i])
 		if x >= 1 && i > 0 {
 			if s.from[len(s.from)-1].x < 1 {
@@ -34,12 +39,25 @@ func (s *summer) add(f []point, scale float64, child int32) {
 			break
 		}
 		s.from = append(s.from, point{x: x, share: f[i].share, child: child})
+		if x > high {
+			break
+		}
 	}
-	if len(s.from) == start+1 && s.from[start].share.IsZero() {
+	if len(f) == 1 && s.from[start].share.IsZero() {
 		s.from = s.from[:start]
 		return
 	}
 	s.ends = append(s.ends, int32(len(s.from)))
+}
+
+// before returns the first of the corners with the greatest number that is at most x, and less than 1.
+func (l lens) before(f []point, x float64) int {
+	i := int(l.first(f, 0, int32(len(f)), x))
+	if i < len(f) && l.x(&f[i]) == x && x < 1 {
+		return i
+	}
+	i = max(i-1, 0)
+	return int(l.first(f, 0, int32(i), l.x(&f[i])))
 }
 
 // sum returns the sum of all functions on [0, 1]. It is valid until the next call of `begin`.
@@ -79,10 +97,13 @@ func (s *summer) sum(apart bool) []point {
 	return s.from
 }
 
-// merge appends the sum of a and b to out.
+// merge appends the sum of a and b to out, from where both have begun.
 func merge(out, a, b []point, apart bool) []point {
 	out = slices.Grow(out, len(a)+len(b))
-	i, j := 0, 0
+	// Parts of functions begin at different numbers: the sum begins where both do.
+	unscaled := lens{scale: 1}
+	i := int(unscaled.first(a, 0, int32(len(a)), b[0].x))
+	j := int(unscaled.first(b, 0, int32(len(b)), a[0].x))
 	for i < len(a) && j < len(b) {
 		n := len(out)
 		switch p, q := &a[i], &b[j]; {

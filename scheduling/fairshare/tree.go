@@ -24,15 +24,24 @@ type Tree struct {
 	pools, burst, relaxed []*Element
 	alerts                []Alert
 	operations            int
-	// dominant is the sum of all operations' shares of their dominant resources.
-	dominant float64
+	// promisers are the pools that compute promised fair shares.
+	promisers []*Element
+	// ratio is what the dominant shares of operations are multiplied by to get their FairShareRatio.
+	ratio float64
 	// guaranteed means that GuaranteedShare is up to date with this update.
 	guaranteed bool
+	// updates counts the updates. whole means that this one computes everything. touched are
+	// pools with new input. base is what UpdateChanged builds on.
+	updates uint64
+	whole   bool
+	touched touched
+	base    base
 
 	// points holds all functions by suggestion. fits holds the functions by fit factor of pools in
 	// vector mode.
 	points, fits []point
 	summer       summer
+	top          top
 	// Scratch memory: takers is for distribute and grantRound, shares is for tierFactor, claimants is
 	// for guaranteeByWeight.
 	takers    []*Element
@@ -61,8 +70,9 @@ func NewTree(o Options) *Tree {
 // The error names an element with an invalid weight. Shares are then meaningless, and volumes are
 // unchanged.
 func (t *Tree) Update(total resource.Amounts, now time.Time) (Report, error) {
-	t.total, t.guaranteed = total, false
-	t.points, t.fits, t.alerts = t.points[:0], t.fits[:0], t.alerts[:0]
+	t.begin(true)
+	t.total, t.base.known = total, false
+	t.points, t.fits, t.alerts, t.promisers = t.points[:0], t.fits[:0], t.alerts[:0], t.promisers[:0]
 	t.pools, t.burst, t.relaxed, t.operations = t.pools[:0], t.burst[:0], t.relaxed[:0], 0
 	if err := t.read(t.Root, nil); err != nil {
 		return Report{At: now}, err
@@ -71,11 +81,18 @@ func (t *Tree) Update(total resource.Amounts, now time.Time) (Report, error) {
 	t.updateVolumes(now)
 	t.adjustGuarantees()
 	t.reorderFIFO()
+	report := t.divide(now)
+	t.base = base{known: true, options: t.Options, points: len(t.points)}
+	return report, nil
+}
+
+// divide grants what volumes pay for, and assigns shares.
+func (t *Tree) divide(now time.Time) Report {
 	t.grantBurst()
 	t.grantRelaxed()
-	t.prepare(t.Root)
+	t.prepareTop()
 	t.assignAll()
-	return Report{At: now, Pools: len(t.pools), Operations: t.operations, Alerts: t.alerts}, nil
+	return Report{At: now, Pools: len(t.pools), Operations: t.operations, Alerts: t.alerts}
 }
 
 // read reads the input of e and all below it, and sums it bottom-up.
@@ -101,6 +118,7 @@ func (t *Tree) read(e, parent *Element) error {
 // readChildren reads the input below a pool.
 func (t *Tree) readChildren(e *Element) error {
 	p := e.Pool
+	p.index, p.inputs, p.own, p.trial = len(t.pools), 1, built{}, built{}
 	t.pools = append(t.pools, e)
 	e.Demand, e.Usage = resource.Amounts{}, resource.Amounts{}
 	e.schedulable = false
@@ -189,11 +207,16 @@ func (e *Element) addUp(total resource.Amounts, capacityPeriod time.Duration) {
 	}
 }
 
-// checkPromises alerts on pools that ask for promised fair shares below others that do (F.5.6).
+// checkPromises lists the pools that compute promised fair shares, and alerts on pools below them
+// that ask for the same (F.5.6).
 func (t *Tree) checkPromises() {
 	for _, e := range t.pools {
-		if e.Pool.ComputePromised && e.promiserAbove() {
+		switch {
+		case !e.Pool.ComputePromised:
+		case e.promiserAbove():
 			t.alerts = append(t.alerts, Alert{AlertNestedPromise, e.ID})
+		default:
+			t.promisers = append(t.promisers, e)
 		}
 	}
 }
@@ -226,13 +249,18 @@ func (e *Element) guaranteed() float64 {
 	return e.StrongGuaranteeShare.MaxComponent() + e.Pool.TotalFlowRatio
 }
 
-// prepareOperation builds the function of an operation.
-func (t *Tree) prepareOperation(e *Element) {
+// prepareOperation builds the function of an operation, and reports whether it has changed.
+func (t *Tree) prepareOperation(e *Element) (changed bool) {
 	from := len(t.points)
 	step := e.Gang && t.Options.GangStep && e.parent.Pool.GangStep
 	t.points = operationBySuggestion(t.points, e.UsageShare, e.DemandShare, e.LimitsShare, step)
-	e.bySuggestion = span{int32(from), int32(len(t.points))}
 	e.LimitedDemandShare = t.points[len(t.points)-1].share
+	if t.whole {
+		e.bySuggestion = endOf(t.points, from)
+		return true
+	}
+	t.points, changed = e.bySuggestion.keep(t.points, from)
+	return changed
 }
 
 // prepare builds the functions of a pool, and of the pools below it, that are not ready.
@@ -240,12 +268,33 @@ func (t *Tree) prepare(e *Element) {
 	if e.ready {
 		return
 	}
+	e.ready = true
+	t.prepareBelow(e)
+	own := &e.Pool.own
+	if own.isFor(e) {
+		return
+	}
+	if t.build(e, own) {
+		t.touched.add(e, t.updates)
+		if e.parent != nil {
+			e.parent.Pool.inputs++
+		}
+	}
+	f := own.function.of(t.points)
+	e.bySuggestion, e.LimitedDemandShare = own.function, f[len(f)-1].share
+}
+
+func (t *Tree) prepareBelow(e *Element) {
 	for _, c := range e.subpools() {
 		t.prepare(c)
 		b := &e.Pool.branches[c.Pool.place]
-		*b = c.branch()
-		b.weight = t.weight(c)
+		b.function, b.weight = c.bySuggestion, t.weight(c)
 	}
+}
+
+// build builds the function of a pool for what is granted now, from those of its children, and
+// reports whether it has changed.
+func (t *Tree) build(e *Element, b *built) (changed bool) {
 	var f []point
 	if e.Pool.Mode == FIFO {
 		f = t.fifoByFit(e)
@@ -255,18 +304,30 @@ func (t *Tree) prepare(e *Element) {
 	if t.Options.VectorFitFactor {
 		from := len(t.fits)
 		t.fits = append(t.fits, f...)
-		e.byFit = span{int32(from), int32(len(t.fits))}
+		e.byFit = span{from: int32(from), to: int32(len(t.fits))}
 	}
 	from := len(t.points)
-	t.points = bySuggestion(t.points, f, e.GuaranteeShare(), e.LimitsShare)
-	e.bySuggestion = span{int32(from), int32(len(t.points))}
-	e.LimitedDemandShare = t.points[len(t.points)-1].share
-	e.ready = true
+	b.inputs, b.guarantee, b.limits = e.Pool.inputs, e.GuaranteeShare(), e.LimitsShare
+	t.points = bySuggestion(t.points, f, b.guarantee, b.limits)
+	if t.whole {
+		b.function = endOf(t.points, from)
+		return true
+	}
+	t.points, changed = b.function.keep(t.points, from)
+	return changed
+}
+
+// try builds the function of a pool as if what is granted now were final.
+func (t *Tree) try(e *Element) {
+	t.prepareBelow(e)
+	if !e.Pool.trial.isFor(e) {
+		t.build(e, &e.Pool.trial)
+	}
 }
 
 // beyondGuarantee returns what e takes at suggestion s beyond its strong guarantee and the integral
-// share granted so far.
+// share granted so far, by the function that was tried.
 func (t *Tree) beyondGuarantee(e *Element, s float64) resource.Vector {
-	share, _ := lens{scale: 1}.left(e.bySuggestion.of(t.points), s)
+	share, _ := lens{scale: 1}.left(e.Pool.trial.function.of(t.points), s)
 	return share.Sub(e.GuaranteeShare()).Max(resource.Vector{})
 }
