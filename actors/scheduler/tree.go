@@ -144,18 +144,22 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 func byStart(allocations []*statepb.Allocation) []*statepb.Allocation {
 	type started struct {
 		at  int64
-		job *statepb.Allocation
+		job string
+		of  *statepb.Allocation
 	}
 	order := make([]started, len(allocations))
 	for i, a := range allocations {
-		order[i] = started{a.GetStartTime().AsTime().UnixNano(), a}
+		order[i] = started{a.GetStartTime().AsTime().UnixNano(), a.GetJobId(), a}
 	}
 	slices.SortFunc(order, func(a, b started) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.job.GetJobId(), b.job.GetJobId()))
+		if a.at != b.at {
+			return cmp.Compare(a.at, b.at)
+		}
+		return cmp.Compare(a.job, b.job)
 	})
 	sorted := make([]*statepb.Allocation, len(order))
 	for i, s := range order {
-		sorted[i] = s.job
+		sorted[i] = s.of
 	}
 	return sorted
 }

@@ -366,5 +366,8 @@ func byGrant(allocations map[scheduling.JobID]*statepb.Allocation) []*statepb.Al
 }
 
 func compareGrants(a, b *statepb.Allocation) int {
-	return cmp.Or(cmp.Compare(a.GetGrantIndex(), b.GetGrantIndex()), cmp.Compare(a.GetJobId(), b.GetJobId()))
+	if a.GetGrantIndex() != b.GetGrantIndex() {
+		return cmp.Compare(a.GetGrantIndex(), b.GetGrantIndex())
+	}
+	return cmp.Compare(a.GetJobId(), b.GetJobId())
 }

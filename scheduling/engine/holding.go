@@ -260,12 +260,15 @@ func (hs *holdings) start(n *node, op *operation, task allocation.TaskID, needs 
 // allocation of memory.
 type recycled[T any] []*T
 
-// take returns a zero value.
+// take returns a zero value. Values are made many at a time.
 func (r *recycled[T]) take() *T {
-	last := len(*r) - 1
-	if last < 0 {
-		return new(T)
+	if len(*r) == 0 {
+		block := make([]T, 64)
+		for i := range block {
+			*r = append(*r, &block[i])
+		}
 	}
+	last := len(*r) - 1
 	v := (*r)[last]
 	*r = (*r)[:last]
 	return v
