@@ -2,37 +2,36 @@ package actors
 
 import (
 	"sync"
-	"sync/atomic"
 	"testing"
 )
 
-// TestCrewRunsFewAtOnce has two workers take all of 100 turns, also after they had nothing to do. A turn ends once
-// both have had one at the same time, or the other one has nothing to do any more.
+// TestCrewRunsFewAtOnce gives two workers three turns, of which two take long, and then more, also after they had
+// nothing to do.
 func TestCrewRunsFewAtOnce(t *testing.T) {
 	c := &crew{most: 2}
 	for range 2 {
-		var running, most atomic.Int64
-		var turns sync.WaitGroup
-		turns.Add(100)
-		both := make(chan struct{})
-		for i := range 100 {
+		var begun, done sync.WaitGroup
+		let := make(chan struct{})
+		begun.Add(2)
+		for range 2 {
+			done.Add(1)
 			c.Schedule(func() {
-				defer turns.Done()
-				now := running.Add(1)
-				for before := most.Load(); now > before && !most.CompareAndSwap(before, now); before = most.Load() {
-				}
-				switch i {
-				case 0:
-					<-both
-				case 1:
-					close(both)
-				}
-				running.Add(-1)
+				begun.Done()
+				<-let
+				done.Done()
 			})
 		}
-		turns.Wait()
-		if got := most.Load(); got != 2 {
-			t.Errorf("%d at once, want 2", got)
+		begun.Wait()
+		for range 100 {
+			done.Add(1)
+			c.Schedule(done.Done)
 		}
+		c.mu.Lock()
+		if c.workers != 2 || len(c.queue) != 100 {
+			t.Errorf("%d workers and %d turns that wait, want 2 and 100", c.workers, len(c.queue))
+		}
+		c.mu.Unlock()
+		close(let)
+		done.Wait()
 	}
 }
