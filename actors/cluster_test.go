@@ -54,7 +54,7 @@ var lives atomic.Uint64
 
 // testCluster is replicas in this process, which speak over real ports.
 type testCluster struct {
-	t        *testing.T
+	t        testing.TB
 	replicas []*testReplica
 }
 
@@ -122,7 +122,7 @@ func testStreams() remote.Limits {
 }
 
 // startCluster starts n replicas; change alters what their actors work with.
-func startCluster(t *testing.T, n int, change func(*Config)) *testCluster {
+func startCluster(t testing.TB, n int, change func(*Config)) *testCluster {
 	t.Helper()
 	c := &testCluster{t: t}
 	var peers []string
@@ -155,7 +155,7 @@ func securityOf(role identity.Role, name string) wire.Security {
 	return wire.Insecure{Self: identity.Identity{Cluster: plaintext, Role: role, Name: name}}
 }
 
-func (r *testReplica) start(t *testing.T, peers cluster.Peers, change func(*Config)) {
+func (r *testReplica) start(t testing.TB, peers cluster.Peers, change func(*Config)) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	dialer, err := wire.NewDialer(securityOf(identity.Replica, r.id))
@@ -211,7 +211,7 @@ func (r *testReplica) start(t *testing.T, peers cluster.Peers, change func(*Conf
 
 // stand has a replica stand for election at once, rather than wait for it: it is sent what
 // raft sends to whom a leader hands over.
-func (r *testReplica) stand(t *testing.T) {
+func (r *testReplica) stand(t testing.TB) {
 	t.Helper()
 	const timeoutNow, version = 3, "ProtocolVersion"
 	ctx, cancel := context.WithTimeout(t.Context(), within)
@@ -249,7 +249,7 @@ func (r *testReplica) crash() {
 }
 
 // eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
+func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

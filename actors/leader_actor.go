@@ -348,13 +348,13 @@ func (a *leaderActor) spawn(ctx actor.Context, producer actor.Producer) *actor.P
 
 func (a *leaderActor) spawnNode(ctx actor.Context, id string) {
 	timing := a.replica.cfg.Timing
-	a.nodes.set(id, a.spawn(ctx, node.New(node.Config{
+	a.nodes.set(id, ctx.Spawn(supervised(a.log, node.New(node.Config{
 		ID: id, Term: a.term, Leader: a.replica.cfg.ID, State: a.replica.records, Log: a.terms,
 		Scheduler: &offers{ctx.ActorSystem().Root, a.trees.schedulers}, Agents: a.replica, Board: a.replica.board, Words: nodeWords{a.replica, a.term}, Lead: a.lead,
 		Replicas:    func() []*actorpb.Replica { return replicasOf(a.replica.cfg.Directory.View()) },
 		Revocations: a.replica.records.revocations,
 		Timing:      timing.Node, Pacer: a.pacer, RetryAfter: timing.Retry, Now: time.Now, StateNow: a.replica.cfg.Clock.Now, Logger: a.log,
-	})))
+	}), false).Configure(actor.WithDispatcher(a.replica.crew))))
 }
 
 func (a *leaderActor) spawnOperation(ctx actor.Context, id scheduling.OperationID) {

@@ -195,13 +195,12 @@ func (r *records) Seed(tree scheduling.TreeName) (seed scheduler.Seed, ok bool) 
 			Tree: tree, Index: s.LastIndex(), Pools: pools, Claims: s.Claims(tree), Rates: s.PreemptionRates(tree), Kept: record,
 		}
 		for _, n := range s.Nodes() {
-			if n.GetTree() != string(tree) {
-				continue
+			// The state replaces nodes and allocations, and never changes one.
+			if n.GetTree() == string(tree) {
+				seed.Nodes = append(seed.Nodes, n)
 			}
-			// The state replaces both, and never changes one.
-			seed.Nodes = append(seed.Nodes, n)
-			seed.Allocations = append(seed.Allocations, s.AllocationsOfNode(scheduling.NodeID(n.GetId()))...)
 		}
+		seed.Allocations = state.AllocationsInTree(s, tree)
 		ended, _ := state.EndedBefore(s, 0, scheduler.PastOperations)
 		for _, op := range slices.Backward(ended) {
 			seed.Past = appendPast(seed.Past, s, tree, op)

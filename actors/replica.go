@@ -75,6 +75,8 @@ type Replica struct {
 	askers            scheduler.Door
 	schedulerFigures  scheduler.Figures
 	heartbeatsDropped atomic.Uint64
+	// crew runs the actors of nodes.
+	crew *crew
 	// leader is the actor of the term that this replica leads in; nil while it does not lead.
 	leader atomic.Pointer[actor.PID]
 
@@ -97,7 +99,7 @@ func Start(cfg Config) (*Replica, error) {
 	}
 	r := &Replica{
 		cfg: cfg, store: cfg.Store, board: newBoard(), news: newNewsdesk(),
-		histories: pool.NewHistories(), discarding: make(chan struct{}, discardsAtOnce),
+		histories: pool.NewHistories(), crew: newCrew(), discarding: make(chan struct{}, discardsAtOnce),
 		records: &records{store: cfg.Store, directory: cfg.Directory},
 		signals: signal.NewSignals(cfg.Timing.SignalKeep, maxSignals, cfg.Clock.Now),
 		nodes:   signal.NewNodes(cfg.Timing.SignalKeep+2*cfg.Timing.Node.Lease, maxNodeWords, cfg.Clock.Now),

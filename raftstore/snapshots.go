@@ -21,9 +21,13 @@ const (
 	// snapshotsFolder is raft's name for the folder of snapshots in a replica's folder.
 	snapshotsFolder = "snapshots"
 	snapshotMeta    = "meta.json"
+	// snapshotContent is raft's name for the file of the content.
+	snapshotContent = "state.bin"
 	// snapshotMetaSum names the file with the checksum of snapshotMeta, which also lists the
 	// members.
 	snapshotMetaSum = "meta.sum"
+	// syncBytes is how much of a snapshot the disk may have yet to take. The log would wait for it.
+	syncBytes = 4 << 20
 )
 
 // snapshots is raft's store of snapshots, plus a checksum over the metadata, for which
@@ -154,6 +158,8 @@ type snapshotSink struct {
 	raft.SnapshotSink
 	of   *snapshots
 	meta raft.SnapshotMeta
+	// unsynced counts the bytes since the last sync.
+	unsynced int
 	// over is set once the sink is closed or cancelled; raft may do either again.
 	over bool
 }
@@ -162,7 +168,20 @@ type snapshotSink struct {
 func (s *snapshotSink) Write(data []byte) (int, error) {
 	n, err := s.SnapshotSink.Write(data)
 	s.meta.Size += int64(n)
+	if s.unsynced += n; err == nil && s.unsynced >= syncBytes {
+		s.unsynced = 0
+		err = syncFile(filepath.Join(s.of.dir, s.ID()+tmpSuffix, snapshotContent))
+	}
 	return n, err
+}
+
+// syncFile has the disk take what has been written of a file.
+func syncFile(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Sync(), file.Close())
 }
 
 // Close implements io.Closer.

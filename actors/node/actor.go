@@ -190,7 +190,7 @@ func (a *nodeActor) register(m *actorpb.RegisterAgent, reply func(proto.Message)
 		reply(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "node record update in progress", RetryMillis: 50})
 		return
 	}
-	record, _, _ := a.read()
+	record, granted, index := a.read()
 	claimed := describe(m)
 	claimed.Id = m.GetNode()
 	if why := a.cfg.State.Refusal(claimed); why != "" {
@@ -203,6 +203,8 @@ func (a *nodeActor) register(m *actorpb.RegisterAgent, reply func(proto.Message)
 	}
 	if !Changed(record, m) {
 		a.open(m, reply)
+		a.compare(record, granted, index)
+		a.offer()
 		return
 	}
 	a.registering = reply
@@ -218,6 +220,8 @@ func (a *nodeActor) register(m *actorpb.RegisterAgent, reply func(proto.Message)
 			a.cfg.Logger.Info("node registered", "node", m.GetNode(), "incarnation", m.GetIncarnation(), "resources", m.GetResources().Amounts())
 			a.fresh = true
 			a.open(m, reply)
+			a.look()
+			a.offer()
 		}
 	}, command)
 }
@@ -234,8 +238,6 @@ func (a *nodeActor) open(m *actorpb.RegisterAgent, reply func(proto.Message)) {
 		Replicas:        a.cfg.Replicas(),
 		Revocations:     a.news(m.GetRevocations()),
 	})
-	a.look()
-	a.offer()
 }
 
 func (a *nodeActor) heartbeat(m *actorpb.Heartbeat, reply func(proto.Message)) {
@@ -298,15 +300,19 @@ func (a *nodeActor) read() (record *statepb.Node, granted []Granted, index uint6
 	return record, granted, index
 }
 
-// look sends the agent the committed grants and orders that it lacks, and gives up jobs that were
-// granted to another incarnation of the node.
+// look compares what the agent has with the state.
 func (a *nodeActor) look() {
 	if a.inFlight {
 		a.dirty = true
 		return
 	}
 	a.dirty = false
-	record, granted, index := a.read()
+	a.compare(a.read())
+}
+
+// compare sends the agent the committed grants and orders that it lacks, and gives up jobs that were
+// granted to another incarnation of the node.
+func (a *nodeActor) compare(record *statepb.Node, granted []Granted, index uint64) {
 	a.publish(granted)
 	if !a.session.Live(a.cfg.Now()) || !a.session.Knows(a.cfg.State.Version()) {
 		if record.GetState() == statepb.NodeOffline && len(granted) > 0 {

@@ -37,7 +37,7 @@ func (t *Tree) Leave(allocations []*statepb.Allocation) error { return t.leave(a
 // wrote.
 func (t *Tree) leave(allocations []*statepb.Allocation, restored bool) error {
 	for _, a := range allocations {
-		if a.GetStop() == nil || t.jobs[a.GetJobId()] == "" {
+		if a.GetStop() == nil || !t.engine.Has(scheduling.JobID(a.GetJobId())) {
 			continue
 		}
 		order, err := leaveOrder(a.GetStop())
@@ -58,8 +58,8 @@ func (t *Tree) leaveWith(op *statepb.Operation, state lifecycle.State) error {
 	if !state.Finishing() || op.GetStop() != nil {
 		return nil
 	}
-	for job := range t.jobsOf[op.GetId()] {
-		if err := t.engine.Leave(scheduling.JobID(job), engine.LeaveOrder{}); err != nil {
+	for _, job := range t.engine.JobsOf(scheduling.OperationID(op.GetId())) {
+		if err := t.engine.Leave(job, engine.LeaveOrder{}); err != nil {
 			return fmt.Errorf("stop job %s with its operation: %w", job, err)
 		}
 	}

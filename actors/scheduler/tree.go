@@ -6,6 +6,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -31,7 +32,7 @@ type Seed struct {
 	Operations []*statepb.Operation
 	// Demand is the number of waiting jobs of Operations.
 	Demand []state.DemandChanged
-	// Allocations are the allocations on the tree's nodes, by job.
+	// Allocations are the allocations on the tree's nodes, in any order.
 	Allocations []*statepb.Allocation
 	// Claims are the resources reserved for jobs for which others were preempted, in the order in
 	// which the claims are served. Rates are the recent preemption times of pools with a rate limit.
@@ -64,9 +65,6 @@ type Tree struct {
 	// pools are the new pools that can be applied only when the operations of removed pools have
 	// gone; nil if there are none.
 	pools *pooltree.Tree
-	// jobs maps each job of the engine to its operation. jobsOf maps each operation to its jobs.
-	jobs   map[string]string
-	jobsOf map[string]map[string]bool
 	// outcome is the outcome of the last plan.
 	outcome allocation.Outcome
 	// resume is the checkpoint of the previous leader, from which the engine has yet to resume; nil
@@ -86,7 +84,7 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 		nodes: roster{
 			ready: map[string]bool{}, queued: map[string]bool{}, awaited: map[string]bool{}, draining: map[string]bool{}, doubted: map[string]bool{}, incarnations: map[string]uint64{}, tags: map[string][]string{},
 		},
-		known: map[string]map[allocation.TaskID]demand{}, jobs: map[string]string{}, jobsOf: map[string]map[string]bool{},
+		known: map[string]map[allocation.TaskID]demand{},
 		specs: map[string]*statepb.OperationSpec{}, settings: seed.Pools.Settings(), current: seed.Pools,
 	}
 	if err := e.SetTree(seed.Pools); err != nil {
@@ -113,7 +111,9 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 	for _, node := range seed.Nodes {
 		t.nodes.incarnations[node.GetId()] = node.GetIncarnation()
 	}
-	for _, a := range slices.SortedStableFunc(slices.Values(seed.Allocations), byStart) {
+	seed.Allocations = byStart(seed.Allocations)
+	e.Expect(len(seed.Allocations))
+	for _, a := range seed.Allocations {
 		if err := t.started(a); err != nil {
 			return nil, err
 		}
@@ -140,8 +140,28 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 	return t, nil
 }
 
-func byStart(a, b *statepb.Allocation) int {
-	return a.GetStartTime().AsTime().Compare(b.GetStartTime().AsTime())
+// byStart returns allocations in the order of their starts.
+func byStart(allocations []*statepb.Allocation) []*statepb.Allocation {
+	type started struct {
+		at  int64
+		job string
+		of  *statepb.Allocation
+	}
+	order := make([]started, len(allocations))
+	for i, a := range allocations {
+		order[i] = started{a.GetStartTime().AsTime().UnixNano(), a.GetJobId(), a}
+	}
+	slices.SortFunc(order, func(a, b started) int {
+		if a.at != b.at {
+			return cmp.Compare(a.at, b.at)
+		}
+		return cmp.Compare(a.job, b.job)
+	})
+	sorted := make([]*statepb.Allocation, len(order))
+	for i, s := range order {
+		sorted[i] = s.of
+	}
+	return sorted
 }
 
 // Seen reports whether the tree has applied the log entry.
@@ -265,7 +285,6 @@ func (t *Tree) started(a *statepb.Allocation) error {
 	case !known || !planned && !t.nodes.has(a.GetNode()):
 		return nil
 	}
-	t.hold(a.GetJobId(), a.GetOperationId())
 	if planned {
 		return t.engine.Commit(ticket, scheduling.JobID(a.GetJobId()), a.GetStartTime().AsTime())
 	}
@@ -275,30 +294,11 @@ func (t *Tree) started(a *statepb.Allocation) error {
 	})
 }
 
-// hold and drop maintain the set of jobs that the engine has.
-func (t *Tree) hold(job, operation string) {
-	t.jobs[job] = operation
-	if t.jobsOf[operation] == nil {
-		t.jobsOf[operation] = map[string]bool{}
-	}
-	t.jobsOf[operation][job] = true
-}
-
-func (t *Tree) drop(job string) {
-	operation := t.jobs[job]
-	delete(t.jobs, job)
-	delete(t.jobsOf[operation], job)
-	if len(t.jobsOf[operation]) == 0 {
-		delete(t.jobsOf, operation)
-	}
-}
-
 // Ended frees the resources of a job and offers its node.
 func (t *Tree) Ended(job, node string) error {
-	if t.jobs[job] == "" {
+	if !t.engine.Has(scheduling.JobID(job)) {
 		return nil
 	}
-	t.drop(job)
 	t.nodes.enqueue(node)
 	return t.engine.RemoveAllocation(scheduling.JobID(job))
 }

@@ -26,7 +26,7 @@ func (s *State) Ahead(now time.Time, msg proto.Message) (leaving []*statepb.Allo
 		}
 	}
 	give := func(job scheduling.JobID, order *statepb.StopOrder, interruption string) {
-		a, ok := s.allocations[job]
+		a, ok := s.allocations.of(job)
 		if !ok || order == nil {
 			return
 		}
@@ -53,7 +53,7 @@ func (s *State) Ahead(now time.Time, msg proto.Message) (leaving []*statepb.Allo
 		}
 	case *commandpb.HandOver:
 		for _, job := range m.GetReleaseJobIds() {
-			if a, ok := s.allocations[scheduling.JobID(job)]; ok && a.GetStop().GetHeldUntil() != nil {
+			if a, ok := s.allocations.of(scheduling.JobID(job)); ok && a.GetStop().GetHeldUntil() != nil {
 				add(a, released(a.GetStop()))
 			}
 		}

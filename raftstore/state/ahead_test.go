@@ -16,10 +16,10 @@ import (
 // leavingIn returns the orders that jobs know of and that leave them time.
 func leavingIn(s *State) map[string]*statepb.StopOrder {
 	orders := map[string]*statepb.StopOrder{}
-	for job, a := range s.allocations {
+	for a := range s.allocations.all() {
 		order := s.operations[scheduling.OperationID(a.GetOperationId())].record.StopOrderFor(a)
 		if order.Interrupted() && order.GetGraceMillis() > 0 {
-			orders[string(job)] = order
+			orders[a.GetJobId()] = order
 		}
 	}
 	return orders

@@ -147,6 +147,36 @@ func BenchmarkFreeze(b *testing.B) {
 	}
 }
 
+// BenchmarkFirstChange shows how long the first change after a snapshot takes, of an operation with 50,000 jobs that
+// have completed and as many, between them, that have to run again.
+func BenchmarkFirstChange(b *testing.B) {
+	const jobs = 100_000
+	c := &crowd{state: New()}
+	c.do(b, &commandpb.BeginTerm{Term: 1, Replica: "r1", Limits: &statepb.Limits{JobsPerOperation: jobs}})
+	c.do(b, nodeOf("n1", jobs))
+	spec := specOf(jobs)
+	c.do(b, &commandpb.StartOperation{OperationId: "op", Spec: spec})
+	for _, step := range roadOf("op", spec) {
+		c.do(b, step)
+	}
+	start, end := &commandpb.StartAllocations{Term: 1}, &commandpb.FinishJobs{OperationId: "op", Epoch: 1}
+	for i := range jobs {
+		job := fmt.Sprint("j", i)
+		start.Grants = append(start.Grants, grantOf(job, "op"))
+		ended := &statepb.FinishedJob{JobId: job, State: "completed"}
+		if i%2 == 0 {
+			ended.State, ended.AbortReason = "aborted", "node_offline"
+		}
+		end.Jobs = append(end.Jobs, ended)
+	}
+	c.do(b, start)
+	c.do(b, end)
+	for i := 0; b.Loop(); i++ {
+		c.state.Freeze()
+		c.do(b, &commandpb.StartAllocations{Term: 1, Grants: []*commandpb.Grant{grantOf(fmt.Sprint("k", i), "op")}})
+	}
+}
+
 // BenchmarkTree shows what starts, edits and ephemeral pools cost in a tree of 1,000
 // pools with 10,000 operations.
 func BenchmarkTree(b *testing.B) {

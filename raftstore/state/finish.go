@@ -118,7 +118,7 @@ func (c jobChange) finishJob(o *operation, j *statepb.FinishedJob) (Ended, *refu
 // held returns the allocation of a job if it belongs to the operation and is on the node. An empty
 // id matches any operation or node.
 func (c jobChange) held(job string, operation scheduling.OperationID, node scheduling.NodeID) (*statepb.Allocation, *refusal) {
-	a, ok := c.allocations[scheduling.JobID(job)]
+	a, ok := c.allocations.of(scheduling.JobID(job))
 	switch {
 	case !ok:
 		return nil, refuse(CodeUnknownAllocation, "job %q has no allocation: its end is already recorded, or it was never granted", job)
@@ -274,7 +274,7 @@ func (c *change) requeue(o *operation, task int, cookie scheduling.Cookie) {
 // release removes an allocation from its node, its operation and the state.
 func (c *change) release(o *operation, a *statepb.Allocation) {
 	job := scheduling.JobID(a.GetJobId())
-	delete(c.allocations, job)
+	c.allocations.remove(job)
 	o.live -= allocationBytes(o.allocations[job])
 	delete(o.allocations, job)
 	c.nodes[scheduling.NodeID(a.GetNode())].release(a)

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -15,6 +16,7 @@ import (
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/messages/versions"
+	"weir/scheduling"
 )
 
 // Frozen is an immutable copy of a State. Commands can still change the State, and any goroutine
@@ -33,8 +35,8 @@ type part interface {
 	hash(h *Hasher, to *hashSum) error
 }
 
-// Freeze returns a copy of the state. It copies only one pointer per record. The record itself is
-// copied when it is next changed.
+// Freeze returns a copy of the state. It copies at most one pointer per record, and none per allocation. The record
+// itself is copied when it is next changed.
 func (s *State) Freeze() *Frozen {
 	header := &statepb.SnapshotHeader{
 		Format:      Format(s.version),
@@ -51,10 +53,6 @@ func (s *State) Freeze() *Frozen {
 	}
 	if !s.lastTime.IsZero() {
 		header.LastTime = timestamppb.New(s.lastTime)
-	}
-	nodes := make([]*statepb.Node, 0, len(s.nodes))
-	for _, n := range s.nodes {
-		nodes = append(nodes, n.record)
 	}
 	operations := make([]*version, len(s.order))
 	for i, o := range s.order {
@@ -82,20 +80,20 @@ func (s *State) Freeze() *Frozen {
 		sequence(StoresIn(s).All(), func(o *statepb.Store) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_Store{Store: o}}
 		}),
-		unordered(nodes, compareNodes, func(n *statepb.Node) *statepb.Record { return &statepb.Record{Record: &statepb.Record_Node{Node: n}} }),
-		list[*version]{operations, nil, func(v *version) *statepb.Record {
+		unordered(slices.Values(s.Nodes()), compareNodes, func(n *statepb.Node) *statepb.Record { return &statepb.Record{Record: &statepb.Record_Node{Node: n}} }),
+		list[*version]{slices.Values(operations), nil, func(v *version) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_Operation{Operation: v.full()}}
 		}, (*version).key},
-		unordered(values(s.allocations), compareGrants, func(a *statepb.Allocation) *statepb.Record {
+		unordered(s.allocations.copy(), compareGrants, func(a *statepb.Allocation) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_Allocation{Allocation: a}}
 		}),
-		unordered(values(s.profiles), compareProfiles, func(p *statepb.MemoryProfile) *statepb.Record {
+		unordered(slices.Values(values(s.profiles)), compareProfiles, func(p *statepb.MemoryProfile) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_Profile{Profile: p}}
 		}),
 		sequence(s.claims.all(), func(c *statepb.Claim) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_Claim{Claim: c}}
 		}),
-		list[*statepb.PreemptionRate]{s.rates.records(), nil, func(r *statepb.PreemptionRate) *statepb.Record {
+		list[*statepb.PreemptionRate]{slices.Values(s.rates.records()), nil, func(r *statepb.PreemptionRate) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_Rate{Rate: r}}
 		}, nil},
 		single(&statepb.Record{Record: &statepb.Record_Archive{Archive: archive}}),
@@ -119,7 +117,7 @@ func (f *Frozen) Records(yield func(*statepb.Record) error) error {
 
 // list is a part: the records of the elements of a list.
 type list[T any] struct {
-	elements []T
+	elements iter.Seq[T]
 	// compare is the order of the records; nil: that of the list.
 	compare func(a, b T) int
 	record  func(T) *statepb.Record
@@ -130,16 +128,16 @@ type list[T any] struct {
 
 // single is a part with one record, which is new in each Frozen.
 func single(record *statepb.Record) part {
-	return list[*statepb.Record]{[]*statepb.Record{record}, nil, func(r *statepb.Record) *statepb.Record { return r }, nil}
+	return list[*statepb.Record]{slices.Values([]*statepb.Record{record}), nil, func(r *statepb.Record) *statepb.Record { return r }, nil}
 }
 
 // sequence is a part of elements that are in order, and are replaced when they change.
 func sequence[T any](elements []*T, record func(*T) *statepb.Record) part {
-	return list[*T]{elements, nil, record, itself[*T]}
+	return list[*T]{slices.Values(elements), nil, record, itself[*T]}
 }
 
 // unordered is like sequence, for elements in any order; compare is that of their records.
-func unordered[T any](elements []*T, compare func(a, b *T) int, record func(*T) *statepb.Record) part {
+func unordered[T any](elements iter.Seq[*T], compare func(a, b *T) int, record func(*T) *statepb.Record) part {
 	return list[*T]{elements, compare, record, itself[*T]}
 }
 
@@ -149,9 +147,9 @@ func itself[T any](element T) any { return element }
 func (l list[T]) all(yield func(*statepb.Record) bool) {
 	ordered := l.elements
 	if l.compare != nil {
-		ordered = slices.SortedFunc(slices.Values(l.elements), l.compare)
+		ordered = slices.Values(slices.SortedFunc(l.elements, l.compare))
 	}
-	for _, element := range ordered {
+	for element := range ordered {
 		if !yield(l.record(element)) {
 			return
 		}
@@ -159,7 +157,8 @@ func (l list[T]) all(yield func(*statepb.Record) bool) {
 }
 
 func (l list[T]) hash(h *Hasher, to *hashSum) error {
-	for i, element := range l.elements {
+	place := uint64(0)
+	for element := range l.elements {
 		var key any
 		if l.key != nil {
 			key = l.key(element)
@@ -174,11 +173,83 @@ func (l list[T]) hash(h *Hasher, to *hashSum) error {
 		times := uint64(1)
 		if l.compare == nil {
 			// The order of these is part of the state.
-			times += 2 * uint64(i)
+			times += 2 * place
 		}
+		place++
 		to.add(of, times)
 	}
 	return nil
+}
+
+// shardCount is how many shards there are: of 300,000 allocations, each has 300, which take microseconds to copy.
+const shardCount = 1024
+
+// shards are allocations by job, in many maps. A copy shares the maps. Each is copied when it next changes.
+type shards struct {
+	maps  [shardCount]map[scheduling.JobID]*statepb.Allocation
+	count int
+	// copies counts the copies. made has what it was when a map was made: maps of before may be shared.
+	copies uint64
+	made   [shardCount]uint64
+}
+
+// of returns the allocation of a job.
+func (s *shards) of(job scheduling.JobID) (*statepb.Allocation, bool) {
+	a, ok := s.maps[shardOf(job)][job]
+	return a, ok
+}
+
+func (s *shards) put(a *statepb.Allocation) {
+	job := scheduling.JobID(a.GetJobId())
+	m := s.own(job)
+	s.count -= len(m)
+	m[job] = a
+	s.count += len(m)
+}
+
+func (s *shards) remove(job scheduling.JobID) {
+	m := s.own(job)
+	s.count -= len(m)
+	delete(m, job)
+	s.count += len(m)
+}
+
+// own returns the map of a job, which no copy has.
+func (s *shards) own(job scheduling.JobID) map[scheduling.JobID]*statepb.Allocation {
+	i := shardOf(job)
+	if s.made[i] != s.copies {
+		s.maps[i], s.made[i] = maps.Clone(s.maps[i]), s.copies
+	}
+	return made(&s.maps[i])
+}
+
+// shardOf hashes an id (FNV-1a).
+func shardOf(job scheduling.JobID) uint32 {
+	hash := uint32(2166136261)
+	for i := range len(job) {
+		hash = (hash ^ uint32(job[i])) * 16777619
+	}
+	return hash % shardCount
+}
+
+// all yields the allocations of now, in any order.
+func (s *shards) all() iter.Seq[*statepb.Allocation] {
+	shared := s.maps
+	return func(yield func(*statepb.Allocation) bool) {
+		for _, m := range shared {
+			for _, a := range m {
+				if !yield(a) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// copy is like all, also while the allocations change.
+func (s *shards) copy() iter.Seq[*statepb.Allocation] {
+	s.copies++
+	return s.all()
 }
 
 // Hash is the hash of a state. Equal states have equal hashes, however they came about.

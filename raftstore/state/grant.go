@@ -143,7 +143,7 @@ func (c jobChange) grant(g *commandpb.Grant, time *timestamppb.Timestamp) (*stat
 		Reserve:         reserveOf(record, cookie).Holding(g.GetResources().GetMemory()),
 	}
 	o.tasks[task].giveRank(record, a)
-	c.allocations[scheduling.JobID(a.GetJobId())] = a
+	c.allocations.put(a)
 	o.allocate(a)
 	n.hold(a)
 	c.touch(o, task, g.GetDedicatedMemory())
@@ -178,7 +178,7 @@ func (c jobChange) grantable(what grantSubject, g *commandpb.Grant) (*operation,
 	if g.GetJobId() == "" {
 		return nil, 0, refuse(CodeInvalidCommand, "%s: the job has no id", what)
 	}
-	if a, ok := c.allocations[scheduling.JobID(g.GetJobId())]; ok {
+	if a, ok := c.allocations.of(scheduling.JobID(g.GetJobId())); ok {
 		return nil, 0, refuse(CodeDuplicateJob, "%s: node %q already runs a job with this id for operation %q", what, a.GetNode(), a.GetOperationId())
 	}
 	o, ok := c.operations[scheduling.OperationID(g.GetOperationId())]

@@ -2,6 +2,7 @@ package state
 
 import (
 	"cmp"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -104,10 +105,19 @@ func (v *version) clone(generation uint64) *version {
 	record.Tasks = slices.Clone(record.GetTasks())
 	tasks := slices.Clone(v.tasks)
 	for i := range tasks {
-		record.Tasks[i] = proto.CloneOf(record.GetTasks()[i])
+		record.Tasks[i] = cloneTask(record.GetTasks()[i])
 		tasks[i] = tasks[i].clone()
 	}
 	return &version{generation: generation, state: v.state, record: record, tasks: tasks, taskIndex: v.taskIndex, input: v.input, history: v.history, given: v.given, progress: v.progress}
+}
+
+// cloneTask copies the record of a task. What it has by cookie may be long. Its values are replaced, and never changed.
+func cloneTask(t *statepb.Task) *statepb.Task {
+	rest := shallow(t)
+	rest.Attempts, rest.Failures, rest.Reserves = nil, nil, nil
+	clone := proto.CloneOf(rest)
+	clone.Attempts, clone.Failures, clone.Reserves = maps.Clone(t.GetAttempts()), maps.Clone(t.GetFailures()), maps.Clone(t.GetReserves())
+	return clone
 }
 
 // full returns the record together with the data kept beside it, as in a snapshot.

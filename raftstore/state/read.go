@@ -227,12 +227,13 @@ func StatisticOf(s *State, id scheduling.OperationID, name string, of lifecycle.
 
 // Allocation returns the allocation of a job that has not ended.
 func (s *State) Allocation(job scheduling.JobID) (*statepb.Allocation, bool) {
-	a, ok := s.allocations[job]
-	return a, ok
+	return s.allocations.of(job)
 }
 
 // Allocations returns all allocations in the order of their grants.
-func (s *State) Allocations() []*statepb.Allocation { return byGrant(s.allocations) }
+func (s *State) Allocations() []*statepb.Allocation {
+	return slices.SortedFunc(s.allocations.all(), compareGrants)
+}
 
 // AllocationsOfNode returns the allocations of a node, of all its incarnations, in the
 // order of their grants.
@@ -245,6 +246,17 @@ func (s *State) AllocationsOfNode(id scheduling.NodeID) []*statepb.Allocation {
 func (s *State) AllocationsOfOperation(id scheduling.OperationID) []*statepb.Allocation {
 	o, _ := operationIn(s.operations, id)
 	return byGrant(o.allocations)
+}
+
+// AllocationsInTree returns the allocations on the nodes of a tree, in any order.
+func AllocationsInTree(s *State, tree scheduling.TreeName) []*statepb.Allocation {
+	all := make([]*statepb.Allocation, 0, s.allocations.count)
+	for _, n := range s.byName {
+		if n.record.GetTree() == string(tree) {
+			all = slices.AppendSeq(all, maps.Values(n.allocations))
+		}
+	}
+	return all
 }
 
 // AllocationCount returns the number of allocations of an operation.
@@ -330,7 +342,7 @@ func (s *State) Counts() Counts {
 		Profiles:    len(s.profiles),
 		InProgress:  len(s.inProgress),
 		Archived:    len(s.archive),
-		Allocations: len(s.allocations),
+		Allocations: s.allocations.count,
 		Nodes:       len(s.nodes),
 		Trees:       len(s.trees),
 	}
@@ -354,5 +366,8 @@ func byGrant(allocations map[scheduling.JobID]*statepb.Allocation) []*statepb.Al
 }
 
 func compareGrants(a, b *statepb.Allocation) int {
-	return cmp.Or(cmp.Compare(a.GetGrantIndex(), b.GetGrantIndex()), cmp.Compare(a.GetJobId(), b.GetJobId()))
+	if a.GetGrantIndex() != b.GetGrantIndex() {
+		return cmp.Compare(a.GetGrantIndex(), b.GetGrantIndex())
+	}
+	return cmp.Compare(a.GetJobId(), b.GetJobId())
 }

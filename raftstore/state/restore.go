@@ -321,9 +321,10 @@ func (r *Restorer) addAllocation(a *statepb.Allocation) error {
 	case o == nil:
 		return fmt.Errorf("allocation %q: operation %q is missing", job, a.GetOperationId())
 	}
-	if err := add(r.state.allocations, "allocation", job, a); err != nil {
-		return err
+	if _, twice := r.state.allocations.of(job); twice {
+		return fmt.Errorf("allocation %q comes twice", job)
 	}
+	r.state.allocations.put(a)
 	o.allocate(a)
 	n.hold(a)
 	if i, found := o.taskIndex[scheduling.TaskName(a.GetTask())]; found && o.tasks[i].gang.exists() {

@@ -223,13 +223,13 @@ func TestVerifySeesWhatARestoreCannot(t *testing.T) {
 		"a node that is not listed":         {func(s *State) { s.byName = s.byName[1:] }, "nodes, but listed"},
 		"operations in order":               {func(s *State) { s.order = s.order[1:] }, "operations in the order of acceptance"},
 		"an operation under another":        {func(s *State) { s.order[0] = s.order[1] }, "not in order of acceptance"},
-		"an allocation lost by id":          {func(s *State) { delete(s.allocations, "ann-0") }, "allocations"},
-		"an allocation twice":               {func(s *State) { s.allocations["x"] = s.allocations["ann-0"] }, "4 allocations, but 3 by operation and"},
+		"an allocation lost by id":          {func(s *State) { s.allocations.remove("ann-0") }, "allocations"},
+		"an allocation twice":               {func(s *State) { s.allocations.put(&statepb.Allocation{JobId: "x"}) }, "4 allocations, but 3 by operation and"},
 		"an allocation of a node": {func(s *State) {
-			s.nodes["n1"].allocations["ann-0"] = proto.CloneOf(s.allocations["ann-0"])
+			s.nodes["n1"].allocations["ann-0"] = proto.CloneOf(s.nodes["n1"].allocations["ann-0"])
 		}, `allocation "ann-0": missing from the allocations of its node`},
 		"an allocation of an operation": {func(s *State) {
-			s.operations["ann"].allocations["ann-0"] = proto.CloneOf(s.allocations["ann-0"])
+			s.operations["ann"].allocations["ann-0"] = proto.CloneOf(s.nodes["n1"].allocations["ann-0"])
 		}, `allocation "ann-0": missing from the allocations of its operation`},
 		"an alias":         {func(s *State) { delete(s.aliases, "*ann") }, "aliases"},
 		"a mutation id":    {func(s *State) { s.mutations[mutation{id: "m"}] = "ann" }, "mutation ids"},

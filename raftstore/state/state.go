@@ -78,7 +78,7 @@ type State struct {
 	// and tasks.
 	edited map[*operation]bool
 
-	allocations map[scheduling.JobID]*statepb.Allocation
+	allocations shards
 	// profiles are the memory profiles that ended operations have saved, by key.
 	profiles map[string]*statepb.MemoryProfile
 	// profileBytes is what they take.
@@ -132,7 +132,6 @@ func empty() *State {
 		refused:     make(map[scheduling.NodeID]string),
 		stores:      make(map[string]*statepb.Store),
 		quotas:      quotas{users: make(map[scheduling.User]usage)},
-		allocations: make(map[scheduling.JobID]*statepb.Allocation),
 		profiles:    make(map[string]*statepb.MemoryProfile),
 		claims:      newClaims(),
 		rates:       make(rates),

@@ -188,7 +188,7 @@ func (v *version) possible(a *statepb.Allocation, order *statepb.StopOrder) *sta
 // replace replaces the record of an allocation everywhere.
 func (c *change) replace(o *operation, a *statepb.Allocation) {
 	job := scheduling.JobID(a.GetJobId())
-	c.allocations[job] = a
+	c.allocations.put(a)
 	o.live -= allocationBytes(o.allocations[job])
 	o.allocate(a)
 	reweigh(c.State, o)

@@ -28,7 +28,7 @@ func TestEndsCarryTheTokenOfTheirGrant(t *testing.T) {
 			j := busy(t)
 			j.run("op", specOf(1))
 			j.start("op", "job")
-			a := j.state.allocations["job"]
+			a, _ := j.state.Allocation("job")
 			granted := token{a.GetGrantTerm(), a.GetGrantIndex()}
 			said := test.token(granted)
 			result, _ := j.apply(&commandpb.FinishJobs{OperationId: "op", Epoch: 1, Jobs: []*statepb.FinishedJob{
@@ -39,7 +39,7 @@ func TestEndsCarryTheTokenOfTheirGrant(t *testing.T) {
 				if answer.GetRefusal() != CodeStaleToken || !strings.Contains(answer.GetMessage(), "granted with") {
 					t.Errorf("got %v, want %s", answer, CodeStaleToken)
 				}
-				if j.state.allocations["job"] == nil {
+				if _, runs := j.state.Allocation("job"); !runs {
 					t.Error("the job was ended")
 				}
 				return

@@ -43,7 +43,7 @@ func sharedBy(s *State) (all []proto.Message) {
 	for _, n := range s.nodes {
 		all = append(all, n.record)
 	}
-	for _, a := range s.allocations {
+	for a := range s.allocations.all() {
 		all = append(all, a)
 	}
 	for _, t := range s.trees {

@@ -155,17 +155,17 @@ func (s verifier) verifyOperation(o *operation) error {
 // verifyAllocations checks that the operations and nodes list exactly the allocations of
 // the state.
 func (s verifier) verifyAllocations() error {
-	byOperations, byNodes := 0, 0
+	all, byOperations, byNodes := s.Allocations(), 0, 0
 	for _, o := range s.order {
 		byOperations += len(o.allocations)
 	}
 	for _, n := range s.nodes {
 		byNodes += len(n.allocations)
 	}
-	if byOperations != len(s.allocations) || byNodes != len(s.allocations) {
-		return fmt.Errorf("%d allocations, but %d by operation and %d by node", len(s.allocations), byOperations, byNodes)
+	if n := len(all); byOperations != n || byNodes != n || s.allocations.count != n {
+		return fmt.Errorf("%d allocations, but %d by operation and %d by node, and counted are %d", n, byOperations, byNodes, s.allocations.count)
 	}
-	for _, a := range s.Allocations() {
+	for _, a := range all {
 		if err := s.verifyAllocation(a); err != nil {
 			return fmt.Errorf("allocation %q: %w", a.GetJobId(), err)
 		}
@@ -179,7 +179,8 @@ func (s verifier) verifyAllocation(a *statepb.Allocation) error {
 	n := orEmpty(s.nodes, scheduling.NodeID(a.GetNode()))
 	tree, life := n.record.GetTree(), n.record.GetIncarnation()
 	var b breach
-	b.when(s.allocations[job] != a, "missing from the index by id")
+	found, _ := s.allocations.of(job)
+	b.when(found != a, "missing from the index by id")
 	b.when(o.allocations[job] != a, "missing from the allocations of its operation %q", a.GetOperationId())
 	b.when(n.allocations[job] != a, "missing from the allocations of its node %q", a.GetNode())
 	b.when(o.treeIndex(scheduling.TreeName(tree)) < 0, "node %q belongs to pool tree %q, but its operation %q is not in that tree", a.GetNode(), tree, a.GetOperationId())

@@ -140,7 +140,7 @@ func (op *operation) ahead() (a explain.Ahead) {
 	}
 	var first *operation
 	for _, other := range slices.DeleteFunc(all, func(other *operation) bool { return !other.active() }) {
-		a.Running += other.held
+		a.Running += len(other.held)
 		jobs := other.jobs()
 		if jobs == 0 {
 			continue

@@ -93,7 +93,7 @@ func (e *Engine) SetTaskGang(id scheduling.OperationID, task scheduling.TaskName
 	case g == nil && of.Size == 0:
 		return nil
 	case g == nil:
-		g = &gang{operation: op, task: task, held: e.cluster.heldBy(op, task)}
+		g = &gang{operation: op, task: task, held: op.heldBy(task)}
 		op.gangs = append(op.gangs, g)
 		e.gangs.all = append(e.gangs.all, g)
 	}
@@ -106,15 +106,10 @@ func (e *Engine) SetTaskGang(id scheduling.OperationID, task scheduling.TaskName
 }
 
 // heldBy counts the allocations and starts in flight of a task that no gang counts yet.
-func (cl *cluster) heldBy(op *operation, task scheduling.TaskName) (n int64) {
-	if op.held == 0 {
-		return 0
-	}
-	for _, node := range cl.nodes {
-		for _, h := range node.held {
-			if h.operation == op && h.task.Name == task {
-				n++
-			}
+func (op *operation) heldBy(task scheduling.TaskName) (n int64) {
+	for _, h := range op.held {
+		if h.task.Name == task {
+			n++
 		}
 	}
 	return n

@@ -37,8 +37,8 @@ type holding struct {
 	operation *operation
 	task      allocation.TaskID
 	node      *node
-	// at is the index of the holding in node.held.
-	at int
+	// at is the index of the holding in node.held, and in is that in operation.held.
+	at, in int
 	// leaving is set if the job has been told to leave.
 	leaving *leaving
 	// claimed says that a start comes from a claim. expires is the time at which that claim would
@@ -103,6 +103,11 @@ func (hs *holdings) noteLengths(now time.Time) {
 	hs.tree.noteOperations(now)
 }
 
+// Expect makes room for the allocations that are to be added to a new engine.
+func (e *Engine) Expect(allocations int) {
+	e.holdings.allocations = make(map[scheduling.JobID]*holding, allocations)
+}
+
 // AddAllocation adds an allocation that was committed before the engine was made. Its job must not
 // be counted as pending by SetDemand. The node may still be unknown: it reconnects, or is declared
 // lost, with its allocations. Add allocations in the order of their starts, which decides whose
@@ -125,11 +130,27 @@ func (e *Engine) AddAllocation(a Allocation) error {
 	op.groups.Add(&h.Member)
 	h.node.hold(h)
 	h.node.judge()
-	op.held++
 	op.begun = true
 	op.order.Serve(a.Resources)
 	e.claims.trim(h.node)
 	return nil
+}
+
+// Has reports whether a job has an allocation.
+func (e *Engine) Has(job scheduling.JobID) bool { return e.holdings.allocations[job] != nil }
+
+// JobsOf returns the jobs of an operation that have allocations, in any order.
+func (e *Engine) JobsOf(id scheduling.OperationID) (jobs []scheduling.JobID) {
+	op, err := e.tree.operation(id)
+	if err != nil {
+		return nil
+	}
+	for _, h := range op.held {
+		if h.ticket == 0 {
+			jobs = append(jobs, h.Job)
+		}
+	}
+	return jobs
 }
 
 // RemoveAllocation frees what an allocation holds, after its job has ended.
@@ -195,6 +216,7 @@ func (e *Engine) Reject(ticket Ticket) error {
 func (hs *holdings) newHolding(op *operation, task allocation.TaskID, n *node, resources resource.Amounts) *holding {
 	h := hs.ended.take()
 	h.operation, h.task, h.node, h.Resources = op, task, n, resources
+	h.in, op.held = len(op.held), append(op.held, h)
 	hs.claims.holds(op, task.Name, 1)
 	return h
 }
@@ -208,7 +230,10 @@ func (hs *holdings) release(h *holding) {
 // forgetHolding drops a holding that has left its node. It also drops the operation and the node of
 // the holding if nothing else keeps them.
 func (hs *holdings) forgetHolding(h *holding) {
-	h.operation.held--
+	held := h.operation.held
+	last := held[len(held)-1]
+	held[h.in], last.in = last, h.in
+	held[len(held)-1], h.operation.held = nil, held[:len(held)-1]
 	hs.claims.holds(h.operation, h.task.Name, -1)
 	hs.tree.forget(h.operation)
 	hs.cluster.forgetNode(h.node)
@@ -224,7 +249,6 @@ func (hs *holdings) start(n *node, op *operation, task allocation.TaskID, needs 
 	h.ticket = hs.lastTicket
 	hs.inFlight[h.ticket] = h
 	n.hold(h)
-	op.held++
 	op.task(task).inFlight++
 	op.lastStart = hs.moment.now
 	hs.tree.history.starts(op, hs.moment.now)
@@ -236,12 +260,15 @@ func (hs *holdings) start(n *node, op *operation, task allocation.TaskID, needs 
 // allocation of memory.
 type recycled[T any] []*T
 
-// take returns a zero value.
+// take returns a zero value. Values are made many at a time.
 func (r *recycled[T]) take() *T {
-	last := len(*r) - 1
-	if last < 0 {
-		return new(T)
+	if len(*r) == 0 {
+		block := make([]T, 64)
+		for i := range block {
+			*r = append(*r, &block[i])
+		}
 	}
+	last := len(*r) - 1
 	v := (*r)[last]
 	*r = (*r)[:last]
 	return v

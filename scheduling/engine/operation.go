@@ -58,10 +58,11 @@ type operation struct {
 	pool *pool
 	// tasks are sorted in the same way as the tasks of order.
 	tasks []task
-	// held counts allocations and starts in flight. leavers counts the allocations that have been
+	// held are allocations and starts in flight, in any order. leavers counts the allocations that have been
 	// told to leave.
-	held, leavers int
-	claims        []*claim
+	held    []*holding
+	leavers int
+	claims  []*claim
 	// gangs are the gangs of tasks of the operation whose jobs start only together.
 	gangs []*gang
 	// ended is the last claim that ended. lastStart is when a job was last started.
@@ -277,7 +278,7 @@ func (tr *tree) operation(id scheduling.OperationID) (*operation, error) {
 
 // forget drops a removed operation that holds nothing.
 func (tr *tree) forget(op *operation) {
-	if op.removed && op.held == 0 {
+	if op.removed && len(op.held) == 0 {
 		tr.history.leaves(op)
 		op.detach()
 		tr.cluster.dropFilter(op.filter)

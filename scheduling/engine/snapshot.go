@@ -365,7 +365,7 @@ func (gs *gangs) viewOperation(op *operation) OperationView {
 		Effective:       op.effective,
 		SchedulingIndex: -1,
 		Tasks:           make([]TaskView, 0, len(op.tasks)),
-		Allocations:     op.held,
+		Allocations:     len(op.held),
 		Leaving:         op.leavers,
 		Bounds:          *op.groups.Bounds(),
 	}

@@ -280,7 +280,7 @@ func (u *update) grow(p *pool) {
 		u.moment.age++
 	}
 	for _, op := range p.operations {
-		wanted := int64(op.held)
+		wanted := int64(len(op.held))
 		for _, t := range op.tasks {
 			wanted += t.pending - t.inFlight
 		}

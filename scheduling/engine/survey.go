@@ -127,7 +127,7 @@ func (c *rivals) known() bool { return c.begun && len(c.left) == 0 }
 func (c *rivals) add(to *explain.Contest, op *operation) int {
 	usage := op.order.Usage()
 	n := &explain.Contender{
-		ID: op.ID, Rank: rank(op.share), Place: math.MaxInt, Running: int64(op.held), Fair: op.share.FairShare, Usage: usage,
+		ID: op.ID, Rank: rank(op.share), Place: math.MaxInt, Running: int64(len(op.held)), Fair: op.share.FairShare, Usage: usage,
 		Limits: op.limits.Min(op.ceiling), Gang: len(op.gangs) > 0,
 	}
 	if at, waits := c.place[op.ID]; waits {
