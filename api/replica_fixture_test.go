@@ -56,7 +56,8 @@ type replicaFake struct {
 	// mute is whether the leader's actors are silent.
 	mute atomic.Bool
 
-	view atomic.Pointer[actorpb.SchedulerView]
+	view    atomic.Pointer[actorpb.SchedulerView]
+	reports atomic.Pointer[[]string]
 	// asked too often, the scheduler refuses to answer.
 	asked atomic.Bool
 	live  atomic.Pointer[actorpb.JobLive]
@@ -246,6 +247,9 @@ func (r *replicaFake) SchedulerView(ctx context.Context, m *actorpb.SchedulerVie
 	}
 	if r.asked.Load() {
 		return nil, fmt.Errorf("%w: too many ask", raftstore.ErrOverloaded)
+	}
+	if len(m.GetReports()) > 0 {
+		r.reports.Store(&m.Reports)
 	}
 	if m.GetAgents() {
 		return &actorpb.SchedulerView{Agents: r.agents}, nil
