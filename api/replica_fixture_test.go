@@ -85,8 +85,15 @@ type replicaFake struct {
 // replicaIDs are those of the cluster of a test; the first one answers.
 var replicaIDs = []string{"r1", "r2", "r3"}
 
+// shelf has what ended operations leave, all of them.
+type shelf struct{}
+
+// Put implements state.Shelf.
+func (shelf) Put(record []byte) state.Shelved { return state.Held(record) }
+
 func newReplica(t testing.TB) *replicaFake {
 	r := &replicaFake{t: t, state: state.New(), changed: make(chan struct{})}
+	state.UseShelf(r.state, shelf{}, 0)
 	r.teller = events.NewTeller(r.state)
 	cfg := events.Default()
 	cfg.Dir, cfg.MaxBytes, cfg.Logger = t.TempDir(), 64<<10, slog.New(slog.DiscardHandler)

@@ -354,7 +354,11 @@ func (c operationChange) dropEnded(limit int64, taken func() int64, matches func
 	enough := limit - limit/8
 	for _, id := range c.archive {
 		if o := c.operations[scheduling.OperationID(id)]; taken() > enough && matches(o) {
+			shelved := o.shelved != nil
 			compact(c.State, o)
+			if shelved {
+				putBack(c.State, o)
+			}
 		}
 	}
 	if taken() <= limit {
