@@ -45,8 +45,9 @@ type version struct {
 	generation uint64
 	state      lifecycle.State
 	// shelved is the whole record, if this is a version without it: its record has only what headOf keeps, and
-	// tasks and taskIndex are nil.
+	// tasks and taskIndex are nil. jobs are then the ids of its finished jobs, a line each.
 	shelved Shelved
+	jobs    string
 	// record holds neither the input nor the work of its tasks. The input is in input; the work of
 	// each task is in tasks, at the same index.
 	record *statepb.Operation

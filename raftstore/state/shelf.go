@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -121,8 +122,13 @@ func shelve(s *State, o *operation) {
 		panic(fmt.Sprintf("shelve operation %q: %v", o.id(), err))
 	}
 	s.shelves.due += len(data)
+	var jobs []string
+	for _, j := range o.record.GetFinishedJobs() {
+		jobs = append(jobs, j.GetJobId())
+	}
 	o.version = &version{
-		generation: o.generation, state: o.state, shelved: s.shelves.shelf.Put(data), record: headOf(o.record), history: o.history, given: o.given, progress: o.progress,
+		generation: o.generation, state: o.state, shelved: s.shelves.shelf.Put(data), jobs: strings.Join(jobs, "\n"), record: headOf(o.record),
+		history: o.history, given: o.given, progress: o.progress,
 	}
 }
 
@@ -166,6 +172,26 @@ func headOf(r *statepb.Operation) *statepb.Operation {
 		head.Trees = append(head.Trees, &statepb.OperationTree{Tree: in.GetTree(), Pool: in.GetPool()})
 	}
 	return head
+}
+
+// HasFinished reports whether a function is true of the id of a finished job of an operation that is kept. It does not
+// read from the shelf.
+func HasFinished(s *State, id scheduling.OperationID, is func(job string) bool) bool {
+	o, ok := s.operations[id]
+	if !ok {
+		return false
+	}
+	for _, j := range o.record.GetFinishedJobs() {
+		if is(j.GetJobId()) {
+			return true
+		}
+	}
+	for job := range strings.SplitSeq(o.jobs, "\n") {
+		if job != "" && is(job) {
+			return true
+		}
+	}
+	return false
 }
 
 // unshelved reads the record of a version from the shelf.

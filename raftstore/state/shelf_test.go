@@ -196,6 +196,11 @@ func TestShelfMakesNoDifference(t *testing.T) {
 	if with.state.operations[id].shelved == nil || !proto.Equal(got, want) || len(got.GetFinishedJobs()) != 1 {
 		t.Errorf("got %v, want %v", got, want)
 	}
+	for job, want := range map[string]bool{want.GetFinishedJobs()[0].GetJobId(): true, "": false, "nosuch": false} {
+		if got := HasFinished(with.state, id, func(j string) bool { return j == job }); got != want {
+			t.Errorf("it has job %q: %t, want %t", job, got, want)
+		}
+	}
 	if got, want := with.state.Statistics(id), without.state.Statistics(id); len(got) == 0 || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
