@@ -6,9 +6,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -42,6 +44,39 @@ func TestShelf(t *testing.T) {
 	}
 	if n := strings.Count(said.String(), "stay in memory"); n != 1 {
 		t.Errorf("%d warnings, want 1: %s", n, said.String())
+	}
+}
+
+// TestShelfFreesFiles wants a file to be closed once nothing that is kept is in it: its space is free then.
+func TestShelfFreesFiles(t *testing.T) {
+	s := &shelf{dir: t.TempDir(), log: slog.Default()}
+	files := func() (n int) {
+		fds, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip(err)
+		}
+		for _, fd := range fds {
+			if to, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && strings.HasPrefix(to, s.dir) {
+				n++
+			}
+		}
+		return n
+	}
+	record := make([]byte, shelfBytes)
+	kept := s.Put(record)
+	for range 3 {
+		s.Put(record)
+	}
+	if n := files(); n < 2 {
+		t.Fatalf("%d files are open, want at least those of the first and the last record", n)
+	}
+	for deadline := time.Now().Add(time.Minute); files() != 2; runtime.Gosched() {
+		if runtime.GC(); time.Now().After(deadline) {
+			t.Fatalf("%d files are open, want those of the record that is kept and of the last one", files())
+		}
+	}
+	if got := kept.Read(); !bytes.Equal(got, record) {
+		t.Error("the record that is kept is another")
 	}
 }
 

@@ -371,6 +371,9 @@ func (c operationChange) dropEnded(limit int64, taken func() int64, matches func
 			left = append(left, id)
 			continue
 		}
+		if o.shelved != nil {
+			c.shelves.due += o.weight
+		}
 		c.forget(o)
 		c.emit(OperationArchived{ID: o.id()})
 	}

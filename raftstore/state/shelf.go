@@ -37,8 +37,11 @@ type shelves struct {
 	// moved is the place in the order of ends of the operation that was moved last, round that of the last one that is
 	// moved before it is the turn of the first again, and due how many bytes are to be moved.
 	moved, round uint64
-	due          int
+	due          int64
 }
+
+// movedBytes is about how many bytes are moved after a command.
+const movedBytes = 256 << 10
 
 // recent is an operation that ended lately, with what it was counted with then, in bytes.
 type recent struct {
@@ -65,6 +68,7 @@ func tidy(s *State) {
 		return
 	}
 	for _, o := range h.opened {
+		h.due += o.weight
 		shelve(s, o)
 	}
 	h.opened = nil
@@ -109,6 +113,7 @@ func take(s *State, o *operation) {
 // putBack shelves an operation before the end of the command, because a command may take them all. It has been weighed.
 func putBack(s *State, o *operation) {
 	delete(s.edited, o)
+	s.shelves.due += o.weight
 	shelve(s, o)
 }
 
@@ -121,7 +126,6 @@ func shelve(s *State, o *operation) {
 	if err != nil {
 		panic(fmt.Sprintf("shelve operation %q: %v", o.id(), err))
 	}
-	s.shelves.due += len(data)
 	var jobs []string
 	for _, j := range o.record.GetFinishedJobs() {
 		jobs = append(jobs, j.GetJobId())
@@ -132,13 +136,12 @@ func shelve(s *State, o *operation) {
 	}
 }
 
-// rearrange moves as many bytes of the shelf as were put there, in turn, so that what is dropped between what stays
-// does not add up: a shelf that frees what was put there before the oldest record has no more than four times
-// what is kept.
+// rearrange moves as many bytes of the shelf as were dropped or replaced between others, in turn, so that these do not add
+// up: a shelf that frees what was put there before the oldest record has no more than four times what is kept.
 func rearrange(s *State) {
-	h := &s.shelves
+	h, most := &s.shelves, movedBytes
 	for range s.archive {
-		if h.due <= 0 {
+		if h.due <= 0 || most <= 0 {
 			return
 		}
 		at, _ := slices.BinarySearchFunc(s.archive, h.moved+1, byEnd(s))
@@ -154,7 +157,7 @@ func rearrange(s *State) {
 		moved := *o.version
 		moved.shelved = h.shelf.Put(data)
 		o.version = &moved
-		h.due -= len(data)
+		h.due, most = h.due-int64(len(data)), most-len(data)
 	}
 	h.due = 0
 }
