@@ -68,8 +68,7 @@ func tidy(s *State) {
 		return
 	}
 	for _, o := range h.opened {
-		h.due += o.weight
-		shelve(s, o)
+		putBack(s, o)
 	}
 	h.opened = nil
 	for len(h.recent) > h.most || h.held > recentBytes {
@@ -110,8 +109,12 @@ func take(s *State, o *operation) {
 	}
 }
 
-// putBack shelves an operation before the end of the command, because a command may take them all. It has been weighed.
+// putBack shelves an operation, if the command has taken it, before the end of the command: a command may take them all.
+// It has been weighed.
 func putBack(s *State, o *operation) {
+	if o.shelved != nil {
+		return
+	}
 	delete(s.edited, o)
 	s.shelves.due += o.weight
 	shelve(s, o)
