@@ -71,6 +71,16 @@ func (b *board) node(id string) (*actorpb.NodeView, bool) {
 	return p.view, ok
 }
 
+// reports returns what some nodes have reported last.
+func (b *board) reports(names []string) (all []*actorpb.NodeView) {
+	for _, name := range names {
+		if n, ok := b.node(name); ok {
+			all = append(all, &actorpb.NodeView{Id: name, LastHeartbeat: n.GetLastHeartbeat(), MemoryUsed: n.GetMemoryUsed(), Files: n.GetFiles()})
+		}
+	}
+	return all
+}
+
 // credentials returns what the agents of nodes hold, by node, as far as they have told this replica
 // as their leader.
 func (b *board) credentials() map[string]*actorpb.HeldCredentials {

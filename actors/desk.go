@@ -87,6 +87,9 @@ func (d desk) schedulerView(ctx context.Context, leader *actor.PID, m *actorpb.S
 	if m.GetAgents() {
 		return &actorpb.SchedulerView{Agents: d.board.agents()}
 	}
+	if len(m.GetReports()) > 0 {
+		return &actorpb.SchedulerView{Nodes: d.board.reports(m.GetReports())}
+	}
 	if m.GetExplain() {
 		if !d.askers.Enter() {
 			return &actorpb.Refused{Code: actorpb.CodeOverloaded, RetryMillis: d.cfg.Gateway.RetryMillis,
@@ -98,10 +101,18 @@ func (d desk) schedulerView(ctx context.Context, leader *actor.PID, m *actorpb.S
 	d.system.Root.Send(leader, viewRequest{m, func(v *actorpb.SchedulerView) { answers <- v }, func() bool { return ctx.Err() != nil }})
 	select {
 	case view := <-answers:
+		if m.GetWithoutNodes() {
+			view = withoutNodes(view)
+		}
 		return d.post(partOf(view, m.GetAfter(), viewBytes))
 	case <-ctx.Done():
 		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "scheduler did not respond in time"}
 	}
+}
+
+// withoutNodes returns a view without nodes. It does not change the view, which is shared.
+func withoutNodes(view *actorpb.SchedulerView) *actorpb.SchedulerView {
+	return &actorpb.SchedulerView{Time: view.GetTime(), Term: view.GetTerm(), Elements: view.GetElements(), Total: view.GetTotal(), Updated: view.GetUpdated()}
 }
 
 // post returns the view with the latest reports of nodes. It does not change view, which is shared

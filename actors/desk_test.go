@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir/messages/actorpb"
+	"weir/messages/statepb"
 )
 
 // TestRefusedAgentsAreBounded (T6): the leader remembers the last agents that were refused, each once, in what fits an answer.
@@ -87,4 +88,27 @@ func TestViewsTravelInParts(t *testing.T) {
 			t.Fatalf("got %v and %v, want %v and %v", elements, nodes, allElements, allNodes)
 		}
 	})
+}
+
+// TestReportsOfNodes wants the leader to answer for the nodes that are asked for alone, without its schedulers, and a view
+// without nodes to have all else.
+func TestReportsOfNodes(t *testing.T) {
+	r := &Replica{board: newBoard()}
+	for _, id := range []string{"n1", "n2", "n3"} {
+		r.board.Publish(id, &actorpb.NodeView{MemoryUsed: 5, Files: &actorpb.FileCache{Files: 3}, Jobs: 7}, nil)
+	}
+	got := desk{r}.schedulerView(t.Context(), nil, &actorpb.SchedulerViewRequest{Reports: []string{"n3", "gone", "n1"}})
+	want := &actorpb.SchedulerView{Nodes: []*actorpb.NodeView{
+		{Id: "n3", MemoryUsed: 5, Files: &actorpb.FileCache{Files: 3}}, {Id: "n1", MemoryUsed: 5, Files: &actorpb.FileCache{Files: 3}},
+	}}
+	if !proto.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	view := &actorpb.SchedulerView{Term: 3, Elements: []*actorpb.ElementView{{Id: "a"}}, Nodes: want.Nodes, Total: &statepb.Resources{UserSlots: 1}}
+	whole := proto.CloneOf(view)
+	without := proto.CloneOf(view)
+	without.Nodes = nil
+	if got := withoutNodes(view); !proto.Equal(got, without) || !proto.Equal(view, whole) {
+		t.Errorf("got %v of %v", got, view)
+	}
 }

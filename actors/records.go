@@ -203,6 +203,7 @@ func (r *records) Seed(tree scheduling.TreeName) (seed scheduler.Seed, ok bool) 
 		seed.Allocations = state.AllocationsInTree(s, tree)
 		ended, _ := state.EndedBefore(s, 0, scheduler.PastOperations)
 		for _, op := range slices.Backward(ended) {
+			op, _ = s.Operation(scheduling.OperationID(op.GetId()))
 			seed.Past = appendPast(seed.Past, s, tree, op)
 		}
 		for op := range s.InProgress() {

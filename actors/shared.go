@@ -119,7 +119,7 @@ func (r *Replica) ReadBarrier(ctx context.Context) error {
 
 // SchedulerView returns the view of the leader's engines. It is shared, and must not be changed.
 func (r *Replica) SchedulerView(ctx context.Context, m *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error) {
-	if m.GetExplain() { // The scheduler shares those itself.
+	if m.GetExplain() || len(m.GetReports()) > 0 { // The scheduler shares those itself; no other call wants these.
 		return viewFor(ctx, r, m)
 	}
 	key, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)

@@ -30,10 +30,11 @@ const (
 // have stopped before it removed the staging folder, while no replica led.
 func stagedBefore(s *state.State, now time.Time) (ended []*statepb.Operation) {
 	for op := range s.Operations() {
-		if op.GetSpec().GetMap() == nil || now.Sub(op.GetFinishTime().AsTime()) > stagedFor {
+		if op.GetSpec().GetType() != lifecycle.Map || now.Sub(op.GetFinishTime().AsTime()) > stagedFor {
 			continue
 		}
 		if at, err := lifecycle.ParseState(op.GetState()); err == nil && at.Terminal() {
+			op, _ = s.Operation(scheduling.OperationID(op.GetId()))
 			ended = append(ended, op)
 		}
 	}

@@ -92,6 +92,7 @@ func (p *path) ask(ctx context.Context) error {
 		}
 		p.names[4], request.Operation = id, id
 	case folderNodes:
+		request.Reports = p.names[4:5]
 	default:
 		return nil
 	}

@@ -216,7 +216,7 @@ func inPool(op *statepb.Operation, pool string) bool {
 // addShares adds the shares of operations in each tree, if the leader's scheduler can be
 // reached. The shares of the operation itself are those in its first tree.
 func (s operations) addShares(ctx context.Context, what string, shown ...*apipb.Operation) error {
-	view, _, err := s.seen(ctx, what, &actorpb.SchedulerViewRequest{})
+	view, _, err := s.seen(ctx, what, &actorpb.SchedulerViewRequest{WithoutNodes: true})
 	elements := make(map[[2]string]*actorpb.ElementView, len(view.GetElements()))
 	for _, e := range view.GetElements() {
 		if !e.GetPool() {

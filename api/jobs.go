@@ -184,7 +184,10 @@ func (s names) jobsWith(ctx context.Context, part string) (found []candidate, er
 			for _, a := range st.AllocationsOfOperation(scheduling.OperationID(op.GetId())) {
 				add(a.GetJobId(), a.GetTask(), a.GetNode(), "not ended", a.GetStartTime())
 			}
-			for _, f := range op.GetFinishedJobs() {
+			if !state.HasFinished(st, scheduling.OperationID(op.GetId()), func(job string) bool { return scheduling.HasPart(job, part) }) {
+				continue
+			}
+			for _, f := range whole(st, op).GetFinishedJobs() {
 				add(f.GetJobId(), f.GetTask(), f.GetNode(), f.GetState(), f.GetStartTime())
 			}
 		}
@@ -200,6 +203,10 @@ const operationsSearched = 64
 // the operations has it.
 func finishedAmong(st *state.State, operations []*statepb.Operation, id string, may func(*state.State, *statepb.Operation) error) (*apipb.Job, error) {
 	for _, op := range operations {
+		if !state.HasFinished(st, scheduling.OperationID(op.GetId()), func(job string) bool { return job == id }) {
+			continue
+		}
+		op = whole(st, op)
 		for _, finished := range op.GetFinishedJobs() {
 			if finished.GetJobId() == id {
 				return finishedJob(st, op, finished), may(st, op)

@@ -75,6 +75,8 @@ func TestBadRequests(t *testing.T) {
 		"undrain of no node": {"NodeService/Undrain", `{"node": "n9"}`, 404, "unknown_node", `no node "n9" has registered`},
 		"removal of no node": {"NodeService/Remove", `{"node": "n9"}`, 404, "unknown_node", `no such node has registered`},
 		"removal of one on":  {"NodeService/Remove", `{"node": "n1"}`, 400, "node_in_use", `it is online: drain it, stop its agent`},
+		"nodes by no tags":   {"NodeService/List", `{"tags": "gpu &"}`, 400, "invalid_argument", "list nodes: tags: node filter"},
+		"nodes with nothing": {"NodeService/List", `{"free": {"disk": 1}}`, 400, "invalid_argument", "list nodes: free: "},
 		"nodes of a state":   {"NodeService/List", `{"state": "broken"}`, 400, "invalid_argument", "must be online or offline"},
 		"transfer to nobody": {"ClusterService/Transfer", `{"to": "r9"}`, 404, "unknown_replica", "r9"},
 		"transfer fails":     {"ClusterService/Transfer", `{"to": "r3"}`, 400, "not_transferred", "does not catch up"},

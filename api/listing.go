@@ -72,6 +72,12 @@ func (s *server) latestFirst(before uint64, n int, inProgress bool, each func(st
 	}
 }
 
+// whole returns an operation with all that is kept of it: lists of the state have less of those that ended long ago.
+func whole(st *state.State, op *statepb.Operation) *statepb.Operation {
+	all, _ := st.Operation(scheduling.OperationID(op.GetId()))
+	return all
+}
+
 // listPlace is a place in a list of operations.
 type listPlace struct {
 	// before is the number of the operation before which the list continues; 0 at its begin.
@@ -177,6 +183,7 @@ func (l *listing) add(seen sight, some []*statepb.Operation) error {
 			l.out.Incomplete = true
 			return nil
 		}
+		op = whole(seen.State, op)
 		shown, err := operationOf(op, false)
 		if err != nil {
 			return err
@@ -249,8 +256,13 @@ func (f operationFilter) selects(op *statepb.Operation, seen sight) bool {
 		f.GetUser() != "" && f.GetUser() != op.GetUser(),
 		f.GetInProgress() && (err != nil || !now.InProgress()),
 		!f.started.has(op.GetStartTime()), !f.finished.has(op.GetFinishTime()),
-		f.failed != nil && !failedIn(op, f.failed), !isOfType(op.GetSpec(), f.GetType()),
 		!strings.Contains(op.GetSpec().GetTitle(), f.GetTitle()):
+		return false
+	}
+	if f.failed != nil || f.GetType() != "" || len(f.labels) > 0 {
+		op = whole(seen.State, op)
+	}
+	if f.failed != nil && !failedIn(op, f.failed) || !isOfType(op.GetSpec(), f.GetType()) {
 		return false
 	}
 	for _, label := range f.labels {

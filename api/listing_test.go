@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -235,6 +236,29 @@ func TestLabelsAndSince(t *testing.T) {
 	since := at(t, s.get("OperationService/Get", `{"operation": "`+id+`"}`), "operation", "state_since")
 	s.get("OperationService/Suspend", `{"operation": "`+id+`"}`)
 	want(t, s.get("OperationService/Get", `{"operation": "`+id+`"}`), since, "operation", "state_since")
+}
+
+// TestListedAsRead wants a list to say of operations that ended, wherever their records are, what reading each says.
+func TestListedAsRead(t *testing.T) {
+	s := newSite(t)
+	fileOperations(s)
+	listed := at(t, s.get("OperationService/List", `{"limit": 1000}`), "operations").([]any)
+	ended := 0
+	for _, one := range listed {
+		listed, id := one.(map[string]any), at(t, one, "id").(string)
+		read := at(t, s.get("OperationService/Get", `{"operation": "`+id+`"}`), "operation").(map[string]any)
+		if listed["finish_time"] != nil {
+			ended++
+		}
+		for _, name := range []string{"state_since", "labels", "progress", "tasks", "result", "controller", "trees"} {
+			if got, want := listed[name], read[name]; !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: %s is listed as %v, read as %v", id, name, got, want)
+			}
+		}
+	}
+	if ended == 0 || ended == len(listed) {
+		t.Errorf("%d of %d operations have ended", ended, len(listed))
+	}
 }
 
 // TestListRefusals wants that a filter that cannot be meant is refused, with what to write.

@@ -2,7 +2,9 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -13,57 +15,140 @@ import (
 	"weir/messages/statepb"
 	"weir/raftstore/state"
 	"weir/scheduling"
+	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 )
 
 // nodes implements NodeService.
 type nodes struct{ *server }
 
-// List shows nodes by name, all of them or those after one. Nodes beyond answerBytes are left out; the
-// answer says how many, and after which one they are.
+// List shows nodes by name, as many as the request asks for, of those after one. Nodes beyond that, or beyond answerBytes,
+// are left out; the answer says how many, and after which one they are.
 func (s nodes) List(ctx context.Context, req *connect.Request[apipb.ListNodesRequest]) (*connect.Response[apipb.ListNodesResponse], error) {
-	wanted := req.Msg.GetState()
-	if wanted != "" && wanted != statepb.NodeOnline && wanted != statepb.NodeOffline {
-		return nil, invalid("list nodes: state %q: must be %s or %s", wanted, statepb.NodeOnline, statepb.NodeOffline)
+	const what = "list nodes"
+	wanted, err := nodeFilterOf(req.Msg)
+	if err != nil {
+		return nil, invalid("%s: %v", what, err)
 	}
-	out := &apipb.ListNodesResponse{}
 	var ids []string
-	err := s.read(ctx, "list nodes", func(st *state.State) error {
+	err = s.read(ctx, what, func(st *state.State) error {
 		ids = mapped(st.Nodes(), (*statepb.Node).GetId)
 		return nil
 	})
-	left := s.cfg.Limits.AnswerBytes
+	of := nodeListing{nodeFilter: wanted, left: s.cfg.Limits.AnswerBytes, out: &apipb.ListNodesResponse{Sums: &apipb.NodeSums{}}}
 	for some := range slices.Chunk(ids, nodesShown) {
 		s.cfg.Store.View(func(st *state.State) {
 			for _, id := range some {
-				n, ok := st.Node(scheduling.NodeID(id))
-				switch {
-				case !ok || wanted != "" && n.GetState() != wanted || id <= req.Msg.GetAfter():
-				case out.GetNext() != "":
-					out.LeftOut++
-				default:
-					shown := nodeOf(st, n)
-					if left -= proto.Size(shown) + nodeLiveBytes; left < 0 && len(out.GetNodes()) > 0 {
-						out.Next, out.LeftOut = out.GetNodes()[len(out.GetNodes())-1].GetId(), 1
-						continue
-					}
-					out.Nodes = append(out.Nodes, shown)
-				}
+				of.add(st, scheduling.NodeID(id))
 			}
 		})
 	}
+	of.out.Sums.Resources, of.out.Sums.Usage = resourcesOf(of.resources), resourcesOf(of.usage)
 	if err == nil {
-		err = s.addLive(ctx, "list nodes", out.Nodes...)
+		err = s.addLive(ctx, what, of.out.Nodes...)
 	}
-	if err == nil {
-		out.Refused, err = s.refusedAgents(ctx, "list nodes")
+	if err == nil && req.Msg.GetAfter() == "" {
+		of.out.Refused, err = s.refusedAgents(ctx, what)
 	}
-	return answer(out, err)
+	return answer(of.out, err)
+}
+
+// nodeFilter is what a list request selects.
+type nodeFilter struct {
+	*apipb.ListNodesRequest
+	tags pooltree.Filter
+	free resource.Amounts
+	text string
+}
+
+// nodeFilterOf returns the filter of a request, or what is wrong with it.
+func nodeFilterOf(m *apipb.ListNodesRequest) (f nodeFilter, err error) {
+	f.ListNodesRequest, f.text = m, strings.ToLower(m.GetFilter())
+	switch state := m.GetState(); {
+	case state != "" && state != statepb.NodeOnline && state != statepb.NodeOffline:
+		return f, fmt.Errorf("state %q: must be %s or %s", state, statepb.NodeOnline, statepb.NodeOffline)
+	case m.GetLimit() < 0:
+		return f, fmt.Errorf("limit %d: must be at least 0", m.GetLimit())
+	}
+	if f.tags, err = pooltree.ParseFilter(m.GetTags()); err != nil {
+		return f, fmt.Errorf("tags: %w", err)
+	}
+	if f.free, err = resource.FromMap(m.GetFree()); err != nil {
+		return f, fmt.Errorf("free: %w", err)
+	}
+	return f, nil
+}
+
+// selects reports whether a node matches the filter.
+func (f nodeFilter) selects(st *state.State, n *statepb.Node) bool {
+	has := func(text string) bool { return strings.Contains(strings.ToLower(text), f.text) }
+	switch {
+	case f.GetState() != "" && f.GetState() != n.GetState(),
+		f.GetDrained() && n.GetDrain() == nil,
+		!strings.HasPrefix(n.GetId(), f.GetPrefix()),
+		f.text != "" && !has(n.GetId()) && !slices.ContainsFunc(n.GetTags(), has),
+		!f.tags.Match(n.GetTags()):
+		return false
+	case len(f.GetFree()) == 0:
+		return true
+	}
+	takes := n.GetState() == statepb.NodeOnline && n.GetDrain() == nil && n.GetTree() != ""
+	return takes && f.free.Fits(n.GetResources().Amounts().Sub(st.NodeUsage(scheduling.NodeID(n.GetId()))).Max(resource.Amounts{}))
+}
+
+// nodeListing is an answer to a list request in the making.
+type nodeListing struct {
+	nodeFilter
+	// left is how many bytes more it may have.
+	left int
+	out  *apipb.ListNodesResponse
+	// resources and usage are those of the nodes that are online.
+	resources, usage resource.Amounts
+}
+
+// add adds a node if the request selects it and there is room for it.
+func (l *nodeListing) add(st *state.State, id scheduling.NodeID) {
+	n, ok := st.Node(id)
+	if !ok || !l.selects(st, n) {
+		return
+	}
+	l.sum(st, n)
+	switch {
+	case n.GetId() <= l.GetAfter():
+		return
+	case l.out.GetNext() != "":
+		l.out.LeftOut++
+		return
+	}
+	shown := nodeOf(st, n)
+	l.left -= proto.Size(shown) + nodeLiveBytes
+	if have := l.out.GetNodes(); len(have) > 0 && (l.left < 0 || len(have) == int(l.GetLimit())) {
+		l.out.Next, l.out.LeftOut = have[len(have)-1].GetId(), 1
+		return
+	}
+	l.out.Nodes = append(l.out.Nodes, shown)
+}
+
+// sum counts a node.
+func (l *nodeListing) sum(st *state.State, n *statepb.Node) {
+	l.out.Sums.Nodes++
+	if n.GetDrain() != nil {
+		l.out.Sums.Drained++
+	}
+	if n.GetState() != statepb.NodeOnline {
+		l.out.Sums.Offline++
+		return
+	}
+	id := scheduling.NodeID(n.GetId())
+	l.out.Sums.Jobs += int64(state.JobsOnNode(st, id))
+	l.resources, l.usage = l.resources.Add(n.GetResources().Amounts()), l.usage.Add(st.NodeUsage(id))
 }
 
 const (
 	// nodesShown is how many nodes one View shows.
 	nodesShown = 512
+	// nodesAsked is for how many nodes the leader is asked at once.
+	nodesAsked = 4096
 	// nodeLiveBytes is about what addLive adds to a node.
 	nodeLiveBytes = 50
 )
@@ -155,20 +240,27 @@ func caveatOf(n *statepb.Node) string {
 
 // addLive adds what nodes last reported, if the leader can be reached.
 func (s nodes) addLive(ctx context.Context, what string, shown ...*apipb.Node) error {
-	view, _, err := s.seen(ctx, what, &actorpb.SchedulerViewRequest{})
-	byID := map[string]*actorpb.NodeView{}
-	for _, n := range view.GetNodes() {
-		byID[n.GetId()] = n
-	}
-	for _, n := range shown {
-		if live, ok := byID[n.GetId()]; ok {
+	for some := range slices.Chunk(shown, nodesAsked) {
+		view, _, err := s.seen(ctx, what, &actorpb.SchedulerViewRequest{Reports: mapped(some, (*apipb.Node).GetId)})
+		if err != nil {
+			return err
+		}
+		byID := map[string]*actorpb.NodeView{}
+		for _, n := range view.GetNodes() {
+			byID[n.GetId()] = n
+		}
+		for _, n := range some {
+			live, ok := byID[n.GetId()]
+			if !ok {
+				continue
+			}
 			n.LastHeartbeat, n.MemoryUsed = live.GetLastHeartbeat(), live.GetMemoryUsed()
 			if files := live.GetFiles(); files != nil {
 				n.FileCache = &apipb.FileCache{Files: files.GetFiles(), Bytes: files.GetBytes(), Limit: files.GetLimit()}
 			}
 		}
 	}
-	return err
+	return nil
 }
 
 // Grants shows what agents of nodes may claim.

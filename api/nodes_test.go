@@ -136,6 +136,60 @@ func TestNodesAreListedInParts(t *testing.T) {
 	}
 }
 
+// TestNodesAreSelected wants lists of nodes to have what is asked for: so many at most, those after one, and sums
+// of all that are selected, also of those on other pages. The leader is asked for those that are shown alone.
+func TestNodesAreSelected(t *testing.T) {
+	s := newSite(t)
+	for i := range 6 {
+		s.must(&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{
+			Id: fmt.Sprintf("m%d", i), Incarnation: 1, Tags: [][]string{{"gpu", "Rack-7"}, {"gpu", "spot"}, {"ssd"}}[i%3],
+			Resources: &statepb.Resources{UserSlots: 1, CpuHundredths: int64(100 * (i + 1)), Memory: 1 << 30},
+		}})
+	}
+	s.must(&commandpb.DrainNode{Node: "m5", User: "ann"}, &commandpb.SetNodeOffline{Term: 1, Node: "m4", Incarnation: 1, Reason: "lost"})
+	for name, test := range map[string]struct {
+		request string
+		want    string
+		// wantSums are the nodes, those offline and those drained, and the cores of those online.
+		wantSums string
+	}{
+		"a page":             {`{"prefix": "m", "limit": 2}`, "m0 m1, next m1, 4 more", "6 1 1 16"},
+		"the page after":     {`{"prefix": "m", "limit": 2, "after": "m1"}`, "m2 m3, next m3, 2 more", "6 1 1 16"},
+		"the last page":      {`{"prefix": "m", "limit": 2, "after": "m3"}`, "m4 m5, next , 0 more", "6 1 1 16"},
+		"by tags":            {`{"tags": "gpu & !spot"}`, "m0 m3, next , 0 more", "2 0 0 5"},
+		"by text":            {`{"filter": "RACK"}`, "m0 m3, next , 0 more", "2 0 0 5"},
+		"by text of a name":  {`{"filter": "M2"}`, "m2, next , 0 more", "1 0 0 3"},
+		"drained":            {`{"drained": true}`, "m5, next , 0 more", "1 0 1 6"},
+		"with room":          {`{"prefix": "m", "free": {"cpu": 3}}`, "m2 m3, next , 0 more", "2 0 0 7"},
+		"with room for none": {`{"prefix": "m", "free": {"gpu": 1}}`, ", next , 0 more", "0 0 0 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := &apipb.ListNodesResponse{}
+			if err := protojson.Unmarshal([]byte(s.post("NodeService/List", test.request).raw), answer); err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, n := range answer.GetNodes() {
+				names = append(names, n.GetId())
+			}
+			sums := answer.GetSums()
+			if got := fmt.Sprintf("%s, next %s, %d more", strings.Join(names, " "), answer.GetNext(), answer.GetLeftOut()); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+			if got := fmt.Sprint(sums.GetNodes(), sums.GetOffline(), sums.GetDrained(), sums.GetResources().GetCpu()); got != test.wantSums {
+				t.Errorf("sums %s, want %s", got, test.wantSums)
+			}
+			if reports := s.reports.Load(); len(names) > 0 && !slices.Equal(*reports, names) {
+				t.Errorf("the leader is asked for %v, want %v", *reports, names)
+			}
+		})
+	}
+	// As a client of an earlier version asks.
+	if all := at(t, s.get("NodeService/List", `{}`), "nodes").([]any); len(all) < 6 {
+		t.Errorf("got %d nodes, want all", len(all))
+	}
+}
+
 // TestLargeAnswersAreRefused (T4): what cannot be sent in parts is refused, by name, when it has more
 // bytes than clients read.
 func TestLargeAnswersAreRefused(t *testing.T) {

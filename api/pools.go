@@ -279,7 +279,7 @@ func changesOf(values *structpb.Struct) *commandpb.Changes {
 // elements returns the leader's scheduler's view of the pools of a tree, by name; empty if
 // the leader cannot be reached.
 func (s *server) elements(ctx context.Context, what, tree string) (map[string]*actorpb.ElementView, error) {
-	view, _, err := s.seen(ctx, what, &actorpb.SchedulerViewRequest{Tree: tree})
+	view, _, err := s.seen(ctx, what, &actorpb.SchedulerViewRequest{Tree: tree, WithoutNodes: true})
 	elements := make(map[string]*actorpb.ElementView, len(view.GetElements()))
 	for _, e := range view.GetElements() {
 		if e.GetPool() && e.GetTree() == tree {

@@ -56,7 +56,8 @@ type replicaFake struct {
 	// mute is whether the leader's actors are silent.
 	mute atomic.Bool
 
-	view atomic.Pointer[actorpb.SchedulerView]
+	view    atomic.Pointer[actorpb.SchedulerView]
+	reports atomic.Pointer[[]string]
 	// asked too often, the scheduler refuses to answer.
 	asked atomic.Bool
 	live  atomic.Pointer[actorpb.JobLive]
@@ -84,8 +85,15 @@ type replicaFake struct {
 // replicaIDs are those of the cluster of a test; the first one answers.
 var replicaIDs = []string{"r1", "r2", "r3"}
 
+// shelf has what ended operations leave, all of them.
+type shelf struct{}
+
+// Put implements state.Shelf.
+func (shelf) Put(record []byte) state.Shelved { return state.Held(record) }
+
 func newReplica(t testing.TB) *replicaFake {
 	r := &replicaFake{t: t, state: state.New(), changed: make(chan struct{})}
+	state.UseShelf(r.state, shelf{}, 0)
 	r.teller = events.NewTeller(r.state)
 	cfg := events.Default()
 	cfg.Dir, cfg.MaxBytes, cfg.Logger = t.TempDir(), 64<<10, slog.New(slog.DiscardHandler)
@@ -246,6 +254,9 @@ func (r *replicaFake) SchedulerView(ctx context.Context, m *actorpb.SchedulerVie
 	}
 	if r.asked.Load() {
 		return nil, fmt.Errorf("%w: too many ask", raftstore.ErrOverloaded)
+	}
+	if len(m.GetReports()) > 0 {
+		r.reports.Store(&m.Reports)
 	}
 	if m.GetAgents() {
 		return &actorpb.SchedulerView{Agents: r.agents}, nil

@@ -134,9 +134,10 @@ type sharedLeader struct {
 	door *door
 }
 
-// SchedulerView implements Leader. Calls that want the same share a request.
+// SchedulerView implements Leader. Calls that want the same share a request; those for explanations or for reports of
+// nodes want what no other does.
 func (l sharedLeader) SchedulerView(ctx context.Context, m *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error) {
-	if !m.GetExplain() {
+	if !m.GetExplain() && len(m.GetReports()) == 0 {
 		return resting(ctx, func() (*actorpb.SchedulerView, error) { return l.to.SchedulerView(ctx, m) })
 	}
 	return away(ctx, l.door, l.door.leader, func() (*actorpb.SchedulerView, error) { return l.to.SchedulerView(ctx, m) })

@@ -155,7 +155,7 @@ func (s trees) described(ctx context.Context, what, tree string, out *apipb.What
 	if tree == "" {
 		s.cfg.Store.View(func(st *state.State) { tree = string(st.DefaultTree()) })
 	}
-	view, _, err := s.seen(ctx, what, &actorpb.SchedulerViewRequest{Tree: tree})
+	view, _, err := s.seen(ctx, what, &actorpb.SchedulerViewRequest{Tree: tree, WithoutNodes: true})
 	if err != nil {
 		return whatif.Cluster{}, err
 	}

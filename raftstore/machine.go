@@ -47,6 +47,8 @@ type machine struct {
 	mu    sync.RWMutex
 	state *state.State
 	times machineTimes
+	// shelf keeps the records of ended operations.
+	shelf *shelf
 	// checks compare the state with those of other replicas.
 	checks *checks
 	tally  Tally
@@ -65,6 +67,8 @@ func newMachine(cfg Config) *machine {
 		log: cfg.Logger, clock: cfg.Clock, feed: newFeed(cfg.WatchBuffer), state: state.New(), tally: newTally(), checks: newChecks(cfg.Hashes),
 		stop: cfg.Fatal, raised: func(uint32) {},
 	}
+	m.shelf = &shelf{dir: cfg.Dir, log: cfg.Logger}
+	state.UseShelf(m.state, m.shelf, state.RecentOperations)
 	m.version.Store(m.state.Version())
 	if cfg.Events != nil {
 		m.events, m.teller = cfg.Events, events.NewTeller(m.state)
@@ -204,7 +208,7 @@ func (s *frozen) write(w io.Writer) error {
 // restore replaces the state with the snapshot in r, after it has read and checked all of it.
 func (m *machine) restore(r io.Reader) error {
 	begin := time.Now()
-	restored, read, err := readSnapshot(r)
+	restored, read, err := readSnapshotAs(r, versions.Program, m.shelf)
 	if err != nil {
 		if err = fmt.Errorf("restore snapshot: %w", err); m.running.Load() {
 			if errors.Is(err, ErrSnapshotFormat) && m.stopped == nil {

@@ -123,13 +123,16 @@ func (w *recordWriter) frame(record *statepb.Record) (err error) {
 // readSnapshot reads the output of writeSnapshot to the end and builds the state. If any byte is
 // not intact it returns ErrSnapshotFormat or ErrSnapshotDamaged, and no state.
 func readSnapshot(r io.Reader) (*state.State, snapshotInfo, error) {
-	return readSnapshotAs(r, versions.Program)
+	return readSnapshotAs(r, versions.Program, nil)
 }
 
-// readSnapshotAs is readSnapshot for a program that reads some versions.
-func readSnapshotAs(r io.Reader, program versions.Range) (*state.State, snapshotInfo, error) {
+// readSnapshotAs is readSnapshot for a program that reads some versions, and a state that uses a shelf; nil: none.
+func readSnapshotAs(r io.Reader, program versions.Range, to *shelf) (*state.State, snapshotInfo, error) {
 	in := &recordReader{program: program, in: bufio.NewReaderSize(r, 64<<10), sum: crc32.New(castagnoli)}
 	restorer := state.NewRestorer()
+	if to != nil {
+		restorer.UseShelf(to, state.RecentOperations)
+	}
 	for {
 		before := in.sum.Sum32()
 		record, err := in.next()

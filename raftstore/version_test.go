@@ -257,7 +257,7 @@ func TestVersionsOfSnapshots(t *testing.T) {
 		"old, by a later one": {old, versions.Range{Oldest: 2, Newest: 3}, "it has cluster version 1"},
 	} {
 		t.Run(story, func(t *testing.T) {
-			_, _, err := readSnapshotAs(bytes.NewReader(test.data), test.program)
+			_, _, err := readSnapshotAs(bytes.NewReader(test.data), test.program, nil)
 			if (err == nil) != (test.want == "") || err != nil && (!errors.Is(err, ErrSnapshotFormat) || !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}

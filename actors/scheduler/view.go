@@ -7,6 +7,7 @@ import (
 
 	"weir/messages/actorpb"
 	"weir/messages/statepb"
+	"weir/scheduling"
 	"weir/scheduling/engine"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
@@ -15,13 +16,15 @@ import (
 // view returns the view of the engine: all of it, or one element with its attributes. Ratios are
 // by dominant resource (F.1.6).
 func (t *Tree) view(cfg Config, of *actorpb.SchedulerViewRequest, now time.Time) *actorpb.SchedulerView {
-	s := t.Snapshot()
 	one := ofOne(of)
+	var s engine.Snapshot
+	if one {
+		s = engine.SnapshotOf(t.engine, scheduling.PoolName(of.GetPool()), scheduling.OperationID(of.GetOperation()))
+	} else {
+		s = t.Snapshot()
+	}
 	v := &actorpb.SchedulerView{Time: timestamppb.New(now), Term: cfg.Term, Total: statepb.NewResources(s.Total), Updated: timestamppb.New(s.At)}
 	for _, pool := range s.Pools {
-		if one && string(pool.Name) != of.GetPool() {
-			continue
-		}
 		element := poolView(cfg, pool, s)
 		if one {
 			element.Attributes = attributesOf(pool.Attributes(s.Total))
@@ -29,17 +32,11 @@ func (t *Tree) view(cfg Config, of *actorpb.SchedulerViewRequest, now time.Time)
 		v.Elements = append(v.Elements, element)
 	}
 	for _, op := range s.Operations {
-		if one && string(op.ID) != of.GetOperation() {
-			continue
-		}
 		element := operationView(cfg, op, s)
 		if one {
 			element.Attributes = attributesOf(op.Attributes(s.Total))
 		}
 		v.Elements = append(v.Elements, element)
-	}
-	if one {
-		return v
 	}
 	for _, node := range s.Nodes {
 		v.Nodes = append(v.Nodes, &actorpb.NodeView{

@@ -54,8 +54,15 @@ type plan struct {
 	told bool
 }
 
+// shelf has what ended operations leave, all of them.
+type shelf struct{}
+
+// Put implements state.Shelf.
+func (shelf) Put(record []byte) state.Shelved { return state.Held(record) }
+
 func newWorld(t tester) *world {
 	w := &world{t: t, state: state.New(), now: noon}
+	state.UseShelf(w.state, shelf{}, 0)
 	w.must(&commandpb.BeginTerm{Term: 1, Replica: "r1", ClusterId: "c1"})
 	w.tree = w.rebuild()
 	w.log = nil

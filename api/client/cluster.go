@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"weir/messages/apipb"
 	"weir/messages/apipb/apipbconnect"
@@ -14,26 +15,34 @@ import (
 // ListNodes returns the nodes in a state by name, however many answers that takes; an empty state means
 // all nodes.
 func (c clusterCalls) ListNodes(ctx context.Context, state string) ([]*apipb.Node, error) {
-	all, err := c.NodesAndRefused(ctx, state)
+	all, err := c.Nodes(ctx, &apipb.ListNodesRequest{State: state})
 	return all.GetNodes(), err
 }
 
-// NodesAndRefused returns the nodes in a state by name, however many answers that takes, and the agents
-// that were refused.
-func (c clusterCalls) NodesAndRefused(ctx context.Context, state string) (*apipb.ListNodesResponse, error) {
-	all := &apipb.ListNodesResponse{}
-	for after := ""; ; {
-		part, err := call(ctx, c.task("list nodes"), apipbconnect.NodeServiceClient.List, &apipb.ListNodesRequest{State: state, After: after})
-		if err != nil {
+// Nodes returns the nodes that a request selects by name, as many as it asks for or all, however many answers that
+// takes, and the agents that were refused. It fails if a replica is too old to select nodes by more than their state.
+func (c clusterCalls) Nodes(ctx context.Context, m *apipb.ListNodesRequest) (*apipb.ListNodesResponse, error) {
+	const what = "list nodes"
+	all, next := &apipb.ListNodesResponse{}, proto.CloneOf(m)
+	plain := proto.Equal(m, &apipb.ListNodesRequest{State: m.GetState(), After: m.GetAfter(), Limit: m.GetLimit()})
+	for {
+		part, err := call(ctx, c.task(what), apipbconnect.NodeServiceClient.List, next)
+		switch {
+		case err != nil:
 			return nil, err
+		case part.GetSums() == nil && !plain:
+			return nil, &Error{What: what, Kind: connect.CodeUnimplemented, Message: "the replica that answered is too old to select nodes by more than their state: weir cluster members shows versions"}
 		}
-		if after == "" {
-			all.Refused = part.GetRefused()
+		part.Nodes, part.Refused = append(all.GetNodes(), part.GetNodes()...), append(all.GetRefused(), part.GetRefused()...)
+		all = part
+		if n := int(m.GetLimit()); n > 0 && len(all.GetNodes()) > n {
+			// An older replica knows of no limit.
+			all.Nodes, all.Next, all.LeftOut = all.GetNodes()[:n], all.GetNodes()[n-1].GetId(), all.GetLeftOut()+int32(len(all.GetNodes())-n)
 		}
-		all.Nodes = append(all.Nodes, part.GetNodes()...)
-		if after = part.GetNext(); after == "" {
+		if next.After = all.GetNext(); next.GetAfter() == "" || m.GetLimit() > 0 && len(all.GetNodes()) >= int(m.GetLimit()) {
 			return all, nil
 		}
+		next.Limit = max(m.GetLimit()-int32(len(all.GetNodes())), 0)
 	}
 }
 

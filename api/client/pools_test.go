@@ -2,6 +2,8 @@ package client_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -134,5 +136,32 @@ func TestListNodesInParts(t *testing.T) {
 	}
 	if got := strings.Join(names, " "); err != nil || got != "n1 n2 n3 n4" {
 		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+// TestNodesOfARequest has a request for some nodes go to a replica that answers in parts, and to one that is too old
+// for it: of that one all nodes would come, so it counts as refused; a limit is kept nevertheless.
+func TestNodesOfARequest(t *testing.T) {
+	four := []*apipb.Node{{Id: "n1"}, {Id: "n2"}, {Id: "n3"}, {Id: "n4"}}
+	var asked []string
+	newer := open(t, nil, serve(t, &fakeReplica{listNodes: func(m *apipb.ListNodesRequest) (*apipb.ListNodesResponse, error) {
+		asked = append(asked, fmt.Sprintf("%s %d after %s", m.GetPrefix(), m.GetLimit(), m.GetAfter()))
+		if m.GetAfter() == "" {
+			return &apipb.ListNodesResponse{Nodes: four[:2], Next: "n2", LeftOut: 2, Sums: &apipb.NodeSums{Nodes: 4}, Refused: []*apipb.RefusedAgent{{Node: "x"}}}, nil
+		}
+		return &apipb.ListNodesResponse{Nodes: four[2:3], Next: "n3", LeftOut: 1, Sums: &apipb.NodeSums{Nodes: 4}}, nil
+	}}).address)
+	got, err := newer.Nodes(t.Context(), &apipb.ListNodesRequest{Prefix: "n", Limit: 3})
+	if err != nil || len(got.GetNodes()) != 3 || got.GetNext() != "n3" || got.GetLeftOut() != 1 || len(got.GetRefused()) != 1 || !slices.Equal(asked, []string{"n 3 after ", "n 1 after n2"}) {
+		t.Errorf("got %v, %v by %q", got, err, asked)
+	}
+	older := open(t, nil, serve(t, &fakeReplica{listNodes: func(*apipb.ListNodesRequest) (*apipb.ListNodesResponse, error) {
+		return &apipb.ListNodesResponse{Nodes: four}, nil
+	}}).address)
+	if _, err := older.Nodes(t.Context(), &apipb.ListNodesRequest{Drained: true}); err == nil || !strings.Contains(err.Error(), "too old") {
+		t.Errorf("got %v, want that the replica is too old", err)
+	}
+	if got, err := older.Nodes(t.Context(), &apipb.ListNodesRequest{Limit: 3}); err != nil || len(got.GetNodes()) != 3 || got.GetNext() != "n3" || got.GetLeftOut() != 1 {
+		t.Errorf("got %v, %v", got, err)
 	}
 }

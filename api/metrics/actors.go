@@ -43,7 +43,7 @@ func (s sink) leader(stats actors.Stats, of Actors) {
 	ctx, cancel := context.WithTimeout(context.Background(), viewPatience)
 	defer cancel()
 	// If the scheduler does not answer, this scrape lacks the pools.
-	if view, err := of.SchedulerView(ctx, &actorpb.SchedulerViewRequest{}); err == nil {
+	if view, err := of.SchedulerView(ctx, &actorpb.SchedulerViewRequest{WithoutNodes: true}); err == nil {
 		s.pools(view)
 	}
 }

@@ -203,11 +203,14 @@ func treeNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
 	return named(all.GetTrees()), err
 }
 
+// namesOffered is how many nodes are suggested at most.
+const namesOffered = 1000
+
 // nodeNames suggests the nodes in the given state; all nodes if `state` is empty.
 func nodeNames(state string, about func(*apipb.Node) string) lister {
 	return func(ctx context.Context, s *session) ([]cobra.Completion, error) {
-		nodes, err := s.ListNodes(ctx, state)
-		return described(nodes, (*apipb.Node).GetId, about), err
+		all, err := s.Nodes(ctx, &apipb.ListNodesRequest{State: state, Prefix: s.begun, Limit: namesOffered})
+		return described(all.GetNodes(), (*apipb.Node).GetId, about), err
 	}
 }
 

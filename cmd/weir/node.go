@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +17,8 @@ import (
 	"weir/cmd/weir/internal/figures"
 	"weir/messages/apipb"
 	"weir/messages/statepb"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/resource"
 )
 
 func newNodeCommand(f *clientFlags) *cobra.Command {
@@ -54,23 +57,66 @@ func newNodeCommand(f *clientFlags) *cobra.Command {
 }
 
 func newNodeListCommand(f *clientFlags) *cobra.Command {
-	var state string
+	var req apipb.ListNodesRequest
+	var free map[string]string
 	cmd := watchable(&cobra.Command{
-		Use:     "list",
-		Short:   "List nodes with their resources and usage",
-		Example: "  weir node list\n  weir node list --state offline\n  weir node list --watch",
+		Use:   "list",
+		Short: "List nodes with their resources and usage",
+		Example: `  weir node list
+  weir node list --state offline
+  weir node list --tags 'gpu & !spot' --free gpu=1,memory=64GiB
+  weir node list --limit 40 --watch`,
 		RunE: f.shows(func(ctx context.Context, s *session, _ []string) (view, error) {
-			all, err := s.NodesAndRefused(ctx, state)
-			return nodesView(all, state), err
+			all, err := s.Nodes(ctx, &req)
+			return nodesView(all, &req), err
 		}),
 	})
-	cmd.Flags().StringVar(&state, "state", "", "only nodes in this state: online or offline")
+	flags := cmd.Flags()
+	flags.StringVar(&req.State, "state", "", "only nodes in this state: online or offline")
+	flags.BoolVar(&req.Drained, "drained", false, "only nodes that are drained")
+	flags.StringVar(&req.Prefix, "prefix", "", "only nodes whose name begins with this")
+	flags.StringVar(&req.Tags, "tags", "", "only nodes whose tags match this expression, as in the option nodes_filter: 'gpu & !spot'")
+	flags.StringToStringVar(&free, "free", nil, "only nodes that take new jobs and have at least this free, such as cpu=4,memory=8GiB")
+	flags.StringVar(&req.Filter, "filter", "", "only nodes whose name or tags contain this text, in upper or lower case")
+	flags.Int32Var(&req.Limit, "limit", 0, "maximum number to list (default: all)")
+	flags.StringVar(&req.After, "after", "", "where to continue: what the list before says at its end")
 	must(cmd.RegisterFlagCompletionFunc("state", fixed(statepb.NodeOnline, statepb.NodeOffline)))
+	must(cmd.RegisterFlagCompletionFunc("free", fixed()))
+	checked(cmd, func([]string) error {
+		if _, err := pooltree.ParseFilter(req.GetTags()); err != nil {
+			return fmt.Errorf("--tags: %w", err)
+		}
+		var err error
+		req.Free, err = freeFlag(free)
+		return err
+	})
 	return cmd
 }
 
-// nodesView shows a list of nodes: all nodes, or those in the given state.
-func nodesView(all *apipb.ListNodesResponse, state string) view {
+// freeFlag reads amounts of resources.
+func freeFlag(texts map[string]string) (map[string]float64, error) {
+	free := map[string]float64{}
+	for name, text := range texts {
+		var err error
+		if name == resource.Memory.String() {
+			var size int64
+			size, err = sizeFlag("free memory", text, 0)
+			free[name] = float64(size)
+		} else if free[name], err = strconv.ParseFloat(text, 64); err != nil {
+			err = fmt.Errorf("--free %s=%s: not a number", name, text)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if _, err := resource.FromMap(free); err != nil {
+		return nil, fmt.Errorf("--free: %w", err)
+	}
+	return free, nil
+}
+
+// nodesView shows a list of nodes: those that a request selects.
+func nodesView(all *apipb.ListNodesResponse, req *apipb.ListNodesRequest) view {
 	nodes := all.GetNodes()
 	calm := proto.CloneOf(all)
 	for _, r := range calm.GetRefused() {
@@ -79,11 +125,13 @@ func nodesView(all *apipb.ListNodesResponse, state string) view {
 	for _, n := range calm.GetNodes() {
 		n.LastHeartbeat, n.MemoryUsed = nil, 0
 	}
-	empty := cmp.Or(when(state != "", fmt.Sprintf("no %s node: weir node list shows all", state)), "no node yet: weir agent adds this machine as one")
+	chosen := !proto.Equal(req, &apipb.ListNodesRequest{Limit: req.GetLimit()})
+	empty := cmp.Or(when(chosen, "no such node: weir node list shows all"), "no node yet: weir agent adds this machine as one")
+	more := when(all.GetNext() != "", fmt.Sprintf("\nmore: %s; --after %s continues\n", several(int64(all.GetLeftOut()), "node"), printable(all.GetNext())))
 	return view{
 		message: all, calm: calm, rows: true, empty: when(len(nodes) == 0 && len(all.GetRefused()) == 0, empty),
 		fit: func(now time.Time, screen int) string {
-			return nodesText(nodes, now, screen) + refusedText(all.GetRefused(), now)
+			return nodesText(nodes, now, screen) + more + refusedText(all.GetRefused(), now)
 		},
 	}
 }

@@ -55,9 +55,8 @@ the wait, and the node stays drained.`,
 
 // drainedNames suggests the nodes that are drained.
 func drainedNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
-	nodes, err := s.ListNodes(ctx, "")
-	drained := slices.DeleteFunc(nodes, func(n *apipb.Node) bool { return n.GetDrain() == nil })
-	return described(drained, (*apipb.Node).GetId, func(n *apipb.Node) string { return n.GetDrain().GetReason() }), err
+	drained, err := s.Nodes(ctx, &apipb.ListNodesRequest{Drained: true})
+	return described(drained.GetNodes(), (*apipb.Node).GetId, func(n *apipb.Node) string { return n.GetDrain().GetReason() }), err
 }
 
 // unknownNode adds the nodes with similar names to the error of an unknown node.

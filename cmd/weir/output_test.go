@@ -42,7 +42,8 @@ func TestEncode(t *testing.T) {
   ],
   "next": "",
   "left_out": 0,
-  "refused": []
+  "refused": [],
+  "sums": null
 }
 `,
 		formatYAML: `nodes:
@@ -66,6 +67,7 @@ func TestEncode(t *testing.T) {
 next: ""
 left_out: 0
 refused: []
+sums: null
 `,
 	}
 	for f, want := range tests {

@@ -3707,7 +3707,11 @@ type SchedulerViewRequest struct {
 	// Instead of a view: the agents that the leader has refused.
 	Refused bool `protobuf:"varint,7,opt,name=refused,proto3" json:"refused,omitempty"`
 	// Instead of a view: what the programs of registered agents can.
-	Agents        bool `protobuf:"varint,8,opt,name=agents,proto3" json:"agents,omitempty"`
+	Agents bool `protobuf:"varint,8,opt,name=agents,proto3" json:"agents,omitempty"`
+	// Instead of a view: what these nodes have reported last.
+	Reports []string `protobuf:"bytes,9,rep,name=reports,proto3" json:"reports,omitempty"`
+	// A view without nodes.
+	WithoutNodes  bool `protobuf:"varint,10,opt,name=without_nodes,json=withoutNodes,proto3" json:"without_nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3794,6 +3798,20 @@ func (x *SchedulerViewRequest) GetRefused() bool {
 func (x *SchedulerViewRequest) GetAgents() bool {
 	if x != nil {
 		return x.Agents
+	}
+	return false
+}
+
+func (x *SchedulerViewRequest) GetReports() []string {
+	if x != nil {
+		return x.Reports
+	}
+	return nil
+}
+
+func (x *SchedulerViewRequest) GetWithoutNodes() bool {
+	if x != nil {
+		return x.WithoutNodes
 	}
 	return false
 }
@@ -5643,7 +5661,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x10ReadIndexRequest\"5\n" +
 	"\tReadIndex\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x12\n" +
-	"\x04term\x18\x02 \x01(\x04R\x04term\"\xd0\x01\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\"\x8f\x02\n" +
 	"\x14SchedulerViewRequest\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x1c\n" +
@@ -5652,7 +5670,10 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x03job\x18\x05 \x01(\tR\x03job\x12\x14\n" +
 	"\x05after\x18\x06 \x01(\tR\x05after\x12\x18\n" +
 	"\arefused\x18\a \x01(\bR\arefused\x12\x16\n" +
-	"\x06agents\x18\b \x01(\bR\x06agents\"\xe2\x03\n" +
+	"\x06agents\x18\b \x01(\bR\x06agents\x12\x18\n" +
+	"\areports\x18\t \x03(\tR\areports\x12#\n" +
+	"\rwithout_nodes\x18\n" +
+	" \x01(\bR\fwithoutNodes\"\xe2\x03\n" +
 	"\rSchedulerView\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x126\n" +

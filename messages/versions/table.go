@@ -28,6 +28,8 @@ var rows = []Row{
 	{Name: "weir.actor.v1.RegisterAgent.can", Since: 2, Before: "an agent that does not say what it can works with version 1", Told: true},
 	{Name: "weir.actor.v1.NodeView.can", Since: 2, Before: "it stays on the leader's board", Told: true},
 	{Name: "weir.actor.v1.SchedulerViewRequest.agents", Since: 2, Before: "an older leader answers with its view, without agents", Told: true},
+	{Name: "weir.actor.v1.SchedulerViewRequest.reports", Since: 2, Before: "an older leader answers with its view, which has the reports of all nodes", Told: true},
+	{Name: "weir.actor.v1.SchedulerViewRequest.without_nodes", Since: 2, Before: "an older leader answers with its view, with nodes", Told: true},
 	{Name: "weir.actor.v1.SchedulerView.agents", Since: 2, Before: "what agents can is not known", Told: true},
 	{Name: "weir.actor.v1.AgentProgram", Since: 2, Before: "what agents can is not known", Told: true},
 	{Name: "weir.command.v1.SetPace", Since: 2, Before: "the heartbeat period and the lease are those that the leader was started with"},

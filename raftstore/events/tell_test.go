@@ -27,8 +27,15 @@ type history struct {
 	index  uint64
 }
 
+// shelf has what ended operations leave, all of them.
+type shelf struct{}
+
+// Put implements state.Shelf.
+func (shelf) Put(record []byte) state.Shelved { return state.Held(record) }
+
 func newHistory(t *testing.T) *history {
 	h := &history{t: t, state: state.New()}
+	state.UseShelf(h.state, shelf{}, 0)
 	h.teller = NewTeller(h.state)
 	return h
 }

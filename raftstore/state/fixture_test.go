@@ -36,9 +36,15 @@ type journal struct {
 // newJournal returns a state in term 1 of replica r1 of cluster c1.
 func newJournal(t tester) *journal {
 	j := &journal{t: t, state: New()}
+	UseShelf(j.state, inMemory{}, 1)
 	j.must(&commandpb.BeginTerm{Term: 1, Replica: "r1", ClusterId: "c1", Limits: WithBytes(nil)})
 	return j
 }
+
+// inMemory is a shelf for tests.
+type inMemory struct{}
+
+func (inMemory) Put(record []byte) Shelved { return Held(record) }
 
 // apply makes msg the next log entry, a second after the one before.
 func (j *journal) apply(msg proto.Message) (*commandpb.Result, []Event) {

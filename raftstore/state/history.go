@@ -253,7 +253,7 @@ const (
 
 // compact keeps of a large specification of an ended operation what people read.
 func compact(s *State, o *operation) {
-	if !s.limits.GetByBytes() || o.record.GetSpecCut() || proto.Size(o.record.GetSpec()) <= compactBytes {
+	if !s.limits.GetByBytes() || o.record.GetSpecCut() || o.given <= compactBytes {
 		return
 	}
 	s.edit(o)

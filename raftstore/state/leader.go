@@ -43,9 +43,13 @@ func (c *change) beginTerm(m *commandpb.BeginTerm) *refusal {
 	if !proto.Equal(limits, c.limits) {
 		c.limits = limits
 		for _, o := range c.order {
+			shelved := o.shelved != nil
 			c.edit(o)
 			o.measure()
 			c.trimHistory(o)
+			if shelved {
+				putBack(c.State, o)
+			}
 		}
 		c.judgeAccounts()
 	}

@@ -11,8 +11,8 @@ import (
 // that counts the events left out between them.
 const minEvents = 3
 
-// The names and the defaults of the limits of what operations take in bytes. The records stay in the
-// memory of each replica, and are in its snapshots.
+// The names and the defaults of the limits of what operations take in bytes. The records stay with
+// each replica, in memory or on its shelf, and are in its snapshots.
 const (
 	limitUserBytes = "operation_bytes_per_user"
 	limitPoolBytes = "operation_bytes_per_pool"

@@ -45,6 +45,10 @@ func (o *operation) demand(task int, group int64) int64 {
 type version struct {
 	generation uint64
 	state      lifecycle.State
+	// shelved is the whole record, if this is a version without it: its record has only what headOf keeps, and
+	// tasks and taskIndex are nil. jobs are then the ids of its finished jobs, a line each.
+	shelved Shelved
+	jobs    string
 	// record holds neither the input nor the work of its tasks. The input is in input; the work of
 	// each task is in tasks, at the same index.
 	record *statepb.Operation
@@ -82,6 +86,7 @@ func (s *State) edit(o *operation) {
 // editJobs does what edit does, for a change of nothing but jobs and tasks, which are measured when
 // they change.
 func editJobs(s *State, o *operation) {
+	take(s, o)
 	if o.generation != s.generation {
 		o.version = o.clone(s.generation)
 	}
@@ -122,6 +127,9 @@ func cloneTask(t *statepb.Task) *statepb.Task {
 
 // full returns the record together with the data kept beside it, as in a snapshot.
 func (v *version) full() *statepb.Operation {
+	if v.shelved != nil {
+		return unshelved(v)
+	}
 	record := shallow(v.record)
 	record.Input = v.input
 	record.Tasks = slices.Clone(record.GetTasks())
@@ -160,9 +168,10 @@ func shallow[M interface {
 	return copied
 }
 
-// find returns the operation with an id.
+// find returns the operation with an id, with its whole record.
 func (s *State) find(what, id string) (*operation, *refusal) {
 	if o, ok := s.operations[scheduling.OperationID(id)]; ok {
+		take(s, o)
 		return o, nil
 	}
 	return nil, refuse(CodeUnknownOperation,
@@ -237,6 +246,7 @@ func (c *change) end(o *operation) {
 	o.measure()
 	c.quotas.archive(o)
 	weigh(c.State, o)
+	keepRecent(c.State, o)
 	if i := len(c.archive) - 1 - keptHistograms; i >= 0 {
 		c.condense(c.operations[scheduling.OperationID(c.archive[i])])
 	}

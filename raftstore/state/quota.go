@@ -354,7 +354,11 @@ func (c operationChange) dropEnded(limit int64, taken func() int64, matches func
 	enough := limit - limit/8
 	for _, id := range c.archive {
 		if o := c.operations[scheduling.OperationID(id)]; taken() > enough && matches(o) {
+			shelved := o.shelved != nil
 			compact(c.State, o)
+			if shelved {
+				putBack(c.State, o)
+			}
 		}
 	}
 	if taken() <= limit {
@@ -366,6 +370,9 @@ func (c operationChange) dropEnded(limit int64, taken func() int64, matches func
 		if taken() <= enough || !matches(o) {
 			left = append(left, id)
 			continue
+		}
+		if o.shelved != nil {
+			c.shelves.due += o.weight
 		}
 		c.forget(o)
 		c.emit(OperationArchived{ID: o.id()})

@@ -36,17 +36,17 @@ func (s *State) ClusterID() string { return s.clusterID }
 // Limits returns the limits of the state.
 func (s *State) Limits() *statepb.Limits { return s.limits }
 
-// Operation returns an operation, in progress or archived. Its tasks have only counters;
+// Operation returns an operation, in progress or archived, whole. Its tasks have only counters;
 // use Cookies for the cookies.
 func (s *State) Operation(id scheduling.OperationID) (*statepb.Operation, bool) {
 	o, ok := operationIn(s.operations, id)
 	return o.record, ok
 }
 
-// operationIn returns the operation with an id, or an empty operation if there is none.
+// operationIn returns the operation with an id, whole, or an empty operation if there is none.
 func operationIn(all map[scheduling.OperationID]*operation, id scheduling.OperationID) (*operation, bool) {
 	if o, ok := all[id]; ok {
-		return o, true
+		return o.whole(), true
 	}
 	return &operation{version: &version{}}, false
 }
@@ -75,7 +75,8 @@ func (s *State) OperationByMutation(user scheduling.User, byOperator bool, mutat
 	return s.Operation(s.mutations[mutation{user: user, byOperator: byOperator, id: mutationID}])
 }
 
-// Operations yields all operations, in the order of their acceptance.
+// Operations yields all operations, in the order of their acceptance. Of those that ended before the latest it has no
+// more than lists select by: Operation has the rest.
 func (s *State) Operations() iter.Seq[*statepb.Operation] {
 	return operationsIn(s.order)
 }
@@ -99,7 +100,7 @@ func operationsIn(order []*operation) iter.Seq[*statepb.Operation] {
 // OperationsBefore returns the latest n operations of those accepted before the one with a number,
 // latest first, and the number of the last of them; 0 if there are none. The number 0 is that of the next operation.
 // With it a reader can go through many operations in several short reads. With inProgress it leaves out those that
-// have ended.
+// have ended. They are as in Operations.
 func OperationsBefore(s *State, number uint64, n int, inProgress bool) (some []*statepb.Operation, next uint64) {
 	order := s.order
 	if inProgress {
@@ -120,9 +121,7 @@ func OperationsBefore(s *State, number uint64, n int, inProgress bool) (some []*
 func EndedBefore(s *State, number uint64, n int) (some []*statepb.Operation, next uint64) {
 	end := len(s.archive)
 	if number > 0 {
-		end, _ = slices.BinarySearchFunc(s.archive, number, func(id string, number uint64) int {
-			return cmp.Compare(s.operations[scheduling.OperationID(id)].ended, number)
-		})
+		end, _ = slices.BinarySearchFunc(s.archive, number, byEnd(s))
 	}
 	for _, id := range slices.Backward(s.archive[max(0, end-n):end]) {
 		o := s.operations[scheduling.OperationID(id)]
@@ -133,14 +132,20 @@ func EndedBefore(s *State, number uint64, n int) (some []*statepb.Operation, nex
 
 // EndOf returns the number of an operation for EndedBefore; ok is false if it is unknown or in progress.
 func EndOf(s *State, id scheduling.OperationID) (number uint64, ok bool) {
-	o, _ := operationIn(s.operations, id)
+	o, ok := s.operations[id]
+	if !ok {
+		return 0, false
+	}
 	return o.ended, o.ended > 0
 }
 
 // NumberOf returns the number of an operation for OperationsBefore.
 func NumberOf(s *State, id scheduling.OperationID) (number uint64, ok bool) {
-	o, ok := operationIn(s.operations, id)
-	return o.sequence, ok
+	o, ok := s.operations[id]
+	if !ok {
+		return 0, false
+	}
+	return o.sequence, true
 }
 
 // Cookies returns the pending and the completed cookies of a task. Both results belong to

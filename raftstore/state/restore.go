@@ -30,6 +30,10 @@ func NewRestorer() *Restorer {
 	return r
 }
 
+// UseShelf has the state keep the records of ended operations on a shelf: those that are added, and of those that end
+// later all but the latest `most`.
+func (r *Restorer) UseShelf(shelf Shelf, most int) { UseShelf(r.state, shelf, most) }
+
 // Add adds one record. It returns an error if the record is invalid or contradicts earlier ones.
 // After an error the Restorer is unusable.
 func (r *Restorer) Add(record *statepb.Record) error {
@@ -121,7 +125,9 @@ func (r *Restorer) State() (*State, error) {
 	for o, why := range RightsIn(r.state).deniedNow() {
 		o.denied = why
 	}
-	if err := r.state.Verify(); err != nil {
+	remember(r.state)
+	// What is on a shelf has been verified before it came there.
+	if err := (verifier{State: r.state}).verify(); err != nil {
 		return nil, fmt.Errorf("restore: %w", err)
 	}
 	return r.state, nil
@@ -198,7 +204,16 @@ func (r *Restorer) addOperation(record *statepb.Operation) error {
 	if err != nil {
 		return fmt.Errorf("operation %q: %w", id, err)
 	}
-	r.state.insert(v)
+	o := r.state.insert(v)
+	if r.state.shelves.shelf == nil || !state.Terminal() {
+		return nil
+	}
+	o.weight = o.bytes(r.state.limits)
+	if err := (verifier{State: r.state}).verifyAlone(o); err != nil {
+		return fmt.Errorf("operation %q: %w", id, err)
+	}
+	o.weight = 0
+	shelve(r.state, o)
 	return nil
 }
 

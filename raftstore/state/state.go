@@ -74,6 +74,8 @@ type State struct {
 	stores map[string]*statepb.Store
 	// quotas counts what operations take. It is derived from their records.
 	quotas quotas
+	// shelves are where the records of ended operations are.
+	shelves shelves
 	// edited are the operations that the command in progress has changed: true if more than their jobs
 	// and tasks.
 	edited map[*operation]bool
@@ -161,6 +163,7 @@ func ApplyBy(s *State, index uint64, by *commandpb.Subject, msg proto.Message) (
 	drift(s)
 	result := &commandpb.Result{Index: index}
 	c := &change{State: s, by: by, index: index, now: s.lastTime, result: result}
+	defer tidy(s)
 	if refused := c.apply(msg); refused != nil {
 		return &commandpb.Result{Index: index, Refusal: refused.record()}, nil
 	}

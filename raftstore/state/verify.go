@@ -39,8 +39,10 @@ import (
 //     the order of acceptance, and the archive lists those that have ended;
 //   - what operations take in bytes is counted by user and by pool;
 //   - everything bounded is within its limit.
-func (s *State) Verify() error {
-	v := verifier{s}
+func (s *State) Verify() error { return (verifier{State: s, shelved: true}).verify() }
+
+func (s verifier) verify() error {
+	v := s
 	checks := []func() error{
 		v.verifyOrder, v.verifyOperations, v.verifyAllocations, v.verifyNodes, v.verifyTrees, v.verifyNames, v.verifyProfiles, v.verifyClaims, v.verifyRates,
 		v.verifyQuotas,
@@ -61,14 +63,18 @@ func (s *State) VerifyOperation(id scheduling.OperationID) error {
 	if !ok {
 		return nil
 	}
-	if err := (verifier{s}).verifyOperation(o); err != nil {
+	if err := (verifier{State: s}).verifyOperation(o.whole()); err != nil {
 		return fmt.Errorf("state at index %d: operation %q: %w", s.lastIndex, id, err)
 	}
 	return nil
 }
 
 // verifier checks the parts of a State against each other.
-type verifier struct{ *State }
+type verifier struct {
+	*State
+	// shelved includes the records on the shelf.
+	shelved bool
+}
 
 // breach is the first violation found.
 type breach struct{ err error }
@@ -119,9 +125,23 @@ func (s verifier) verifyOrder() error {
 // verifyOperations checks each operation by itself.
 func (s verifier) verifyOperations() error {
 	for _, o := range s.order {
-		if err := s.verifyOperation(o); err != nil {
+		if o.shelved != nil && !s.shelved {
+			continue
+		}
+		if err := s.verifyAlone(o.whole()); err != nil {
 			return fmt.Errorf("operation %q: %w", o.id(), err)
 		}
+	}
+	return nil
+}
+
+// verifyAlone checks all that is of one operation alone.
+func (s verifier) verifyAlone(o *operation) error {
+	if err := cmp.Or(s.verifyOperation(o), s.verifyOperationTrees(o), o.verifyProgress()); err != nil {
+		return err
+	}
+	if given := givenBytes(o.record.GetSpec(), o.input); o.given != given || o.weight != o.bytes(s.limits) {
+		return fmt.Errorf("it takes %d bytes, given %d, but is counted with %d, given %d", o.bytes(s.limits), given, o.weight, o.given)
 	}
 	return nil
 }
@@ -224,10 +244,7 @@ func (s verifier) verifyTrees() error {
 	if s.trees[s.defaultTree] == nil {
 		return fmt.Errorf("pool tree %q is the default, but is missing", s.defaultTree)
 	}
-	immediate, err := s.countTrees()
-	if err != nil {
-		return err
-	}
+	immediate := s.countTrees()
 	var b breach
 	ids := make(map[scheduling.PoolID]scheduling.PoolName)
 	for name, t := range sorted(s.trees) {
@@ -253,12 +270,9 @@ func (s verifier) verifyTrees() error {
 }
 
 // countTrees counts the operations in progress by tree and pool.
-func (s verifier) countTrees() (map[scheduling.TreeName]map[scheduling.PoolName]pooltree.Count, error) {
+func (s verifier) countTrees() map[scheduling.TreeName]map[scheduling.PoolName]pooltree.Count {
 	immediate := make(map[scheduling.TreeName]map[scheduling.PoolName]pooltree.Count)
 	for _, o := range s.order {
-		if err := s.verifyOperationTrees(o); err != nil {
-			return nil, fmt.Errorf("operation %q: %w", o.id(), err)
-		}
 		if !o.state.InProgress() {
 			continue
 		}
@@ -270,7 +284,7 @@ func (s verifier) countTrees() (map[scheduling.TreeName]map[scheduling.PoolName]
 			immediate[name][pool] = immediate[name][pool].Plus(s.trees[name].countOf(o, in, o.state))
 		}
 	}
-	return immediate, nil
+	return immediate
 }
 
 // verifyOperationTrees checks an operation's trees, and in which of them it is admitted.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/scheduling"
+	"weir/scheduling/engine"
 )
 
 // TestAttributes wants every attribute under its name, with values that JSON has.
@@ -75,6 +76,36 @@ func TestAttributes(t *testing.T) {
 		if got := attributes[want.of][want.name]; !reflect.DeepEqual(got, want.value) {
 			t.Errorf("%s of %s is %v, want %v", want.name, want.of, got, want.value)
 		}
+	}
+}
+
+// TestSnapshotOfOne wants a pool, or an operation, by itself to be what it is among all.
+func TestSnapshotOfOne(t *testing.T) {
+	w := newWorld(t, nil, map[scheduling.PoolName]pool{
+		"a": {options: options{"strong_guarantee_resources": options{"cpu": 3.0}}}, "b": {options: options{"strong_guarantee_resources": options{"cpu": 3.0}}},
+	})
+	w.node("n", 4)
+	for _, id := range []scheduling.OperationID{"o", "p", "q"} {
+		w.operation(id, "a", 3, nil)
+	}
+	w.tick(time.Second)
+	w.starts("n")
+	all := w.Snapshot()
+	if len(all.Pools[0].Alerts) == 0 {
+		t.Fatal("the guarantees are not more than there is")
+	}
+	for _, want := range all.Pools {
+		if got := engine.SnapshotOf(w.Engine, want.Name, ""); !reflect.DeepEqual(got.Pools, []engine.PoolView{want}) || len(got.Operations)+len(got.Nodes) > 0 || got.Total != all.Total {
+			t.Errorf("pool %s: got %+v, want %+v", want.Name, got, want)
+		}
+	}
+	for _, want := range all.Operations {
+		if got := engine.SnapshotOf(w.Engine, "", want.ID); !reflect.DeepEqual(got.Operations, []engine.OperationView{want}) || len(got.Pools)+len(got.Nodes) > 0 {
+			t.Errorf("operation %s: got %+v, want %+v", want.ID, got, want)
+		}
+	}
+	if got := engine.SnapshotOf(w.Engine, "nosuch", "nosuch"); len(got.Pools)+len(got.Operations) > 0 {
+		t.Errorf("got %+v of nothing", got)
 	}
 }
 

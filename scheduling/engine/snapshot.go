@@ -219,8 +219,7 @@ func (s Snapshot) Say(alert fairshare.Alert) string {
 // Snapshot returns the state of the engine at this moment. It takes time in proportion to the number
 // of pools, operations and nodes.
 func (e *Engine) Snapshot() Snapshot {
-	e.tree.shares.FindGuaranteed(e.moment.stale)
-	s := Snapshot{At: e.update.ticked, Stale: e.moment.stale, Total: e.cluster.total, InFlight: len(e.holdings.inFlight)}
+	s := head(e)
 	s.Pools = e.Pools()
 	for _, alert := range e.update.alerts {
 		if i := slices.IndexFunc(s.Pools, func(p PoolView) bool { return string(p.Name) == alert.Pool }); i >= 0 {
@@ -245,6 +244,40 @@ func (e *Engine) Snapshot() Snapshot {
 		for _, c := range n.claims {
 			s.Claims = append(s.Claims, c.view())
 		}
+	}
+	return s
+}
+
+// head returns a Snapshot without what it lists, and finds the guaranteed shares of all pools.
+func head(e *Engine) Snapshot {
+	e.tree.shares.FindGuaranteed(e.moment.stale)
+	return Snapshot{At: e.update.ticked, Stale: e.moment.stale, Total: e.cluster.total, InFlight: len(e.holdings.inFlight)}
+}
+
+// SnapshotOf returns the Snapshot with one pool and one operation alone, as far as the engine has them. It copies nothing
+// of the others.
+func SnapshotOf(e *Engine, pool scheduling.PoolName, operation scheduling.OperationID) Snapshot {
+	s := head(e)
+	if p, found := e.tree.pools[pool]; found {
+		v := e.tree.viewOnePool(p)
+		for _, alert := range e.update.alerts {
+			if alert.Pool == string(pool) {
+				v.Alerts = append(v.Alerts, Snapshot{Pools: e.Pools()}.Say(alert))
+			}
+		}
+		s.Pools = []PoolView{v}
+	}
+	if op, found := e.tree.operations[operation]; found {
+		v := e.gangs.viewOperation(op)
+		next := 0
+		for waits := range e.tree.filler.Order(e.tree.root.order) {
+			if waits.ID() == string(operation) {
+				v.SchedulingIndex = next
+				break
+			}
+			next++
+		}
+		s.Operations = []OperationView{v}
 	}
 	return s
 }
@@ -278,6 +311,15 @@ func (e *Engine) Holdings() []Holding {
 }
 
 func (tr *tree) viewPool(p *pool, into []PoolView) []PoolView {
+	into = append(into, tr.viewOnePool(p))
+	below := slices.SortedFunc(slices.Values(p.pools), func(a, b *pool) int { return cmp.Compare(a.name, b.name) })
+	for _, c := range below {
+		into = tr.viewPool(c, into)
+	}
+	return into
+}
+
+func (tr *tree) viewOnePool(p *pool) PoolView {
 	v := PoolView{
 		Name:              p.name,
 		ID:                p.id,
@@ -290,12 +332,7 @@ func (tr *tree) viewPool(p *pool, into []PoolView) []PoolView {
 	if p.parent != nil {
 		v.Parent = p.parent.name
 	}
-	into = append(into, v)
-	below := slices.SortedFunc(slices.Values(p.pools), func(a, b *pool) int { return cmp.Compare(a.name, b.name) })
-	for _, c := range below {
-		into = tr.viewPool(c, into)
-	}
-	return into
+	return v
 }
 
 func (tr *tree) viewShares(of *element, claimed resource.Amounts) Shares {

@@ -17,7 +17,7 @@ import (
 	"weir/messages/explainpb"
 )
 
-// partSize is how many operations or jobs one call asks for.
+// partSize is how many operations, jobs or nodes one call asks for.
 const partSize = 1000
 
 // Texts writes sentences as the other verbs do.
@@ -57,7 +57,7 @@ func (s *source) Fetch(ctx context.Context, q Question) (a Answer, err error) {
 	case aboutJobs:
 		err = s.jobs(ctx, q, &a)
 	case aboutNodes:
-		err = s.nodes(ctx, &a)
+		err = s.nodes(ctx, q, &a)
 	case aboutNodeJobs:
 		err = s.nodeJobs(ctx, q.Node, &a)
 	case aboutEvents:
@@ -208,12 +208,14 @@ func (s *source) jobs(ctx context.Context, q Question, a *Answer) error {
 	return err
 }
 
-func (s *source) nodes(ctx context.Context, a *Answer) error {
-	nodes, err := s.ListNodes(ctx, "")
-	a.Nodes = make([]Node, 0, len(nodes))
-	for _, n := range nodes {
+func (s *source) nodes(ctx context.Context, q Question, a *Answer) error {
+	part, err := s.Nodes(ctx, &apipb.ListNodesRequest{After: q.After, Limit: partSize})
+	a.Nodes = make([]Node, 0, len(part.GetNodes()))
+	for _, n := range part.GetNodes() {
 		a.Nodes = append(a.Nodes, nodeRow(n))
 	}
+	a.After = part.GetNext()
+	a.More = a.After != ""
 	return err
 }
 
