@@ -53,6 +53,14 @@ func (f *fixture) serve(t testing.TB, spec runner.JobSpec) (proxyproto.Identity,
 	return proxy, result, text
 }
 
+// letGo makes the file that a job waits for.
+func (f *fixture) letGo(t testing.TB, id string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(f.config.Root, "jobs", id, proxyproto.WorkspaceFolder, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestProxyRunsJobsInTurn (T2): the proxy of a plain job runs the next ones too. Each is the only one in its
 // namespaces, has a user and an environment of its own, and its results are its own. The proxy keeps nothing open.
 func TestProxyRunsJobsInTurn(t *testing.T) {
@@ -131,9 +139,10 @@ func TestProxyThatKeepsSomethingExits(t *testing.T) {
 			spec: runner.JobSpec{Shell: "echo ready; while [ ! -e go ]; do sleep 0.01; done"},
 			act: func(t *testing.T, f *fixture, job *runner.Job) {
 				f.awaitOutput(t, job, 1)
-				if err := job.Probe(t.Context(), []string{"touch", "go"}, patient); err != nil {
+				if err := job.Probe(t.Context(), []string{"true"}, patient); err != nil {
 					t.Error(err)
 				}
+				f.letGo(t, "job")
 			},
 		},
 		"no such program": {spec: runner.JobSpec{Argv: []string{"/no/such/program"}}},
@@ -164,10 +173,11 @@ func TestProxyThatKeepsSomethingExits(t *testing.T) {
 				if err := job.Release(); err != nil {
 					t.Fatal(err)
 				}
-				awaitGone(t, before.Pid)
+				// Not later: after a while it exits anyway.
 				if after, result, _ := f.serve(t, runner.JobSpec{ID: "after", Shell: "true"}); after == before || result.Outcome != proxyproto.OutcomeExited {
 					t.Errorf("then %+v", result)
 				}
+				awaitGone(t, before.Pid)
 			})
 		})
 	}
@@ -237,9 +247,7 @@ func TestProxyThatWaitedIsAdopted(t *testing.T) {
 		if job = f.Job("job"); job == nil || f.supervisor(t, "job") != before {
 			t.Fatal("the job is not there")
 		}
-		if err := os.WriteFile(filepath.Join(f.config.Root, "jobs", "job", "work", "go"), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		f.letGo(t, "job")
 		if result := finished(t, job); result.ExitCode != 7 {
 			t.Errorf("%+v", result)
 		}
