@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/actors/agent/disktest"
 	"weir/actors/agent/runner"
 	"weir/actors/agent/runner/proctree"
 	"weir/actors/agent/runner/proxyproto"
@@ -205,6 +206,29 @@ func TestSecretsComeToAProxyThatWaits(t *testing.T) {
 		after, _, text := f.serve(t, runner.JobSpec{ID: "after", Secrets: map[string]string{"TOKEN": "hunter2"}, Shell: `echo "$WEIR_SECURE_VAULT_TOKEN"; ls /proc/self/fd | wc -l`})
 		if before != after || text != "hunter2\n4\n" {
 			t.Errorf("it printed %q", text)
+		}
+	})
+}
+
+// TestFilesAreKeptByANewProxy: one that has run other jobs would need more memory for that.
+func TestFilesAreKeptByANewProxy(t *testing.T) {
+	onEachBackendWithRoot(t, func(t *testing.T, f *fixture) {
+		before, _, _ := f.serve(t, runner.JobSpec{ID: "before", Shell: "true"})
+		open, err := os.MkdirTemp(disktest.Reachable(t), "weir-kept")
+		if err == nil {
+			t.Cleanup(func() { _ = os.RemoveAll(open) })
+			err = os.Chmod(open, 0o777)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := filepath.Join(open, "kept")
+		after, result, _ := f.serve(t, runner.JobSpec{ID: "after", Shell: "echo x > result", Outputs: []proxyproto.KeptFile{{Path: "result", Destination: kept}}})
+		if before == after || result.Outcome != proxyproto.OutcomeExited {
+			t.Errorf("%+v", result)
+		}
+		if proctree.Alive(before) {
+			t.Error("the proxy that waited is alive")
 		}
 	})
 }
