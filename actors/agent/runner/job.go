@@ -246,7 +246,8 @@ func (j *Job) start(ctx context.Context, spec *proxyproto.Spec, furnish func(wor
 		return err
 	}
 	if waiting != nil {
-		if waiting.run(j, spec) == nil {
+		// After other jobs it would need more memory for data than is reserved for it.
+		if plain := spec.Feed == nil && len(spec.Outputs) == 0; plain && waiting.run(j, spec) == nil {
 			return nil
 		}
 		// It would take the connection to the one that is started instead.

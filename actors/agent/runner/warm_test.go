@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/actors/agent/disktest"
 	"weir/actors/agent/runner"
 	"weir/actors/agent/runner/proctree"
 	"weir/actors/agent/runner/proxyproto"
@@ -51,6 +52,14 @@ func (f *fixture) serve(t testing.TB, spec runner.JobSpec) (proxyproto.Identity,
 		t.Fatal(err)
 	}
 	return proxy, result, text
+}
+
+// letGo makes the file that a job waits for.
+func (f *fixture) letGo(t testing.TB, id string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(f.config.Root, "jobs", id, proxyproto.WorkspaceFolder, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestProxyRunsJobsInTurn (T2): the proxy of a plain job runs the next ones too. Each is the only one in its
@@ -131,9 +140,10 @@ func TestProxyThatKeepsSomethingExits(t *testing.T) {
 			spec: runner.JobSpec{Shell: "echo ready; while [ ! -e go ]; do sleep 0.01; done"},
 			act: func(t *testing.T, f *fixture, job *runner.Job) {
 				f.awaitOutput(t, job, 1)
-				if err := job.Probe(t.Context(), []string{"touch", "go"}, patient); err != nil {
+				if err := job.Probe(t.Context(), []string{"true"}, patient); err != nil {
 					t.Error(err)
 				}
+				f.letGo(t, "job")
 			},
 		},
 		"no such program": {spec: runner.JobSpec{Argv: []string{"/no/such/program"}}},
@@ -164,10 +174,11 @@ func TestProxyThatKeepsSomethingExits(t *testing.T) {
 				if err := job.Release(); err != nil {
 					t.Fatal(err)
 				}
-				awaitGone(t, before.Pid)
+				// Not later: after a while it exits anyway.
 				if after, result, _ := f.serve(t, runner.JobSpec{ID: "after", Shell: "true"}); after == before || result.Outcome != proxyproto.OutcomeExited {
 					t.Errorf("then %+v", result)
 				}
+				awaitGone(t, before.Pid)
 			})
 		})
 	}
@@ -195,6 +206,29 @@ func TestSecretsComeToAProxyThatWaits(t *testing.T) {
 		after, _, text := f.serve(t, runner.JobSpec{ID: "after", Secrets: map[string]string{"TOKEN": "hunter2"}, Shell: `echo "$WEIR_SECURE_VAULT_TOKEN"; ls /proc/self/fd | wc -l`})
 		if before != after || text != "hunter2\n4\n" {
 			t.Errorf("it printed %q", text)
+		}
+	})
+}
+
+// TestFilesAreKeptByANewProxy: one that has run other jobs would need more memory for that.
+func TestFilesAreKeptByANewProxy(t *testing.T) {
+	onEachBackendWithRoot(t, func(t *testing.T, f *fixture) {
+		before, _, _ := f.serve(t, runner.JobSpec{ID: "before", Shell: "true"})
+		open, err := os.MkdirTemp(disktest.Reachable(t), "weir-kept")
+		if err == nil {
+			t.Cleanup(func() { _ = os.RemoveAll(open) })
+			err = os.Chmod(open, 0o777)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := filepath.Join(open, "kept")
+		after, result, _ := f.serve(t, runner.JobSpec{ID: "after", Shell: "echo x > result", Outputs: []proxyproto.KeptFile{{Path: "result", Destination: kept}}})
+		if before == after || result.Outcome != proxyproto.OutcomeExited {
+			t.Errorf("%+v", result)
+		}
+		if proctree.Alive(before) {
+			t.Error("the proxy that waited is alive")
 		}
 	})
 }
@@ -237,9 +271,7 @@ func TestProxyThatWaitedIsAdopted(t *testing.T) {
 		if job = f.Job("job"); job == nil || f.supervisor(t, "job") != before {
 			t.Fatal("the job is not there")
 		}
-		if err := os.WriteFile(filepath.Join(f.config.Root, "jobs", "job", "work", "go"), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		f.letGo(t, "job")
 		if result := finished(t, job); result.ExitCode != 7 {
 			t.Errorf("%+v", result)
 		}

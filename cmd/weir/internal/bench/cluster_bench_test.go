@@ -22,8 +22,7 @@ const (
 // BenchmarkOneJob is N1: from the call that submits an operation of one /bin/true to
 // the answer that it has completed. What bounds it: an operation is seven commits one
 // after the other, each an fsync at the leader and one at a follower, and a job three
-// batches of its agent's journal, each an fsync more; the job's supervisor is as much
-// again as all of them.
+// batches of its agent's journal, each an fsync more.
 func BenchmarkOneJob(b *testing.B) {
 	const goal = 50 * time.Millisecond
 	c := startCluster(b, "default")
@@ -49,8 +48,8 @@ func BenchmarkOneJob(b *testing.B) {
 
 // BenchmarkManyJobs is N2: the jobs a second of an operation of 200 /bin/true, and
 // beside it those of a plain loop of fork and exec. What bounds it is processors: jobs
-// share fsyncs, of the log and of the agents' journals, but each takes about 10 ms of a
-// processor: 4 its supervisor, 1 itself, 2.5 its agent, 2.3 three replicas. What they take
+// share fsyncs, of the log and of the agents' journals, but each takes about 9 ms of a
+// processor: 3 its supervisor, 1 itself, 2.6 its agent, 2.4 three replicas. What they take
 // this time is told beside the rate, and what a plain fork and exec takes; and how long jobs
 // were in each stage, of which many wait for a processor together.
 func BenchmarkManyJobs(b *testing.B) {
