@@ -10,7 +10,6 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
-	"runtime"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -55,8 +54,6 @@ func writeSnapshot(w io.Writer, each func(yield func(*statepb.Record) error) err
 		} else if out.info.records == 0 {
 			return errors.New("the first record is not a header")
 		}
-		// Who applies entries does not have to wait for the processor until this goroutine's time is up.
-		runtime.Gosched()
 		return out.write(record)
 	})
 	if err != nil {
