@@ -188,8 +188,8 @@ func TestLeasesEndBeforeNodesAreGivenUp(t *testing.T) {
 				m.now = m.now.Add(time.Duration(rapid.IntRange(1, 30).Draw(t, "seconds")) * time.Second)
 			},
 			"nodes":     func(t *rapid.T) { m.nodes = rapid.SampledFrom([]int{3, 2500, 6000, 12000}).Draw(t, "nodes") },
-			"answer":    func(t *rapid.T) { m.answer(some(), true) },
-			"no answer": func(t *rapid.T) { m.answer(some(), false) },
+			"answer":    func(*rapid.T) { m.answer(some(), true) },
+			"no answer": func(*rapid.T) { m.answer(some(), false) },
 			"restart": func(*rapid.T) {
 				i := some()
 				m.leader.sessions[i], m.agents[i].term = node.NewSession(m.now, m.leader.timing, m.leader.pacer), 0

@@ -17,9 +17,11 @@ type roster struct {
 	// ready are nodes that were offered in this term, in the order of their first offer.
 	ready map[string]bool
 	order []string
-	// queue holds the nodes of the next plans; queued is the set of the same nodes.
+	// queue holds the nodes of the next plans; queued is the set of the same nodes. whole means that it holds
+	// all that may be given jobs.
 	queue  []string
 	queued map[string]bool
+	whole  bool
 	// turn is the node in order whose turn it is in offerNext.
 	turn int
 	// doubted holds ready nodes that may be dead. They are in no plan until they are offered.
@@ -135,9 +137,13 @@ func (r *roster) withdraw(node string) bool {
 
 // OfferAll offers every ready node, because demand has grown.
 func (t *Tree) OfferAll() {
+	if t.nodes.whole {
+		return
+	}
 	for _, node := range t.nodes.order {
 		t.nodes.enqueue(node)
 	}
+	t.nodes.whole = true
 }
 
 // offerNext offers the ready nodes whose turn it is, so that each has had one when the parts add up to 1.

@@ -42,6 +42,7 @@ func AnswersOf(results []*commandpb.Result) (a Answers) {
 // jobs.
 func (t *Tree) Plan(now time.Time, term uint64, n int, newID func() string) Proposal {
 	n = min(n, len(t.nodes.queue))
+	t.nodes.whole = t.nodes.whole && n == 0
 	nodes := make([]scheduling.NodeID, 0, n)
 	for _, id := range t.nodes.queue[:n] {
 		delete(t.nodes.queued, id)

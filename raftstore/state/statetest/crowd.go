@@ -37,7 +37,7 @@ type Crowd struct {
 	Archived int
 }
 
-// Node, Pool, Operation and Job return the ids of those with a number.
+// Node returns the id of the node with a number.
 func Node(i int) string { return fmt.Sprintf("node-%05d", i) }
 
 // Pool returns the name of a pool.
