@@ -146,7 +146,7 @@ func preempted(st *state.State, op *statepb.Operation) []*apipb.Preempted {
 			count(order).Gone++
 		}
 	}
-	for _, a := range st.AllocationsOfOperation(scheduling.OperationID(op.GetId())) {
+	for _, a := range state.LeavingOfOperation(st, scheduling.OperationID(op.GetId())) {
 		if order := a.GetStop(); order.GetPreemption() != "" {
 			count(order).Leaving++
 		}

@@ -100,9 +100,9 @@ type Timing struct {
 	// RegisterTimeout bounds the wait for the answer to a registration. Default
 	// 2 s: it waits for a commit.
 	RegisterTimeout time.Duration
-	// HeartbeatTimeout bounds the wait for the answer to a heartbeat. After it, the agent looks for
-	// the leader again. Default 1 s: a leader answers from memory, and two more tries fit into a
-	// lease.
+	// HeartbeatTimeout bounds the wait for the answer to a heartbeat, or the heartbeat period if that is longer. After
+	// it, the agent looks for the leader again. Default 1 s: a leader answers from memory, and two more tries fit
+	// into a lease.
 	HeartbeatTimeout time.Duration
 	// HeartbeatGap is the least time between two heartbeats. Default 50 ms: jobs
 	// that end together share one, and nobody feels the delay.

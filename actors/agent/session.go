@@ -113,7 +113,7 @@ func (s *Session) Next(now time.Time) (ask *Ask, wake time.Time) {
 	s.urgent = false
 	if s.Registered() {
 		s.sequence++
-		s.open = &Ask{Number: s.asks, To: s.leader, Sequence: s.sequence, Term: s.term, Timeout: s.timing.HeartbeatTimeout}
+		s.open = &Ask{Number: s.asks, To: s.leader, Sequence: s.sequence, Term: s.term, Timeout: max(s.timing.HeartbeatTimeout, s.period)}
 	} else {
 		s.anew = false
 		s.open = &Ask{Number: s.asks, To: s.candidate(), Register: true, Timeout: s.timing.RegisterTimeout}

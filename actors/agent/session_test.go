@@ -95,12 +95,13 @@ func playSteps(t *testing.T, tests map[string][]step) {
 }
 
 // TestSessionTakesThePaceThatItIsTold with the answer to a heartbeat: the lease of that answer and the time of the next heartbeat
-// follow it.
+// follow it, and how long that waits for its answer.
 func TestSessionTakesThePaceThatItIsTold(t *testing.T) {
 	s, _, _ := newTestSession("r1")
 	now := epoch
 	ask, _ := s.Next(now)
 	s.Answer(now, ask.Number, registered(3), nil)
+	wasPeriod := time.Second
 	for i, step := range []struct {
 		lease, heartbeat      int64
 		wantLease, wantPeriod time.Duration
@@ -116,6 +117,10 @@ func TestSessionTakesThePaceThatItIsTold(t *testing.T) {
 		outcome := s.Answer(now, ask.Number, &actorpb.HeartbeatAck{
 			Sequence: ask.Sequence, Term: 3, LeaseMillis: step.lease, HeartbeatMillis: step.heartbeat,
 		}, nil)
+		if want := max(time.Second, wasPeriod); ask.Timeout != want {
+			t.Errorf("heartbeat %d waits for %v, want %v", i+1, ask.Timeout, want)
+		}
+		wasPeriod = step.wantPeriod
 		if _, next := s.Next(now); outcome.Lease != step.wantLease || next.Sub(now) != step.wantPeriod {
 			t.Errorf("answer %d: a lease of %v, the next heartbeat after %v; want %v, %v", i+1, outcome.Lease, next.Sub(now), step.wantLease, step.wantPeriod)
 		}

@@ -113,7 +113,7 @@ func (n *node) beat(replica agent.Replica, session uint64, registered *actorpb.A
 	for sequence := uint64(1); n.wait(nil, gap) && n.wait(n.urgent, time.Duration(period)*time.Millisecond-gap); sequence++ {
 		answer, _ := n.ask(replica, &actorpb.Heartbeat{
 			Node: n.name, Incarnation: n.life, Session: session, Term: registered.GetTerm(), Sequence: sequence, Jobs: n.held(),
-		}, agent.DefaultTiming().HeartbeatTimeout)
+		}, max(agent.DefaultTiming().HeartbeatTimeout, time.Duration(period)*time.Millisecond))
 		ack, ok := answer.(*actorpb.HeartbeatAck)
 		if !ok {
 			return
