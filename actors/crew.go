@@ -6,8 +6,7 @@ import (
 )
 
 // crew runs many actors in few goroutines. When thousands of agents speak at once, as they do to a new leader, other
-// actors do not wait until each of theirs has had its turn: half of the processors are left to them. It implements
-// actor.Dispatcher.
+// actors do not wait until each of theirs has had its turn. It implements actor.Dispatcher.
 type crew struct {
 	most int
 
@@ -17,7 +16,8 @@ type crew struct {
 	workers int
 }
 
-func newCrew() *crew { return &crew{most: max(1, runtime.GOMAXPROCS(0)/2)} }
+// newCrew returns a crew of as many as there are processors, but at least four: some wait for others' locks.
+func newCrew() *crew { return &crew{most: max(4, runtime.GOMAXPROCS(0))} }
 
 // Throughput implements actor.Dispatcher: it is how many messages an actor handles before it lets others have a turn.
 func (c *crew) Throughput() int { return 300 }

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -94,7 +95,11 @@ func (s *scale) run(b *testing.B) {
 	s.failOver(b)
 }
 
-func (s *scale) measured(f *scaleFigure, value float64) { s.column.measured[f] = value }
+// measured keeps a figure, and tells it at once: the table comes after minutes.
+func (s *scale) measured(f *scaleFigure, value float64) {
+	s.column.measured[f] = value
+	fmt.Fprintf(os.Stderr, "%d nodes: %s: %s\n", s.nodes, strings.TrimSpace(f.name), fmt.Sprintf(f.format, value))
+}
 
 func (s *scale) allocations() int { return s.nodes * s.jobs }
 
