@@ -1,8 +1,10 @@
 package remote
 
 import (
+	"bytes"
 	"crypto/tls"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -78,15 +80,18 @@ func (f *framed) Receive() (*remotepb.Batch, error) {
 	}
 	buffer := buffers.Get().(*[]byte)
 	defer keep(buffer)
-	if cap(*buffer) < int(size) {
-		*buffer = make([]byte, size)
-	}
-	in := (*buffer)[:size]
-	if _, err := io.ReadFull(f.conn, in); err != nil {
+	// It grows as bytes come, and not because they are announced.
+	in := bytes.NewBuffer((*buffer)[:0])
+	_, err := io.CopyN(in, f.conn, int64(size))
+	*buffer = in.Bytes()
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, io.ErrUnexpectedEOF
+	case err != nil:
 		return nil, err
 	}
 	batch := new(remotepb.Batch)
-	return batch, proto.Unmarshal(in, batch)
+	return batch, proto.Unmarshal(in.Bytes(), batch)
 }
 
 // finish implements transport. The peer closes the connection when it has read the Bye.

@@ -174,11 +174,12 @@ func (r *Remote) serve(ctx context.Context, stream *connect.BidiStream[remotepb.
 
 // greet receives and checks the peer's hello and makes a session of its stream.
 func (r *Remote) greet(opened opening, from newcomer) (*session, error) {
-	if from.refused != nil {
-		return nil, from.refused
-	}
 	opened.setRead(time.Now().Add(r.limits.ConnectTimeout))
 	batch, err := opened.Receive()
+	if from.refused != nil {
+		// With the hello unread, the end of the connection could overtake the reason.
+		return nil, from.refused
+	}
 	if err != nil {
 		return nil, fmt.Errorf("hello of %s: %w", from.certified, err)
 	}
