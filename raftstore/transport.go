@@ -24,6 +24,8 @@ type transport struct {
 	beats *heartbeats
 	// announcer is notified of the entries that followers have; it is set once raft runs.
 	announcer atomic.Pointer[announcer]
+	// silent are the peers to which entries are not sent yet.
+	silent silences
 	// doubtful reports whether this replica's disk may hang.
 	doubtful func() bool
 	// appendBytes bounds the entries of a request.
@@ -67,6 +69,7 @@ func newTransport(cfg Config, d *disk, log hclog.Logger) *transport {
 		appendBytes: cfg.AppendBytes,
 		acks:        make(map[raft.ServerID]ack),
 		near:        make(map[raft.ServerID]time.Time),
+		silent:      silences{peers: map[raft.ServerID]*silence{}},
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream:                stream,
 			ServerAddressProvider: book,
@@ -100,8 +103,11 @@ func (t *transport) Close() error {
 var errDoubtful = errors.New("slow write to the log; no heartbeats until it ends")
 
 // AppendEntries implements raft.Transport; heartbeats use it too. A leader whose disk may hang
-// sends nothing, so that it is replaced sooner if the disk does hang.
+// sends nothing, so that it is replaced sooner if the disk does hang. Entries for a silent peer wait.
 func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	if !isHeartbeat(req) {
+		t.silent.await(t.stream.ctx, id)
+	}
 	if t.doubtful() {
 		return errDoubtful
 	}
@@ -109,6 +115,7 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, r
 	req.Entries = firstBytes(req.Entries, t.appendBytes)
 	sent := time.Now()
 	err := t.NetworkTransport.AppendEntries(id, target, req, resp)
+	t.silent.heard(id, err == nil)
 	if r := t.book.raft.Load(); r != nil && err == nil && resp.Term == req.Term {
 		t.acked(id, ack{term: req.Term, sent: sent, last: resp.LastLog}, r.CommitIndex())
 	}

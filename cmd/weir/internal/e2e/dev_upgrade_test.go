@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,24 +62,20 @@ func TestDevUpgrade(t *testing.T) {
 		}
 		return pids(jobs)
 	}
+	var before map[string]int64
 	until(t, "both jobs run", func() string {
-		for job, pid := range running() {
-			if pid == 0 {
-				return job + " does not"
-			}
-		}
-		if len(running()) != 2 {
-			return fmt.Sprint(running())
+		before = running()
+		if len(before) != 2 || slices.Contains(slices.Collect(maps.Values(before)), 0) {
+			return fmt.Sprint(before)
 		}
 		return ""
 	})
-	before := running()
 	// As one leaves it that is killed.
 	if _, err := reach.CreatePool(t.Context(), &apipb.Pool{Name: "weir-dev-upgrade"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, folder := range []string{programs, previous, programs} {
-		printed, code := weirOf(t, program("weir"), "dev", "upgrade", "--dir", dir, "--from", folder)
+		printed, code := weirWithin(t, 3*patience, program("weir"), "dev", "upgrade", "--dir", dir, "--from", folder)
 		t.Logf("weir dev upgrade --from %s\n%s", folder, printed)
 		if code != 0 || !strings.Contains(printed, "all processes run "+folder) {
 			t.Fatalf("exit code %d\n%s", code, up.printed())

@@ -253,7 +253,13 @@ func weir(t testing.TB, arguments ...string) (printed string, code int) {
 // weirOf is like weir, with the weir at a path.
 func weirOf(t testing.TB, path string, arguments ...string) (printed string, code int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	return weirWithin(t, patience, path, arguments...)
+}
+
+// weirWithin is weirOf for what may take longer than patience.
+func weirWithin(t testing.TB, within time.Duration, path string, arguments ...string) (printed string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, arguments...)
 	cmd.Dir = t.TempDir()
