@@ -3,9 +3,6 @@ package fleet
 import (
 	"context"
 	"time"
-
-	"weir/messages/actorpb"
-	"weir/messages/statepb"
 )
 
 // churnPeriod is how often jobs complete, many at a time.
@@ -28,18 +25,21 @@ func (f *Fleet) Churn(ctx context.Context, rate float64) {
 	}
 }
 
-// completeOne completes a job of the node that has not been told to leave.
+// completeOne completes a job of the node that has not ended.
 func (n *node) completeOne() {
+	if job := n.running(); job != nil {
+		job.complete()
+	}
+}
+
+// running returns a job of the node that has not ended; nil if there is none.
+func (n *node) running() *job {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, job := range n.jobs {
-		if job.phase != actorpb.PhaseRunning {
-			continue
-		}
-		select {
-		case job.told <- &statepb.FinishedJob{State: "completed"}:
-			return
-		default:
+		if job.result == nil {
+			return job
 		}
 	}
+	return nil
 }

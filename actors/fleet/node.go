@@ -2,13 +2,10 @@ package fleet
 
 import (
 	"cmp"
-	"context"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/actors/agent"
 	"weir/messages/actorpb"
@@ -30,7 +27,7 @@ type node struct {
 	fleet *Fleet
 	name  string
 	life  uint64
-	peers *agent.Peers
+	peers agent.Replicas
 	stop  func()
 	// urgent makes the next heartbeat early, because jobs have begun or ended.
 	urgent chan struct{}
@@ -40,17 +37,10 @@ type node struct {
 	jobs map[string]*job
 	// ended are the jobs that have ended lately; they do not run again.
 	ended ended
-}
-
-// job is a job of the node.
-type job struct {
-	start *actorpb.StartJob
-	began time.Time
-	// uses is how much it uses of what it has, from 0 to 1.
-	uses float64
-	// told has the result of a job that was told to leave.
-	told  chan *statepb.FinishedJob
-	phase string
+	// queue are the jobs with a question for their controllers, oldest first, and asking is how many of them wait for an
+	// answer.
+	queue  []*job
+	asking int
 }
 
 // session registers the node and sends heartbeats, and starts over when they fail.
@@ -136,41 +126,32 @@ func (n *node) wait(wake <-chan struct{}, d time.Duration) bool {
 
 // ask returns a replica's answer, or why there is none.
 func (n *node) ask(replica agent.Replica, msg proto.Message, within time.Duration) (answer proto.Message, err error) {
-	ctx, cancel := context.WithCancel(n.fleet.ctx)
-	defer cancel()
-	var reply proto.Message
-	var failure error
-	n.peers.Ask(replica, msg, within, func(m proto.Message, err error) {
-		reply, failure = m, err
-		cancel()
-	})
-	<-ctx.Done()
-	if n.fleet.ctx.Err() != nil {
+	type heard struct {
+		reply proto.Message
+		err   error
+	}
+	answered := make(chan heard, 1)
+	n.peers.Ask(replica, msg, within, func(m proto.Message, err error) { answered <- heard{m, err} })
+	select {
+	case h := <-answered:
+		return h.reply, h.err
+	case <-n.fleet.ctx.Done():
 		return nil, n.fleet.ctx.Err()
 	}
-	return reply, failure
 }
 
 func (n *node) held() []*actorpb.HeldJob {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	jobs := make([]*actorpb.HeldJob, 0, len(n.jobs))
-	for id, job := range n.jobs {
-		has := job.start.GetResources()
-		cores, ran := float64(has.GetCpuHundredths())/100, time.Since(job.began)
-		jobs = append(jobs, &actorpb.HeldJob{
-			JobId: id, OperationId: job.start.GetOperationId(), Phase: job.phase, StartTime: timestamppb.New(job.began),
-			Memory: int64(job.uses * float64(has.GetMemory())), CpuMicros: int64(job.uses * cores * float64(ran.Microseconds())),
-		})
+	for _, job := range n.jobs {
+		jobs = append(jobs, job.held())
 	}
 	return jobs
 }
 
-// change changes the job list that heartbeats report.
-func (n *node) change(what func()) {
-	n.mu.Lock()
-	what()
-	n.mu.Unlock()
+// urge makes the next heartbeat early.
+func (n *node) urge() {
 	select {
 	case n.urgent <- struct{}{}:
 	default:
@@ -179,83 +160,22 @@ func (n *node) change(what func()) {
 
 // plan carries out a leader's plan, unless a later leader's plan has already arrived.
 func (n *node) plan(m *actorpb.NodePlan) {
-	var begun []*job
-	n.change(func() {
-		if m.GetToken().GetTerm() < n.term {
-			return
-		}
+	n.mu.Lock()
+	if m.GetToken().GetTerm() >= n.term {
 		n.term = m.GetToken().GetTerm()
 		for _, start := range m.GetStart() {
 			id := start.GetJobId()
 			if n.jobs[id] == nil && !n.ended.has(id) && start.GetNodeIncarnation() == n.life {
-				n.jobs[id] = &job{start: start, phase: actorpb.PhaseRunning, began: time.Now(), uses: rand.Float64(), told: make(chan *statepb.FinishedJob, 1)}
-				begun = append(begun, n.jobs[id])
+				n.jobs[id] = n.begin(start)
 			}
 		}
 		for _, abort := range m.GetAbort() {
 			if job := n.jobs[abort.GetJobId()]; job != nil {
-				select {
-				case job.told <- &statepb.FinishedJob{State: "aborted", AbortReason: abort.GetReason()}:
-				default: // It has been told before.
-				}
+				job.end(&statepb.FinishedJob{State: "aborted", AbortReason: abort.GetReason()})
 			}
 		}
-	})
-	for _, job := range begun {
-		n.fleet.started.add()
-		n.fleet.sessions.Go(func() { n.run(job) })
 	}
-}
-
-// run does for a job what an agent does, but for the work.
-func (n *node) run(j *job) {
-	defer n.change(func() {
-		delete(n.jobs, j.start.GetJobId())
-		n.ended.add(j.start.GetJobId(), time.Now())
-	})
-	controller := agent.Replica{ID: j.start.GetController().GetId(), Address: j.start.GetController().GetAddress()}
-	courier := agent.NewCourier(controller, agent.DefaultTiming(), rand.Float64)
-	var over <-chan time.Time
-	if lasts := n.fleet.cfg.Lasts; lasts != nil {
-		wanted := n.carry(courier, j, &actorpb.JobSpecRequest{
-			Node: n.name, OperationId: j.start.GetOperationId(), JobId: j.start.GetJobId(), GrantIndex: j.start.GetToken().GetIndex(),
-		})
-		if !wanted {
-			return
-		}
-		over = time.After(lasts())
-	}
-	result := &statepb.FinishedJob{State: "completed"}
-	select {
-	case result = <-j.told:
-	case <-over:
-	case <-n.fleet.ctx.Done():
-		return
-	}
-	result.JobId = j.start.GetJobId()
-	n.change(func() { j.phase = actorpb.PhaseEnded })
-	courier.Reset()
-	n.carry(courier, j, &actorpb.JobEnded{
-		Node: n.name, Incarnation: n.life, OperationId: j.start.GetOperationId(), GrantIndex: j.start.GetToken().GetIndex(), Job: result,
-	})
-}
-
-// carry takes a question to the job's controller, wherever that is by now, until it is answered. It returns false if
-// nobody wants the job any more, or the fleet is closed.
-func (n *node) carry(courier *agent.Courier, j *job, question proto.Message) (wanted bool) {
-	for {
-		to, find := courier.Next(n.fleet.cfg.Replicas)
-		msg := question
-		if find {
-			msg = &actorpb.FindController{OperationId: j.start.GetOperationId(), GrantIndex: j.start.GetToken().GetIndex()}
-		}
-		reply, err := n.ask(to, msg, agent.DefaultTiming().AskTimeout)
-		verdict, pause, _ := courier.Heard(find, reply, err)
-		switch {
-		case verdict == agent.Answered:
-			return true
-		case verdict == agent.Nobody, !n.wait(nil, pause):
-			return false
-		}
-	}
+	n.mu.Unlock()
+	n.urge()
+	n.askNext()
 }
