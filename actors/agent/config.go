@@ -104,8 +104,8 @@ type Timing struct {
 	// it, the agent looks for the leader again. Default 1 s: a leader answers from memory, and two more tries fit
 	// into a lease.
 	HeartbeatTimeout time.Duration
-	// HeartbeatGap is the least time between two heartbeats. Default 50 ms: jobs
-	// that end together share one, and nobody feels the delay.
+	// HeartbeatGap is the least time between two heartbeats, or a twentieth of the heartbeat period if that is
+	// longer: the leader has many nodes then. Default 50 ms: jobs that end together share one, and nobody feels the delay.
 	HeartbeatGap time.Duration
 	// SeekMin and SeekMax bound the pause after every replica failed to register the agent.
 	// Default 100 ms and 1 s: about as long as an election.
@@ -296,3 +296,12 @@ func (t Timing) Validate() error {
 const maxJobsPerSlot = 10
 
 func (c *Config) maxJobs() int { return maxJobsPerSlot * int(min(c.Resources.UserSlots, 1<<30)) }
+
+// gapPart is the part of the heartbeat period that has to be between two heartbeats: at most twenty times as many as
+// without news.
+const gapPart = 20
+
+// Gap returns the least time between two heartbeats of a period.
+func (t Timing) Gap(period time.Duration) time.Duration {
+	return min(max(t.HeartbeatGap, period/gapPart), period)
+}

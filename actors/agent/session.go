@@ -128,7 +128,7 @@ func (s *Session) due() time.Time {
 	}
 	next := s.asked.Add(s.period)
 	if s.urgent {
-		next = s.asked.Add(min(s.timing.HeartbeatGap, s.period))
+		next = s.asked.Add(s.timing.Gap(s.period))
 	}
 	if due.Before(next) {
 		due = next

@@ -348,6 +348,12 @@ func TestSessionUrge(t *testing.T) {
 	if _, wake := s.Next(epoch.Add(60 * time.Millisecond)); wake.Sub(epoch) != 1050*time.Millisecond {
 		t.Errorf("next heartbeat at %v, want a period after the last", wake.Sub(epoch))
 	}
+	beat, _ = s.Next(epoch.Add(1050 * time.Millisecond))
+	s.Answer(epoch.Add(1060*time.Millisecond), beat.Number, &actorpb.HeartbeatAck{Sequence: 2, Term: 3, LeaseMillis: 20000, HeartbeatMillis: 4000}, nil)
+	s.Urge()
+	if _, wake := s.Next(epoch.Add(1060 * time.Millisecond)); wake.Sub(epoch) != 1250*time.Millisecond {
+		t.Errorf("next heartbeat at %v, want a twentieth of the longer period after the last", wake.Sub(epoch))
+	}
 }
 
 func TestSessionRefusalsArePeoplesBusiness(t *testing.T) {

@@ -99,16 +99,16 @@ func (n *node) join(replicas []agent.Replica) bool {
 // beat sends heartbeats until one is not acknowledged: in each period, and earlier when jobs have
 // begun or ended, as agents do.
 func (n *node) beat(replica agent.Replica, session uint64, registered *actorpb.AgentRegistered) {
-	period, gap := registered.GetHeartbeatMillis(), agent.DefaultTiming().HeartbeatGap
-	for sequence := uint64(1); n.wait(nil, gap) && n.wait(n.urgent, time.Duration(period)*time.Millisecond-gap); sequence++ {
+	timing, period := agent.DefaultTiming(), time.Duration(registered.GetHeartbeatMillis())*time.Millisecond
+	for sequence := uint64(1); n.wait(nil, timing.Gap(period)) && n.wait(n.urgent, period-timing.Gap(period)); sequence++ {
 		answer, _ := n.ask(replica, &actorpb.Heartbeat{
 			Node: n.name, Incarnation: n.life, Session: session, Term: registered.GetTerm(), Sequence: sequence, Jobs: n.held(),
-		}, max(agent.DefaultTiming().HeartbeatTimeout, time.Duration(period)*time.Millisecond))
+		}, max(timing.HeartbeatTimeout, period))
 		ack, ok := answer.(*actorpb.HeartbeatAck)
 		if !ok {
 			return
 		}
-		period = cmp.Or(ack.GetHeartbeatMillis(), period)
+		period = cmp.Or(time.Duration(ack.GetHeartbeatMillis())*time.Millisecond, period)
 	}
 }
 

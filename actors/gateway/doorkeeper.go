@@ -16,7 +16,8 @@ import (
 
 // Limits bounds the load that one replica accepts.
 type Limits struct {
-	// InFlight is how many requests may wait for their answer. Default 8192: each
+	// InFlight is how many requests may wait for their answer, and beside them how many registrations and
+	// heartbeats: when all jobs ask at once, their nodes keep their leases. Default 8192: each
 	// holds some KiB, and a leader answers within milliseconds.
 	InFlight int
 	// AgentInFlight is how many of the requests in flight may come from one agent. Default 256,
@@ -56,9 +57,9 @@ func Busy(l Limits) *actorpb.Refused {
 // for concurrent use.
 type Doorkeeper struct {
 	limits Limits
-	// `asking` counts requests that are answered at once, `waiting` those that wait for changes
-	// of instances or for output of commands.
-	asking, waiting *crowd
+	// `leasing` counts registrations and heartbeats, `waiting` requests that wait for changes
+	// of instances or for output of commands, and `asking` all others.
+	leasing, waiting, asking *crowd
 }
 
 // crowd counts the requests of a kind that have no answer yet.
@@ -72,6 +73,7 @@ type crowd struct {
 func NewDoorkeeper(limits Limits) *Doorkeeper {
 	return &Doorkeeper{
 		limits:  limits,
+		leasing: &crowd{byAgent: map[string]int{}, limit: limits.InFlight, ofAgent: limits.AgentInFlight},
 		asking:  &crowd{byAgent: map[string]int{}, limit: limits.InFlight, ofAgent: limits.AgentInFlight},
 		waiting: &crowd{byAgent: map[string]int{}, limit: limits.Waiting, ofAgent: limits.AgentWaiting},
 	}
@@ -80,6 +82,8 @@ func NewDoorkeeper(limits Limits) *Doorkeeper {
 // crowdOf returns the crowd in which a message is counted.
 func (d *Doorkeeper) crowdOf(msg proto.Message) *crowd {
 	switch msg.(type) {
+	case *actorpb.RegisterAgent, *actorpb.Heartbeat:
+		return d.leasing
 	case *actorpb.InstancesRequest, *actorpb.Exec:
 		return d.waiting
 	default:
@@ -123,7 +127,7 @@ func (d *Doorkeeper) Leave(from identity.Identity, msg proto.Message) {
 }
 
 // InFlight returns how many requests wait for their answer, without those that are `waiting`.
-func (d *Doorkeeper) InFlight() int { return d.asking.total }
+func (d *Doorkeeper) InFlight() int { return d.asking.total + d.leasing.total }
 
 // permit checks roles, and that an agent sends messages only for its own node; nil means that the
 // message is permitted.

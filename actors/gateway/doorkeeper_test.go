@@ -91,6 +91,22 @@ func TestLimits(t *testing.T) {
 	if door.InFlight() != 3 {
 		t.Errorf("%d in flight, want 3", door.InFlight())
 	}
+	// Whoever keeps a lease takes the place of those only who do.
+	ask := func(node string) string {
+		return door.Enter(of(identity.Agent, node), &actorpb.JobSpecRequest{Node: node}).GetReason()
+	}
+	for _, step := range []struct{ node, want string }{{"n1", ""}, {"n1", ""}, {"n1", "limit of one agent"}, {"n2", ""}, {"n3", "limit of a replica"}} {
+		if got := ask(step.node); (got == "") != (step.want == "") || !strings.Contains(got, step.want) {
+			t.Errorf("%s asks for a spec: got %q, want %q", step.node, got, step.want)
+		}
+	}
+	door.Leave(of(identity.Agent, "n3"), &actorpb.Heartbeat{})
+	if got := enter("n3"); got != "" {
+		t.Errorf("a heartbeat beside as many requests as there may be: %s", got)
+	}
+	for _, node := range []string{"n1", "n1", "n2"} {
+		door.Leave(of(identity.Agent, node), &actorpb.JobSpecRequest{})
+	}
 	// Who waits for news takes nobody's place.
 	wait := func(node string) string {
 		return door.Enter(of(identity.Agent, node), &actorpb.InstancesRequest{}).GetReason()
