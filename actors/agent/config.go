@@ -97,8 +97,8 @@ type Config struct {
 // Timing holds the agent's timeouts and pauses. The leader sets the heartbeat period and the
 // lease, and may change them with each answer.
 type Timing struct {
-	// RegisterTimeout bounds the wait for the answer to a registration. Default
-	// 2 s: it waits for a commit.
+	// RegisterTimeout bounds the wait for the answer to a registration, or the last heartbeat period if that is longer: a
+	// new leader hears many nodes at once then, and asking it again makes it no faster. Default 2 s: it waits for a commit.
 	RegisterTimeout time.Duration
 	// HeartbeatTimeout bounds the wait for the answer to a heartbeat, or the heartbeat period if that is longer. After
 	// it, the agent looks for the leader again. Default 1 s: a leader answers from memory, and two more tries fit

@@ -116,7 +116,7 @@ func (s *Session) Next(now time.Time) (ask *Ask, wake time.Time) {
 		s.open = &Ask{Number: s.asks, To: s.leader, Sequence: s.sequence, Term: s.term, Timeout: max(s.timing.HeartbeatTimeout, s.period)}
 	} else {
 		s.anew = false
-		s.open = &Ask{Number: s.asks, To: s.candidate(), Register: true, Timeout: s.timing.RegisterTimeout}
+		s.open = &Ask{Number: s.asks, To: s.candidate(), Register: true, Timeout: max(s.timing.RegisterTimeout, s.period)}
 	}
 	return s.open, time.Time{}
 }

@@ -16,8 +16,6 @@ import (
 const (
 	// patience bounds a node's first connection: it may have to wait for those of all other nodes.
 	patience = 30 * time.Second
-	// again bounds its later attempts to register: where it asks may be dead.
-	again = time.Second
 	// pause is the pause before a retry.
 	pause = 50 * time.Millisecond
 )
@@ -60,9 +58,8 @@ func (n *node) session() {
 					n.fleet.registered.add()
 					n.fleet.sessions.Go(n.joinAll)
 				}
-				n.beat(replica, session, registered)
+				within = max(agent.DefaultTiming().RegisterTimeout, n.beat(replica, session, registered))
 				session++
-				within = again
 				break
 			}
 		}
@@ -97,19 +94,21 @@ func (n *node) join(replicas []agent.Replica) bool {
 }
 
 // beat sends heartbeats until one is not acknowledged: in each period, and earlier when jobs have
-// begun or ended, as agents do.
-func (n *node) beat(replica agent.Replica, session uint64, registered *actorpb.AgentRegistered) {
-	timing, period := agent.DefaultTiming(), time.Duration(registered.GetHeartbeatMillis())*time.Millisecond
+// begun or ended, as agents do. It returns the last period.
+func (n *node) beat(replica agent.Replica, session uint64, registered *actorpb.AgentRegistered) (period time.Duration) {
+	timing := agent.DefaultTiming()
+	period = time.Duration(registered.GetHeartbeatMillis()) * time.Millisecond
 	for sequence := uint64(1); n.wait(nil, timing.Gap(period)) && n.wait(n.urgent, period-timing.Gap(period)); sequence++ {
 		answer, _ := n.ask(replica, &actorpb.Heartbeat{
 			Node: n.name, Incarnation: n.life, Session: session, Term: registered.GetTerm(), Sequence: sequence, Jobs: n.held(),
 		}, max(timing.HeartbeatTimeout, period))
 		ack, ok := answer.(*actorpb.HeartbeatAck)
 		if !ok {
-			return
+			return period
 		}
 		period = cmp.Or(time.Duration(ack.GetHeartbeatMillis())*time.Millisecond, period)
 	}
+	return period
 }
 
 // wait waits for d, or until wake fires; false means that the fleet is closed.

@@ -27,10 +27,13 @@ const (
 	scalePatience = 15 * time.Minute
 	// scaleSpan is how long idleness, churn, and nodes after a failover are watched. It is longer than a lease.
 	scaleSpan = 20 * time.Second
-	// jobLasts is how long jobs last in a churn, on average.
-	jobLasts = 60 * time.Second
-	// operationJobs is the most jobs that an operation may have.
-	operationJobs = 100_000
+	// churned is how many jobs a second come and go in a churn: as many as docs/scale.md gives one leader.
+	churned = 500
+	// operationJobs is the most jobs of an operation. They are granted before those of the next are asked for, and their
+	// nodes have begun them: the nodes share the processors with the replicas, and would not be heard otherwise.
+	operationJobs = 30_000
+	// quiet is how many requests of nodes are open, at most, when jobs have begun.
+	quiet = 100
 )
 
 // scale is a cluster with many nodes.
@@ -161,27 +164,27 @@ func (s *scale) fill(b *testing.B) {
 	count := max(leaves, (jobs+operationJobs-1)/operationJobs)
 	began := time.Now()
 	for i := range count {
-		s.operations = append(s.operations, s.c.ask(b, fmt.Sprint("leaf", i%leaves), jobs*(i+1)/count-jobs*i/count))
+		asked := jobs * (i + 1) / count
+		s.operations = append(s.operations, s.c.ask(b, fmt.Sprint("leaf", i%leaves), asked-jobs*i/count))
+		s.running(b, min(asked, s.allocations()))
 	}
-	s.full(b)
 	took := time.Since(began)
 	s.measured(filledIn, took.Seconds())
 	s.measured(filledRate, float64(s.allocations())/took.Seconds())
 }
 
-// full waits until there is no room for more jobs.
-func (s *scale) full(b *testing.B) {
+// running waits until so many jobs are granted, and their nodes have begun them.
+func (s *scale) running(b *testing.B, jobs int) {
 	b.Helper()
-	s.until(b, "all nodes are full", func() bool { return s.count(b).running >= int64(s.allocations()) })
+	s.until(b, "jobs run", func() bool { return s.count(b).running >= int64(jobs) && s.ports(b).asking <= quiet })
 }
 
 // churn completes jobs, in whose places others start, and waits until all nodes are full again.
 func (s *scale) churn(b *testing.B) {
 	b.Helper()
-	rate := float64(s.allocations()) / jobLasts.Seconds()
 	before, counted := s.gauge(b), s.count(b)
 	for _, p := range s.processes {
-		p.order(b, orderChurn, rate*float64(p.Count)/float64(s.nodes))
+		p.order(b, orderChurn, churned*float64(p.Count)/float64(s.nodes))
 	}
 	time.Sleep(scaleSpan)
 	after := s.count(b)
@@ -189,10 +192,10 @@ func (s *scale) churn(b *testing.B) {
 	for _, p := range s.processes {
 		p.order(b, orderRest)
 	}
-	s.measured(churnAsked, rate)
+	s.measured(churnAsked, churned)
 	s.measured(churnRate, float64(after.completed-counted.completed)/within.Seconds())
 	s.measured(churnLeader, percent(took.leader, within))
-	s.full(b)
+	s.running(b, s.allocations())
 }
 
 // failOver kills the leader.

@@ -178,8 +178,8 @@ func (s *scale) replicas(b *testing.B) []devcluster.Member {
 // ports is how connections with replicas fare.
 type ports struct {
 	refused, begun, open float64
-	// heard is how many messages the leader has received.
-	heard float64
+	// heard is how many messages the leader has received, asking how many requests are open.
+	heard, asking float64
 }
 
 // ports reads the metrics of all replicas.
@@ -211,6 +211,8 @@ func (s *scale) ports(b *testing.B) (sum ports) {
 				sum.begun += value
 			case "weir_remote_peers":
 				sum.open += value
+			case "weir_gateway_requests_in_flight":
+				sum.asking += value
 			}
 		}
 		if m.Name == s.leader {
