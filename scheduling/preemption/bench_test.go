@@ -37,6 +37,16 @@ func BenchmarkGroups(b *testing.B) {
 	}
 }
 
+// BenchmarkAddEarlier measures a job that comes before 10,000 others, after those that come before it: two plans whose
+// entries in the log are in the other order.
+func BenchmarkAddEarlier(b *testing.B) {
+	g, _ := grouped(10000)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		g.Add(&preemption.Member{Job: scheduling.JobID(fmt.Sprintf("a%08d", i)), Started: begin.Add(-time.Second), Resources: resource.Amounts{UserSlots: 1}})
+	}
+}
+
 // BenchmarkSetBounds measures an update that changes the fair share by one job.
 func BenchmarkSetBounds(b *testing.B) {
 	g, bounds := grouped(10000)

@@ -126,7 +126,9 @@ func (b *Bounds) near(c int, usage resource.Amounts) bool {
 type Groups struct {
 	bounds      Bounds
 	first, last *Member
-	usage       resource.Amounts
+	// recent is the member that was added last; nil if it has been removed.
+	recent *Member
+	usage  resource.Amounts
 	count       int
 	cuts        [cutCount]cut
 }
@@ -186,13 +188,11 @@ func (g *Groups) SetBounds(b Bounds) {
 	g.rebalance()
 }
 
-// Add adds a member that is in no Groups. The search for its place begins at the end, so adding in
-// the order of start is O(1).
+// Add adds a member that is in no Groups. The search for its place begins at the end, or at the member added before it,
+// so adding in the order of start is O(1), and so are many in that order of which all come before others.
 func (g *Groups) Add(m *Member) {
-	after := g.last
-	for after != nil && m.before(after) {
-		after = after.prev
-	}
+	after := g.place(m)
+	g.recent = m
 	m.groups, m.prev = g, after
 	if after == nil {
 		m.next, g.first = g.first, m
@@ -212,6 +212,24 @@ func (g *Groups) Add(m *Member) {
 		}
 	}
 	g.rebalance()
+}
+
+// place returns the member after which m belongs; nil if it is the first.
+func (g *Groups) place(m *Member) *Member {
+	after := g.last
+	if after == nil || !m.before(after) {
+		return after
+	}
+	if g.recent != nil {
+		after = g.recent
+	}
+	for after != nil && m.before(after) {
+		after = after.prev
+	}
+	for next := g.after(after); next != nil && !m.before(next); next = next.next {
+		after = next
+	}
+	return after
 }
 
 // Remove removes a member, which may be added again later. It ignores a member that is in no
@@ -238,6 +256,9 @@ func (g *Groups) Remove(m *Member) {
 		g.last = m.prev
 	} else {
 		m.next.prev = m.prev
+	}
+	if g.recent == m {
+		g.recent = nil
 	}
 	m.groups, m.prev, m.next, m.within = nil, nil, nil, [cutCount]bool{}
 	g.usage = g.usage.Sub(m.Resources)
