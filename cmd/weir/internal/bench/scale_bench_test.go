@@ -31,9 +31,9 @@ const (
 	churned = 500
 	// operationJobs is the most jobs of an operation. They are granted before those of the next are asked for, and their
 	// nodes have begun them: the nodes share the processors with the replicas, and would not be heard otherwise.
-	operationJobs = 30_000
-	// quiet is how many requests of nodes are open, at most, when jobs have begun.
-	quiet = 100
+	operationJobs = 10_000
+	// quiet is how many requests of nodes are open, at most, when jobs have begun; some are heartbeats.
+	quiet = 1000
 )
 
 // scale is a cluster with many nodes.
@@ -176,7 +176,10 @@ func (s *scale) fill(b *testing.B) {
 // running waits until so many jobs are granted, and their nodes have begun them.
 func (s *scale) running(b *testing.B, jobs int) {
 	b.Helper()
-	s.until(b, "jobs run", func() bool { return s.count(b).running >= int64(jobs) && s.ports(b).asking <= quiet })
+	s.until(b, "jobs run", func() bool {
+		status, err := s.c.Status(b.Context())
+		return err == nil && status.GetJobsRunning() >= int64(jobs) && s.ports(b).asking <= quiet
+	})
 }
 
 // churn completes jobs, in whose places others start, and waits until all nodes are full again.

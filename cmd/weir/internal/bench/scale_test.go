@@ -256,7 +256,7 @@ func (s *scale) until(b *testing.B, what string, holds func() bool) {
 	defer cancel()
 	for !holds() {
 		select {
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
 			b.Fatalf("%s: not after %v", what, scalePatience)
 		}
