@@ -18,7 +18,7 @@ const (
 	// agentSpan is how long an agent whose jobs sleep is watched.
 	agentSpan = 30 * time.Second
 	// agentPause is how long it is left alone before.
-	agentPause = 5 * time.Second
+	agentPause = 10 * time.Second
 	// sleeperMemory is the memory limit of a job that sleeps.
 	sleeperMemory = 16 << 20
 )
