@@ -98,6 +98,9 @@ func (m *machine) Discard(job string) error {
 	return nil
 }
 
+// MeasureGrown implements Processes.
+func (m *machine) MeasureGrown() {}
+
 // RenewAll implements Processes.
 func (m *machine) RenewAll(until time.Duration) {
 	m.mu.Lock()

@@ -32,6 +32,7 @@ func (a *agentActor) lookAtMemory(ctx actor.Context) {
 		measure = a.gauge.source.measure
 	}
 	aside(ctx, func() work {
+		a.processes.MeasureGrown()
 		machine, err := measure()
 		var whole runner.Resources
 		if err == nil {

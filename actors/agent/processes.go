@@ -31,6 +31,8 @@ type Processes interface {
 	Discard(job string) error
 	// RenewAll extends the lease of all jobs until the given time since the boot of the machine.
 	RenewAll(until time.Duration)
+	// MeasureGrown has the jobs measured whose memory has changed while they were at rest.
+	MeasureGrown()
 	// ReadOutput returns a part of "stdout" or "stderr" of a job.
 	ReadOutput(job, stream string, offset, limit int64) (runner.OutputPart, error)
 	// ReadFile returns a part of a file in a running job's workspace, or some entries of a folder.

@@ -27,6 +27,8 @@ type enclosure interface {
 	// Join does the same as Start for one more process, while other processes are inside.
 	Join(attributes *syscall.SysProcAttr, start func() error) error
 	Usage() (cgroup.Usage, error)
+	// Glance measures only what shows that the job is not at rest. A tree cannot tell.
+	Glance() (charged int64, cpu time.Duration, err error)
 	processes() ([]proctree.Process, error)
 	// MemoryEvents reports whether the kernel has killed a process for lack of memory.
 	MemoryEvents() (cgroup.MemoryEvents, error)
@@ -146,6 +148,8 @@ func (t *tree) Usage() (cgroup.Usage, error) {
 	usage.Memory += inVolumes - min(inVolumes, allShared)
 	return usage, nil
 }
+
+func (t *tree) Glance() (int64, time.Duration, error) { return 0, 0, errors.ErrUnsupported }
 
 func (t *tree) MemoryEvents() (cgroup.MemoryEvents, error) { return cgroup.MemoryEvents{}, nil }
 

@@ -1,7 +1,14 @@
 package main
 
 import (
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
 	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"weir/actors/agent/runner/proxyproto"
 	"weir/cluster/clock"
@@ -17,6 +24,8 @@ type lease struct {
 	end   time.Duration
 	timer *clock.Timer
 	over  chan struct{}
+	// shared is memory that has the end too, as nanoseconds; nil: the agent shares none. See proxyproto.Renew.
+	shared []byte
 }
 
 func newLease(spec *proxyproto.Spec) lease {
@@ -49,6 +58,46 @@ func (l *lease) renew(m proxyproto.Renew) {
 	l.set(now, left)
 }
 
+// sharedSize is the size of what an agent shares.
+const sharedSize = 8
+
+// share makes the lease follow the end that the agent keeps in a file, which it closes.
+func (l *lease) share(file *os.File) error {
+	defer file.Close()
+	info, err := file.Stat()
+	if err == nil && info.Size() < sharedSize {
+		err = io.ErrUnexpectedEOF
+	}
+	if err == nil {
+		l.unshare()
+		l.shared, err = unix.Mmap(int(file.Fd()), 0, sharedSize, unix.PROT_READ, unix.MAP_SHARED)
+	}
+	if err != nil {
+		return fmt.Errorf("share the lease: %w", err)
+	}
+	return nil
+}
+
+// extend extends the lease to the end that the agent shares, if that is later.
+func (l *lease) extend() {
+	if l.shared == nil {
+		return
+	}
+	end := time.Duration((*atomic.Int64)(unsafe.Pointer(&l.shared[0])).Load())
+	if now := clock.Boot(); end > l.end {
+		l.set(now, end-now)
+	}
+}
+
+// unshare extends the lease for the last time by what the agent shares.
+func (l *lease) unshare() {
+	l.extend()
+	if l.shared != nil {
+		complain(unix.Munmap(l.shared))
+		l.shared = nil
+	}
+}
+
 func (l *lease) set(now, left time.Duration) {
 	l.end = now + left
 	l.timer.Reset(left)
@@ -76,6 +125,7 @@ func (d *deadline) within(graceMillis int64) {
 // leaseOver lets the lease expire, unless a message of the agent is still unread: a proxy that
 // was stopped for a while finds the timer and the renewal at the same time.
 func (s *supervisor) leaseOver() {
+	s.lease.extend()
 	if left := s.lease.end - clock.Boot(); left > 0 {
 		// The timer was set before the last renewal.
 		s.lease.timer.Reset(left)

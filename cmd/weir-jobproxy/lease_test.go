@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"os/exec"
@@ -55,6 +56,55 @@ func TestRenewal(t *testing.T) {
 			default:
 			}
 		})
+	}
+}
+
+// TestSharedLease goes on to the end that the agent shares, until the agent has gone.
+func TestSharedLease(t *testing.T) {
+	file, err := os.Create(filepath.Join(t.TempDir(), "lease"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	share := func(end time.Duration) {
+		data := binary.NativeEndian.AppendUint64(nil, uint64(end))
+		if _, err := file.WriteAt(data, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := newSupervisor(t.TempDir(), &proxyproto.Spec{JobID: "job", LeaseMillis: time.Hour.Milliseconds()}, outside{}, nil, nil)
+	empty, err := os.Create(filepath.Join(t.TempDir(), "empty"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.lease.share(empty); err == nil || s.lease.shared != nil {
+		t.Error("shared by a file that has no end")
+	}
+	first, second := clock.Boot()+time.Hour, clock.Boot()+2*time.Hour
+	share(first)
+	held, err := os.Open(file.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.lease.share(held); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []time.Duration{first, second} {
+		share(want)
+		s.lease.set(clock.Boot(), -time.Minute)
+		<-s.lease.over
+		if s.leaseOver(); s.lease.end != want || s.endingAll {
+			t.Errorf("the lease ends at %v, want %v; the job is ended: %v", s.lease.end, want, s.endingAll)
+		}
+	}
+	share(first)
+	if s.lease.extend(); s.lease.end != second {
+		t.Errorf("a lease that ended at %v now ends at %v", second, s.lease.end)
+	}
+	share(second + 1)
+	s.lease.unshare()
+	share(second + 2)
+	if s.lease.extend(); s.lease.end != second+1 {
+		t.Errorf("without an agent the lease ends at %v, want %v", s.lease.end, second+1)
 	}
 }
 

@@ -77,6 +77,60 @@ func TestPeaksBetweenSamples(t *testing.T) {
 	}
 }
 
+// TestJobAtRest is one whose memory and processor time have hardly changed since it was measured.
+func TestJobAtRest(t *testing.T) {
+	const period = 250 * time.Millisecond
+	tests := map[string]struct {
+		charged   int64
+		cpu       time.Duration
+		passed    time.Duration
+		limit     int64
+		unmeasure bool
+		want      bool
+	}{
+		"nothing has changed":          {charged: 10 << 20, passed: period, want: true},
+		"a few pages":                  {charged: 10<<20 + 64<<10, cpu: time.Millisecond, passed: period, want: true},
+		"it has grown":                 {charged: 11 << 20, passed: period},
+		"it has shrunk":                {charged: 9 << 20, passed: period},
+		"it computes":                  {charged: 10 << 20, cpu: 10 * time.Millisecond, passed: period},
+		"it computes little, for long": {charged: 10 << 20, cpu: 101 * time.Millisecond, passed: 50 * time.Second},
+		"it was measured long ago":     {charged: 10 << 20, passed: longestRest},
+		"near its limit":               {charged: 10 << 20, passed: period, limit: 13 << 20},
+		"far from its limit":           {charged: 10 << 20, passed: period, limit: 14 << 20, want: true},
+		"it was not measured":          {charged: 10 << 20, passed: period, unmeasure: true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			now, c := time.Unix(1000, 0), calm{limit: test.limit, charged: 10 << 20}
+			if !test.unmeasure {
+				c.measure(now, cgroup.Usage{Memory: 8 << 20, Cache: 2 << 20, CPUUser: time.Second, CPUSystem: time.Second})
+			}
+			if got := c.look(now.Add(test.passed), test.charged, 2*time.Second+test.cpu); got != test.want {
+				t.Errorf("at rest: %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestScheduleOfAJobAtRest: it is looked at less and less often, and measured as often as before when it is at rest no
+// longer.
+func TestScheduleOfAJobAtRest(t *testing.T) {
+	s := newSchedule(&proxyproto.Spec{SamplePeriodMillis: 250})
+	for s.wait < s.measure {
+		s.next()
+	}
+	var waits []time.Duration
+	for range 6 {
+		waits = append(waits, s.rest())
+	}
+	waits = append(waits, s.next(), s.next())
+	const period = 250 * time.Millisecond
+	want := []time.Duration{2 * period, 4 * period, 8 * period, 16 * period, 16 * period, 16 * period, period, period}
+	if diff := cmp.Diff(want, waits); diff != "" {
+		t.Errorf("waits (-want +got):\n%s", diff)
+	}
+}
+
 // TestTinyJobIsMeasured though it ends before anybody looks at it.
 func TestTinyJobIsMeasured(t *testing.T) {
 	result := runJob(t, "exec true", func(spec *proxyproto.Spec) { spec.SamplePeriodMillis = time.Hour.Milliseconds() })

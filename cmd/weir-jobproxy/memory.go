@@ -48,6 +48,22 @@ func newMemoryWatch(spec *proxyproto.Spec, inside enclosure, volumes *volumes, o
 	}
 }
 
+// lookAt takes a sample, unless the job is at rest and its agent watches over its memory.
+func (s *supervisor) lookAt(now time.Time) {
+	if s.conclusion.result != nil || s.endingAll {
+		return
+	}
+	s.lease.extend()
+	if s.lease.shared != nil && s.schedule.wait >= s.schedule.measure {
+		charged, cpu, err := s.inside.Glance()
+		if err == nil && s.schedule.calm.look(now, charged, cpu) {
+			s.sample.Reset(s.schedule.rest())
+			return
+		}
+	}
+	s.measure(now)
+}
+
 // measure takes a sample, and enforces the limits that only measuring can enforce.
 func (s *supervisor) measure(now time.Time) {
 	if s.conclusion.result != nil || s.endingAll {
@@ -59,6 +75,7 @@ func (s *supervisor) measure(now time.Time) {
 		complain(err)
 		return
 	}
+	s.schedule.calm.measure(now, usage)
 	s.meter.observe(now, usage, s.volumes.used())
 	s.memory.scorer.score(s.inside, usage.Memory)
 	limit := s.spec.MemoryLimit

@@ -44,6 +44,7 @@ func (s *supervisor) restore() bool {
 		return false
 	}
 	s.disk.stop()
+	s.lease.unshare()
 	err := errors.Join(s.lease.timer.Close(), unix.Close(s.child.handle))
 	if s.claim != nil {
 		err = errors.Join(err, s.claim.Close())

@@ -135,7 +135,7 @@ func (s *supervisor) run() {
 		case <-s.deadline.timer.C:
 			s.graceOver()
 		case now := <-s.sample.C:
-			s.measure(now)
+			s.lookAt(now)
 		case <-s.memory.low:
 			s.suspectMemory()
 		case <-s.memory.check.C:
@@ -175,6 +175,7 @@ func (s *supervisor) serve(r request) {
 	switch {
 	case r.opened:
 		s.agent.close()
+		s.lease.unshare()
 		s.agent, s.conclusion.last = r.from, false
 		s.greet()
 		return
@@ -203,7 +204,7 @@ func (s *supervisor) serve(r request) {
 
 // greet sends a new connection all that has happened so far.
 func (s *supervisor) greet() {
-	s.agent.send(proxyproto.Message{Hello: &proxyproto.Hello{Version: proxyproto.Version, JobID: s.spec.JobID, Identity: s.outside.self, RenewsUntil: true, Execs: true, Stays: true}})
+	s.agent.send(proxyproto.Message{Hello: &proxyproto.Hello{Version: proxyproto.Version, JobID: s.spec.JobID, Identity: s.outside.self, RenewsUntil: true, Execs: true, Stays: true, Shares: true}})
 	if s.started != nil {
 		s.agent.send(proxyproto.Message{Started: s.started})
 	}
@@ -217,6 +218,11 @@ func (s *supervisor) obey(r request) {
 	switch m := r.message; {
 	case m.Renew != nil:
 		s.lease.renew(*m.Renew)
+		if m.Renew.Shared {
+			complain(s.lease.share(r.files[0]))
+		}
+	case m.Measure != nil:
+		s.measure(time.Now())
 	case m.Interrupt != nil:
 		s.interrupt(*m.Interrupt)
 	case m.Probe != nil:

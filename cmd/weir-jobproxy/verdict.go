@@ -111,7 +111,7 @@ func checkCommand(message proxyproto.Message, ended bool) error {
 		}
 	case message.Run != nil:
 		return errors.New("the proxy has a job that has not been released")
-	case message.HangUp != nil:
+	case message.HangUp != nil, message.Measure != nil:
 	case message.Stop != nil:
 		return proxyproto.Between("grace_millis", message.Stop.GraceMillis, 0, most)
 	case message.Release != nil:

@@ -165,7 +165,7 @@ func (j *Job) checkHello(hello *proxyproto.Hello) error {
 		err = fmt.Errorf("proxy belongs to job %.60q", hello.JobID)
 	default:
 		j.mu.Lock()
-		j.version, j.renewsUntil, j.execs, j.stays = hello.Version, hello.RenewsUntil, hello.Execs, hello.Stays
+		j.version, j.renewsUntil, j.execs, j.stays, j.shares = hello.Version, hello.RenewsUntil, hello.Execs, hello.Stays, hello.Shares
 		j.mu.Unlock()
 		return nil
 	}
@@ -190,7 +190,7 @@ func (j *Job) tellStarted(started *proxyproto.Started) {
 // tellSample sends a Sample event, unless the receiver has fallen behind.
 func (j *Job) tellSample(sample *proxyproto.Sample) {
 	j.mu.Lock()
-	j.last = sample.Statistics
+	j.last, j.sampled, j.asked = sample.Statistics, time.Now(), false
 	j.mu.Unlock()
 	if len(j.events) < cap(j.events)-eventKept {
 		j.events <- Sample{JobID: j.id, Memory: sample.MemoryBytes, ProxyMemory: sample.ProxyMemoryBytes, Statistics: sample.Statistics}

@@ -60,10 +60,15 @@ type Job struct {
 
 	mu   sync.Mutex
 	conn *net.UnixConn
-	// version is the protocol version of the proxy; renewsUntil, execs and stays are set if the proxy understands
-	// Renew.EndMillis, Exec and Release.Stay.
-	version                   int
-	renewsUntil, execs, stays bool
+	// version is the protocol version of the proxy; renewsUntil, execs, stays and shares are set if the proxy understands
+	// Renew.EndMillis, Exec, Release.Stay and Renew.Shared.
+	version                           int
+	renewsUntil, execs, stays, shares bool
+	// follows says that the proxy has the lease that this process shares.
+	follows bool
+	// sampled is when the last sample came. asked says that one was asked for since.
+	sampled time.Time
+	asked   bool
 	// rested says that the proxy is no longer this job's, but waits for another, or runs it.
 	rested  bool
 	started *proxyproto.Started
@@ -168,13 +173,24 @@ func (j *Job) expectNothing() {
 // renew extends the job's lease to the given duration from now. `end` is the new end of the lease,
 // as the time since the boot of the machine.
 func (j *Job) renew(end, lease time.Duration) error {
-	renew := &proxyproto.Renew{LeaseMillis: millis(lease)}
+	renew, shared := &proxyproto.Renew{LeaseMillis: millis(lease)}, []*os.File(nil)
 	j.mu.Lock()
 	if j.renewsUntil {
 		renew.EndMillis = end.Milliseconds()
 	}
+	if j.shares && j.runner.shared != nil {
+		renew.Shared, shared = true, []*os.File{j.runner.shared.file}
+	}
+	conn, follows := j.conn, j.follows
 	j.mu.Unlock()
-	return j.tell(proxyproto.Message{Renew: renew})
+	if follows {
+		return nil
+	}
+	err := j.tell(proxyproto.Message{Renew: renew}, shared...)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.follows = err == nil && renew.Shared && j.conn == conn
+	return err
 }
 
 // tellTimeout limits how long a message to a proxy may wait for room in the socket's
@@ -190,8 +206,8 @@ func send(conn *net.UnixConn, line []byte) error {
 	return err
 }
 
-// tell sends a message to the proxy.
-func (j *Job) tell(message proxyproto.Message) error {
+// tell sends a message to the proxy, with files.
+func (j *Job) tell(message proxyproto.Message, files ...*os.File) error {
 	line, err := message.Line()
 	if err != nil {
 		return fmt.Errorf("%s job %s: %w", message.Name(), j.id, err)
@@ -201,7 +217,12 @@ func (j *Job) tell(message proxyproto.Message) error {
 	if j.conn == nil {
 		return fmt.Errorf("%s job %s: %w", message.Name(), j.id, ErrUnreachable)
 	}
-	if err := send(j.conn, line); err != nil {
+	if len(files) > 0 {
+		err = sendWith(j.conn, message, files)
+	} else {
+		err = send(j.conn, line)
+	}
+	if err != nil {
 		return fmt.Errorf("%s job %s: %w: %w", message.Name(), j.id, ErrUnreachable, err)
 	}
 	return nil

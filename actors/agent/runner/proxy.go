@@ -77,21 +77,29 @@ func startedProxy(cmd *exec.Cmd, program os.FileInfo, conn *net.UnixConn) *proxy
 	return p
 }
 
-// watchPeriod is how often an adopted proxy is polled.
+// watchPeriod is how often an adopted proxy is polled where its end cannot be waited for.
 const watchPeriod = 100 * time.Millisecond
 
 // adoptedProxy watches a proxy that is not a child. It may have ended already. once is called when it
 // has, before gone is closed.
 func adoptedProxy(id proxyproto.Identity, once func()) *proxyProcess {
 	quit := make(chan struct{})
+	handle := openHandle(id.Pid)
 	p := &proxyProcess{
-		gone:  make(chan struct{}),
-		kill:  func() error { return proctree.Signal(id, unix.SIGKILL) },
-		end:   func() string { return "exit status unknown: started by an earlier agent process" },
-		leave: sync.OnceFunc(func() { close(quit) }),
+		gone: make(chan struct{}),
+		kill: func() error { return proctree.Signal(id, unix.SIGKILL) },
+		end:  func() string { return "exit status unknown: started by an earlier agent process" },
+		leave: sync.OnceFunc(func() {
+			close(quit)
+			_ = handle.Close() // fails only if it is closed, or nil
+		}),
 	}
 	go func() {
+		defer handle.Close()
 		for proctree.Alive(id) {
+			if awaitEnd(handle) == nil {
+				break
+			}
 			select {
 			case <-quit:
 				return
@@ -102,6 +110,27 @@ func adoptedProxy(id proxyproto.Identity, once func()) *proxyProcess {
 		close(p.gone)
 	}()
 	return p
+}
+
+// openHandle returns a handle (pidfd) of a process; nil: the process has gone, or the kernel has no handles that wait.
+func openHandle(pid int) *os.File {
+	descriptor, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		return nil
+	}
+	return os.NewFile(uintptr(descriptor), "pidfd")
+}
+
+// awaitEnd waits, without a thread, until the process of a handle has ended. It returns an error if it cannot wait.
+func awaitEnd(handle *os.File) error {
+	raw, err := handle.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return raw.Read(func(descriptor uintptr) bool {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(descriptor), Events: unix.POLLIN}}, 0)
+		return n > 0 || err != nil && !errors.Is(err, unix.EINTR)
+	})
 }
 
 // storeVariables say through which proxies object stores are reached, and which certificates

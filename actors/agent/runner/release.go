@@ -64,7 +64,7 @@ func (j *Job) disconnect() {
 	defer j.mu.Unlock()
 	if j.conn != nil {
 		_ = j.conn.Close()
-		j.conn = nil
+		j.conn, j.follows, j.asked = nil, false, false
 	}
 }
 

@@ -55,6 +55,9 @@ type Runner struct {
 	closed   bool
 
 	sessions sessions
+	// shared has the end of the lease of all jobs whose proxies can read it there; nil: the kernel cannot seal it.
+	shared *sharedLease
+	growth growth
 
 	// reader claims readerUID, as which kept files are read; nil: none has been read.
 	reading   sync.Mutex
@@ -100,6 +103,7 @@ func (r *Runner) open() error {
 		return err
 	}
 	r.removeOrphans()
+	r.shared = shareLease(r.config.Logger)
 	if err := r.adopt(); err != nil {
 		return err
 	}
@@ -151,6 +155,9 @@ func (r *Runner) unlock() error {
 		return err
 	}
 	r.reader = nil
+	if r.shared != nil {
+		_ = r.shared.file.Close() // fails only if it is closed
+	}
 	if r.lock == nil {
 		return nil
 	}
@@ -243,6 +250,9 @@ func (r *Runner) Jobs() []*Job {
 // RenewAll extends the leases of all jobs to the given time, which counts from the boot of the
 // machine. Call it each time the agent's own lease is renewed, well before the leases end.
 func (r *Runner) RenewAll(until time.Duration) {
+	if r.shared != nil && until > clock.Boot() {
+		r.shared.end.Store(int64(until))
+	}
 	for _, job := range r.Jobs() {
 		// Read the clock for each job, so that waiting for a hung proxy does not extend the
 		// next lease.

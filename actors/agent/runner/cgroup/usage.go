@@ -55,11 +55,39 @@ func (m *memoryFiles) read(folder string) (charged, cache int64, err error) {
 	return charged, max(0, detail[m.file]-detail[m.shared]), err
 }
 
-func (g *Group) measureMemory(usage *Usage) error {
-	folder, names := g.place.Unified, &memoryV2
-	if g.place.Hybrid() {
-		folder, names = g.place.Memory, &memoryV1
+// Charged returns the memory charged to the group, file cache included, in bytes.
+func (g *Group) Charged() (int64, error) {
+	folder, names := g.memory()
+	charged, err := readInt(folder, names.current)
+	if err != nil {
+		return 0, fmt.Errorf("measure cgroup: %w", err)
 	}
+	return charged, nil
+}
+
+// Glance returns the memory charged to the group, as Charged does, and its processor time. It takes a fifth of the
+// time of Usage.
+func (g *Group) Glance() (charged int64, cpu time.Duration, err error) {
+	if charged, err = g.Charged(); err != nil {
+		return 0, 0, err
+	}
+	used, err := readKeyed(g.place.Unified, "cpu.stat")
+	if err != nil {
+		return 0, 0, fmt.Errorf("measure cgroup: %w", err)
+	}
+	return charged, time.Duration(used["usage_usec"]) * time.Microsecond, nil
+}
+
+// memory returns the folder with the files of the memory controller, and their names.
+func (g *Group) memory() (folder string, names *memoryFiles) {
+	if g.place.Hybrid() {
+		return g.place.Memory, &memoryV1
+	}
+	return g.place.Unified, &memoryV2
+}
+
+func (g *Group) measureMemory(usage *Usage) error {
+	folder, names := g.memory()
 	charged, cache, err := names.read(folder)
 	if err != nil {
 		return err

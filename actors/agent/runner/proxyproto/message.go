@@ -21,6 +21,7 @@ type Message struct {
 	Probe     *Probe     `json:"probe,omitempty"`
 	Exec      *Exec      `json:"exec,omitempty"`
 	HangUp    *HangUp    `json:"hangup,omitempty"`
+	Measure   *Measure   `json:"measure,omitempty"`
 	Release   *Release   `json:"release,omitempty"`
 	Run       *Run       `json:"run,omitempty"`
 
@@ -43,6 +44,11 @@ type Renew struct {
 	// suspended time included; 0: there is no such bound. It does not move while the message waits
 	// to be read. Only a proxy whose Hello says RenewsUntil understands the field.
 	EndMillis int64 `json:"end_millis,omitempty"`
+	// Shared says that a descriptor comes with the line: of a file in memory, which cannot shrink, whose first eight
+	// bytes are the end of the lease in nanoseconds since the boot, as the processor stores them. The agent renews the
+	// lease there from now on, until the connection ends. It also watches the memory of the job's group: while the job is
+	// at rest, the proxy may measure it less often. Only a proxy whose Hello says Shares understands the field.
+	Shared bool `json:"shared,omitempty"`
 }
 
 // Interrupt asks the job to end by itself: its input ends, and all of its processes, or only
@@ -90,7 +96,7 @@ func (m *Message) Descriptors() int {
 	switch {
 	case m.Run != nil && m.Run.Secrets && m.Run.Claim:
 		return 2
-	case m.Run != nil && (m.Run.Secrets || m.Run.Claim), m.Exec != nil && m.Exec.Terminal:
+	case m.Run != nil && (m.Run.Secrets || m.Run.Claim), m.Exec != nil && m.Exec.Terminal, m.Renew != nil && m.Renew.Shared:
 		return 1
 	case m.Exec != nil:
 		return 3
@@ -102,6 +108,10 @@ func (m *Message) Descriptors() int {
 type HangUp struct {
 	Session string `json:"session"`
 }
+
+// Measure asks for a Sample now: the memory of the job has changed. Only a proxy whose Hello says Shares
+// understands the message.
+type Measure struct{}
 
 // Release says that the result is safe elsewhere, so that the proxy can exit.
 // It is refused while the job runs.
@@ -131,6 +141,8 @@ type Hello struct {
 	Execs bool `json:"execs,omitempty"`
 	// Stays says that the proxy understands Release.Stay and Run.
 	Stays bool `json:"stays,omitempty"`
+	// Shares says that the proxy understands Renew.Shared and Measure.
+	Shares bool `json:"shares,omitempty"`
 }
 
 // Identity distinguishes a process from all others since the machine booted.

@@ -21,6 +21,8 @@ func TestParse(t *testing.T) {
 	}{
 		"renew":                        {line: `{"renew":{"lease_millis":15000}}`, want: Message{Renew: &Renew{LeaseMillis: 15000}}},
 		"interrupt":                    {line: `{"interrupt":{"signal":"SIGINT","root_only":true,"reason":"late","grace_millis":5}}`, want: Message{Interrupt: &Interrupt{Signal: "SIGINT", RootOnly: true, Reason: "late", GraceMillis: 5}}},
+		"a lease that is shared":       {line: `{"renew":{"lease_millis":1,"shared":true}}`, want: Message{Renew: &Renew{LeaseMillis: 1, Shared: true}}},
+		"measure has no fields":        {line: `{"measure":{}}`, want: Message{Measure: &Measure{}}},
 		"release has no fields":        {line: `{"release":{}}`, want: Message{Release: &Release{}}},
 		"no JSON":                      {line: `renew`, wantError: `"renew"`},
 		"a message nobody knows":       {line: `{"dance":{}}`, wantError: `unknown field "dance"`},

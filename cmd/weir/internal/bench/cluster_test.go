@@ -67,6 +67,13 @@ func startCluster(b *testing.B, timing string) *cluster {
 
 func startClusterOf(b *testing.B, timing string, replicas, agents int) *cluster {
 	b.Helper()
+	// Enough for 64 jobs at once, so that nothing waits for room.
+	return startClusterWith(b, timing, replicas, agents, devcluster.Share{CPU: 32, Memory: 8 << 30, Slots: 32})
+}
+
+// startClusterWith starts a cluster whose agents offer a share each.
+func startClusterWith(b *testing.B, timing string, replicas, agents int, share devcluster.Share) *cluster {
+	b.Helper()
 	c := &cluster{done: make(chan error, 1)}
 	config := devcluster.Default()
 	config.Dir, config.Timing, config.Replicas, config.Agents, config.LogLevel = b.TempDir(), timing, replicas, agents, "warn"
@@ -75,8 +82,7 @@ func startClusterOf(b *testing.B, timing string, replicas, agents int) *cluster 
 	config.AgentArguments = []string{"--metrics-listen", "127.0.0.1:0", "--metrics-insecure", "--log-level", "info"}
 	config.NodePrefix = fmt.Sprintf("bench-%d-", time.Now().UnixNano())
 	config.Program, config.JobProxy = program("weir"), program("weir-jobproxy")
-	// Enough for 64 jobs at once, so that nothing waits for room.
-	config.Share = devcluster.Share{CPU: 32, Memory: 8 << 30, Slots: 32}
+	config.Share = share
 	config.Sweep = sweep
 	started, err := devcluster.Start(config, func(string) {})
 	if err != nil {
