@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"weir/actors/fleet"
 	"weir/chaos"
 	"weir/chaos/fault"
 	"weir/chaos/history"
@@ -47,6 +48,8 @@ type Config struct {
 	// Rules returns the rules of the schedule, given the kinds of faults that are possible
 	// here.
 	Rules func(possible []fault.Kind) (fault.Config, error)
+	// Simulated are simulated nodes that run beside the agents. It lacks what StartFleet adds, and their tags.
+	Simulated fleet.Config
 	// NoNetwork is what EnterNetwork returned.
 	NoNetwork error
 	Seed      uint64
@@ -139,6 +142,11 @@ func (cfg *Config) press(ctx context.Context, up *devcluster.Cluster, rules faul
 	if evidence.agents, err = openJournals(cfg.Dir, cfg.Cluster, record.Members); err != nil {
 		return err
 	}
+	endSimulated, err := cfg.simulate(ctx, up.Reach)
+	if err != nil {
+		return err
+	}
+	defer endSimulated()
 	// These tasks go on after ctx is done, until all faults are healed: up.Run restarts members
 	// that were killed.
 	keeping, leave := context.WithCancel(context.WithoutCancel(ctx))
@@ -181,6 +189,7 @@ func (cfg *Config) load(members []devcluster.Member, rules fault.Config, schedul
 			load.Agents = append(load.Agents, m.Name)
 		}
 	}
+	load.Simulated = cfg.Simulated.Names
 	load.Upgrade = cfg.Former.Weir != ""
 	load.Witness = []string{cfg.Cluster.Program, "chaos", witness.Verb, "--dir", cfg.Dir, "--for"}
 	return load
