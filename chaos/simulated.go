@@ -17,8 +17,8 @@ import (
 // client that starts operations there.
 const Simulated = "simulated"
 
-// MakeSimulatedTree makes the pool tree of simulated nodes. The default tree has the other nodes.
-func MakeSimulatedTree(ctx context.Context, api *client.Client) error {
+// MakeSimulatedTree makes the pool tree of so many simulated nodes. The default tree has the other nodes.
+func MakeSimulatedTree(ctx context.Context, api *client.Client, nodes int) error {
 	filter := func(expression string) *structpb.Struct {
 		return &structpb.Struct{Fields: map[string]*structpb.Value{"nodes_filter": structpb.NewStringValue(expression)}}
 	}
@@ -28,35 +28,44 @@ func MakeSimulatedTree(ctx context.Context, api *client.Client) error {
 	if _, err := api.CreateTree(ctx, Simulated, filter(Simulated)); err != nil {
 		return fmt.Errorf("make the tree of simulated nodes: %w", err)
 	}
-	if _, err := api.CreatePool(ctx, &apipb.Pool{Tree: Simulated, Name: Simulated}); err != nil {
+	// An operation that ends is open until the client has seen that.
+	limit := structpb.NewNumberValue(float64(2 * simulatedBacklog(nodes)))
+	options := &structpb.Struct{Fields: map[string]*structpb.Value{"max_running_operation_count": limit, "max_operation_count": limit}}
+	if _, err := api.CreatePool(ctx, &apipb.Pool{Tree: Simulated, Name: Simulated, Options: options}); err != nil {
 		return fmt.Errorf("make the pool of simulated nodes: %w", err)
 	}
 	return nil
 }
 
-// simulatedBacklog is how many operations of simulated nodes are open at once: while jobs of one run, those of the
-// next one wait.
-const simulatedBacklog = 2
+// mostSimulatedJobs is how many jobs an operation of simulated nodes has: the cluster keeps the records of its last 200
+// attempts, and all are checked, also those that are lost.
+const mostSimulatedJobs = 50
 
-// occupy keeps simulated nodes at work until ctx is done. Each operation has a job for each of them.
+// simulatedBacklog is how many operations are open at once: while each node has a job, as many jobs wait.
+func simulatedBacklog(nodes int) int {
+	return 2 * ((nodes + mostSimulatedJobs - 1) / mostSimulatedJobs)
+}
+
+// occupy keeps simulated nodes at work until ctx is done.
 func (s *submitter) occupy(ctx context.Context) error {
 	for sleep(ctx, s.cfg.Pace) == nil {
 		if err := s.resubmit(ctx, false); err != nil {
 			return err
 		}
-		if s.sift(ctx); len(s.open)+len(s.unknown) >= simulatedBacklog {
-			continue
-		}
-		s.count++
-		spec, err := s.cfg.simulatedSpec(fmt.Sprintf("%s-%d", Simulated, s.count))
-		if err != nil {
-			return err
-		}
-		operation, err := s.submit(ctx, spec)
-		if err != nil {
-			return err
-		}
-		if operation != "" {
+		s.sift(ctx)
+		for len(s.open)+len(s.unknown) < simulatedBacklog(len(s.cfg.Simulated)) {
+			s.count++
+			spec, err := s.cfg.simulatedSpec(fmt.Sprintf("%s-%d", Simulated, s.count))
+			if err != nil {
+				return err
+			}
+			operation, err := s.submit(ctx, spec)
+			if err != nil {
+				return err
+			}
+			if operation == "" {
+				break
+			}
 			s.open[operation] = true
 		}
 	}
@@ -68,7 +77,7 @@ func (cfg *Config) simulatedSpec(mutation string) (*structpb.Struct, error) {
 	spec, err := structpb.NewStruct(map[string]any{
 		"type": "vanilla", "title": mutation, "pool": Simulated, "pool_trees": []any{Simulated},
 		"tasks": map[string]any{history.SimulatedTask: map[string]any{
-			"job_count": len(cfg.Simulated), "command": []any{"true"}, "cpu_limit": 1, "memory_limit": "128MiB",
+			"job_count": min(len(cfg.Simulated), mostSimulatedJobs), "command": []any{"true"}, "cpu_limit": 1, "memory_limit": "128MiB",
 		}},
 	})
 	if err != nil {

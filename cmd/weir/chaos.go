@@ -182,7 +182,7 @@ func (f *chaosFlags) kinds(possible []fault.Kind) ([]fault.Kind, error) {
 func (f *chaosFlags) rules(kinds []fault.Kind) fault.Config {
 	return fault.Config{
 		Faults: f.faults, Seed: f.seed, Replicas: f.replicas, Agents: f.agents,
-		Lease: chaosrun.Lease, Kinds: kinds, Longest: chaosProfiles[f.profile].longest,
+		Lease: chaosrun.Pace(f.simulated).Lease, Kinds: kinds, Longest: chaosProfiles[f.profile].longest,
 	}
 }
 

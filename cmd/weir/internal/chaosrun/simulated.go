@@ -17,7 +17,7 @@ func (cfg *Config) simulate(ctx context.Context, reach *devcluster.Reach) (end f
 	if len(cfg.Simulated.Names) == 0 {
 		return func() {}, nil
 	}
-	if err := chaos.MakeSimulatedTree(ctx, reach.Client); err != nil {
+	if err := chaos.MakeSimulatedTree(ctx, reach.Client, len(cfg.Simulated.Names)); err != nil {
 		return nil, err
 	}
 	nodes := cfg.Simulated
