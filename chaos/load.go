@@ -43,8 +43,11 @@ func newLoad(ctx context.Context, cfg Config, api *client.Client, streams histor
 			return nil, err
 		}
 		l.clients = append(l.clients, &submitter{
-			load: l, own: own, number: i + 1, random: rand.New(rand.NewPCG(cfg.Seed, uint64(i+1))), open: make(map[string]bool),
+			load: l, own: own, number: i + 1, pool: pool(i + 1), random: rand.New(rand.NewPCG(cfg.Seed, uint64(i+1))), open: make(map[string]bool),
 		})
+	}
+	if len(cfg.Simulated) > 0 {
+		l.clients = append(l.clients, &submitter{load: l, own: api, number: cfg.Clients + 1, pool: Simulated, open: make(map[string]bool)})
 	}
 	return l, l.addUsers(ctx)
 }
@@ -53,7 +56,11 @@ func newLoad(ctx context.Context, cfg Config, api *client.Client, streams histor
 func (l *load) run(ctx context.Context) error {
 	var all []func(context.Context) error
 	for _, c := range l.clients {
-		all = append(all, c.run)
+		if c.pool == Simulated {
+			all = append(all, c.occupy)
+		} else {
+			all = append(all, c.run)
+		}
 	}
 	for _, a := range l.askers {
 		all = append(all, a.run)
@@ -113,6 +120,8 @@ type submitter struct {
 	// own is the client's own connection, as its user.
 	own    *client.Client
 	number int
+	// pool is where it starts operations.
+	pool   string
 	random *rand.Rand
 	// count numbers its submissions.
 	count int
@@ -192,7 +201,7 @@ func (s *submitter) submit(ctx context.Context, spec *structpb.Struct) (operatio
 	switch call.Outcome {
 	case history.OK:
 		s.score.acknowledged()
-		s.targets.add(call.Operation, pool(s.number))
+		s.targets.add(call.Operation, s.pool)
 	case history.Unknown:
 		s.unknown = append(s.unknown, spec)
 	}
@@ -243,7 +252,7 @@ const (
 func (s *submitter) spec(mutation string) (*structpb.Struct, error) {
 	share := s.random.Float64()
 	work := leastWork + time.Duration(share*share*share*float64(mostWork-leastWork))
-	return s.cfg.spec(mutation, pool(s.number), 1+s.random.IntN(mostJobs), work)
+	return s.cfg.spec(mutation, s.pool, 1+s.random.IntN(mostJobs), work)
 }
 
 // spec describes an operation in a pool, with jobs that all last equally long.

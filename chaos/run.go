@@ -47,6 +47,8 @@ type Config struct {
 	Replicas, Agents []string
 	Clients          int
 	Seed             uint64
+	// Simulated are the nodes of the tree Simulated.
+	Simulated []string
 	// Pace is the mean time between two submissions of a client.
 	Pace time.Duration
 	// Backlog is how many operations of a client may be open at once; further ones are aborted
@@ -95,7 +97,7 @@ type Progress struct {
 // the cluster did wrong is in the histories.
 func Run(ctx context.Context, cfg Config, cluster Cluster, api *client.Client, watcher Watcher) (err error) {
 	streams, err := history.CreateAll(cfg.Dir, history.ClientFile, history.NemesisFile, history.StateFile, history.GrantFile, history.HeldFile,
-		history.AskFile, history.RightsFile, history.DeedFile, history.HashFile)
+		history.AskFile, history.RightsFile, history.DeedFile, history.HashFile, history.SimulatedFile)
 	if err != nil {
 		return fmt.Errorf("start run: %w", err)
 	}
@@ -143,6 +145,9 @@ func Run(ctx context.Context, cfg Config, cluster Cluster, api *client.Client, w
 		return err
 	}
 	if err := readHeld(ctx, api, cfg.Agents, streams[history.HeldFile]); err != nil {
+		return err
+	}
+	if err := readNodes(ctx, api, cfg.Simulated, streams[history.SimulatedFile]); err != nil {
 		return err
 	}
 	if err := readHashes(ctx, api, cfg.Replicas, streams[history.HashFile]); err != nil {

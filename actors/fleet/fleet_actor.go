@@ -26,6 +26,8 @@ type Config struct {
 	// Names are the names of the nodes. Resources are what each node has for jobs.
 	Names     []string
 	Resources resource.Amounts
+	// Tags are the tags of each node.
+	Tags []string
 	// Version is the version that the nodes say they run.
 	Version string
 	// Cluster is the cluster's id. Replicas are the replicas to register at, the leader best first.

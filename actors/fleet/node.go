@@ -51,7 +51,8 @@ func (n *node) session() {
 	for session := uint64(1); n.wait(nil, 0); {
 		for _, replica := range n.fleet.cfg.Replicas {
 			answer, _ := n.ask(replica, &actorpb.RegisterAgent{
-				Node: n.name, Incarnation: n.life, Session: session, Version: n.fleet.cfg.Version, Can: versions.Current, Resources: statepb.NewResources(n.fleet.cfg.Resources), Jobs: n.held(),
+				Node: n.name, Incarnation: n.life, Session: session, Version: n.fleet.cfg.Version, Can: versions.Current, Resources: statepb.NewResources(n.fleet.cfg.Resources),
+				Tags: n.fleet.cfg.Tags, Jobs: n.held(),
 			}, within)
 			if registered, ok := answer.(*actorpb.AgentRegistered); ok {
 				if session == 1 {

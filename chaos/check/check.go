@@ -53,6 +53,7 @@ var Invariants = []Invariant{
 	{"S24", "no process exits or panics unexpectedly", calm, false},
 	{"S25", "all replicas come to the same state", alike, false},
 	{"L3", "every operation ends and releases its resources", ended, true},
+	{"L5", "simulated nodes keep their jobs while online, and are online at the end", steady, true},
 }
 
 // All returns every violation, in the order of Invariants. Without the state at the end, checks

@@ -35,6 +35,9 @@ type Figures struct {
 	Unread string
 	// Compared counts the replicas that have told hashes of their states.
 	Compared int
+	// Simulated counts simulated nodes, SimulatedJobs their completed jobs, and SimulatedLost jobs that ended because
+	// a node was lost.
+	Simulated, SimulatedJobs, SimulatedLost int
 	// Stalls counts replicas that stopped because the machine's disk hung.
 	Stalls int
 }
@@ -65,6 +68,15 @@ func Sum(run *history.Run) Figures {
 	f.LeaderChanges, f.Stalls = leaders(run.Acts)
 	for i := range run.Operations {
 		f.Operations[run.Operations[i].State]++
+	}
+	f.Simulated = len(run.Simulated)
+	for _, j := range x.simulatedJobs() {
+		switch {
+		case j.State == lifecycle.JobCompleted.String():
+			f.SimulatedJobs++
+		case lostWithNode(j):
+			f.SimulatedLost++
+		}
 	}
 	for c, attempts := range x.attempts {
 		f.Lost += lost(attempts, x.lives[c])

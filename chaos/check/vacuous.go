@@ -38,6 +38,7 @@ func (f Figures) Vacuous() []string {
 		{f.Allowed, 1, 1, "no user whose rights come and go was ever allowed anything"},
 		{f.Turns, 1, 1, "no right was given or taken away"},
 		{f.Deeds, 1, 1, "no event names a user"},
+		{f.SimulatedJobs, f.Simulated, 1, "no job of a simulated node was completed"},
 		{f.Compared, 1, 1, "no replica has told a hash of its state"},
 		{f.LeaderChanges, replaced, 1, "the leader never changed"},
 		{f.Lost, agents, 1, "no attempt was lost and rerun"},

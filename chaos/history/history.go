@@ -32,6 +32,7 @@ const (
 	RightsFile    = "rights.jsonl"
 	DeedFile      = "deeds.jsonl"
 	HashFile      = "hashes.jsonl"
+	SimulatedFile = "simulated.jsonl"
 )
 
 // Outcome is what a client knows about the effect of a call.
@@ -243,6 +244,15 @@ type StateHash struct {
 	Hash  string `json:"hash,omitempty"`
 }
 
+// SimulatedTask is the name of tasks of simulated nodes: no witness sees their jobs.
+const SimulatedTask = "simulated"
+
+// SimulatedNode is a simulated node at the end.
+type SimulatedNode struct {
+	Name   string `json:"name"`
+	Online bool   `json:"online"`
+}
+
 // Run is everything recorded about a run.
 type Run struct {
 	Calls      []Call
@@ -262,6 +272,8 @@ type Run struct {
 	Deeds []Deed
 	// Hashes are those of all replicas, at least once each.
 	Hashes []StateHash
+	// Simulated are all simulated nodes.
+	Simulated []SimulatedNode
 }
 
 // maxLine bounds one line: an operation with all its jobs.

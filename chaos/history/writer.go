@@ -96,7 +96,7 @@ func Load(dir string) (*Run, error) {
 		load(dir, StateFile, &run.Operations), load(dir, GrantFile, &run.Grants), load(dir, AgentFile, &run.Entries),
 		load(dir, HeldFile, &run.Held), load(dir, LeftoversFile, &run.Leftovers), load(dir, LogFile, &run.LogLines),
 		load(dir, AskFile, &run.Asks), load(dir, RightsFile, &run.Turns), load(dir, DeedFile, &run.Deeds),
-		load(dir, HashFile, &run.Hashes),
+		load(dir, HashFile, &run.Hashes), load(dir, SimulatedFile, &run.Simulated),
 	)
 }
 

@@ -40,6 +40,7 @@ type chaosFlags struct {
 	faults           int
 	seed             uint64
 	replicas, agents int
+	simulated        int
 	timing           string
 	only             []string
 	dir              string
@@ -74,6 +75,10 @@ Cuts need root: the run moves into its own network namespace, with one more for
 each member; they disappear with the last process. Without root there are only kills
 and pauses.
 
+With --simulated-nodes, so many nodes without processes join the cluster beside its agents, in
+a pool tree of their own, and always have jobs: failovers are tested at that size. No fault
+hits them. They are to keep their jobs and to be online at the end.
+
 With --upgrade, members begin as another build, such as the previous version
 (make previous), and one after another is restarted as the other of the two. At the end
 all get this build, and the upgrade is finished.
@@ -83,6 +88,7 @@ folder with histories, logs and data is kept, and the command that repeats the r
 printed.`,
 		Example: `  weir chaos run --profile smoke
   weir chaos run --faults 100 --seed 1 --keep
+  weir chaos run --simulated-nodes 1000 --timing default
   weir chaos run --upgrade "$(.ci/previous)"`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -108,6 +114,7 @@ printed.`,
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the schedule and the load")
 	flags.IntVar(&f.replicas, "replicas", 3, "number of replicas: 3 or 5")
 	flags.IntVar(&f.agents, "agents", 4, "number of agents, each a node: 2 or more")
+	flags.IntVar(&f.simulated, "simulated-nodes", 0, fmt.Sprintf("number of simulated nodes beside the agents: 0 to %d", mostSimulated))
 	flags.StringVar(&f.timing, "timing", "fast", "timing of replicas: fast, or default for busy machines")
 	flags.StringSliceVar(&f.only, "only", nil, "kinds of faults: kill, pause, cut, late, hang, swap (default: all that are possible here)")
 	flags.StringVar(&f.upgrade, "upgrade", "", "folder with the programs weir and weir-jobproxy of another build, which members are swapped with")
@@ -127,6 +134,8 @@ func (f *chaosFlags) complete(cmd *cobra.Command) error {
 		return &exitError{exitUsage, fmt.Errorf("--profile %q: must be default or smoke", f.profile)}
 	case f.replicas != 3 && f.replicas != 5:
 		return &exitError{exitUsage, fmt.Errorf("--replicas %d: must be 3 or 5: a cluster of fewer cannot survive a fault", f.replicas)}
+	case f.simulated < 0 || f.simulated > mostSimulated:
+		return &exitError{exitUsage, fmt.Errorf("--simulated-nodes %d: must be a number from 0 to %d", f.simulated, mostSimulated)}
 	case f.timing != "fast" && f.timing != "default":
 		return &exitError{exitUsage, fmt.Errorf("--timing %q: must be fast or default", f.timing)}
 	}
@@ -173,7 +182,7 @@ func (f *chaosFlags) kinds(possible []fault.Kind) ([]fault.Kind, error) {
 func (f *chaosFlags) rules(kinds []fault.Kind) fault.Config {
 	return fault.Config{
 		Faults: f.faults, Seed: f.seed, Replicas: f.replicas, Agents: f.agents,
-		Lease: chaosrun.Lease, Kinds: kinds, Longest: chaosProfiles[f.profile].longest,
+		Lease: chaosrun.Pace(f.simulated).Lease, Kinds: kinds, Longest: chaosProfiles[f.profile].longest,
 	}
 }
 
@@ -181,6 +190,9 @@ func (f *chaosFlags) rules(kinds []fault.Kind) fault.Config {
 func (f *chaosFlags) again() string {
 	command := fmt.Sprintf("weir chaos run --profile %s --faults %d --seed %d --replicas %d --agents %d --timing %s",
 		f.profile, f.faults, f.seed, f.replicas, f.agents, f.timing)
+	if f.simulated > 0 {
+		command += fmt.Sprint(" --simulated-nodes ", f.simulated)
+	}
 	if f.upgrade != "" {
 		command += " --upgrade " + f.upgrade
 	}
@@ -256,6 +268,9 @@ func (f *chaosFlags) leave(dir string, display *screen.Screen, keep bool) error 
 	return os.RemoveAll(dir)
 }
 
+// chaosFleet is what simulated nodes of a run are like: each has one job at a time, many of which outlive a lease.
+var chaosFleet = devFleet{cores: 1, memory: "1GiB", slots: 1, lasts: 10 * time.Second, ready: time.Minute}
+
 // press runs the cluster and injects the faults.
 func (f *chaosFlags) press(ctx context.Context, dir string, display *screen.Screen) error {
 	flags := devFlags{cluster: devcluster.Default()}
@@ -265,10 +280,14 @@ func (f *chaosFlags) press(ctx context.Context, dir string, display *screen.Scre
 	if err != nil {
 		return err
 	}
+	nodes, err := chaosFleet.config(f.simulated)
+	if err != nil {
+		return err
+	}
 	view := &chaosView{Screen: display}
 	defer func() { view.bar.Close() }()
 	return chaosrun.Run(ctx, chaosrun.Config{
-		Dir: dir, Cluster: cluster, Former: f.former, NoNetwork: f.noNetwork, Seed: f.seed, WarmUp: chaosProfiles[f.profile].warmUp, Watcher: view,
+		Dir: dir, Cluster: cluster, Former: f.former, Simulated: nodes, NoNetwork: f.noNetwork, Seed: f.seed, WarmUp: chaosProfiles[f.profile].warmUp, Watcher: view,
 		Rules: func(possible []fault.Kind) (fault.Config, error) {
 			kinds, err := f.kinds(possible)
 			return f.rules(kinds), err

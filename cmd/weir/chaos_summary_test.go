@@ -19,6 +19,7 @@ func TestChaosSummary(t *testing.T) {
 			{Kind: fault.Pause, Scope: fault.Agent, Count: 3, Void: 1},
 		},
 		Submitted: 100, WorstGap: int64(2350 * time.Millisecond), Granted: 300, Stale: 2, Adopted: 5, Denied: 77, Operations: map[string]int{"completed": 90},
+		Simulated: 1000, SimulatedJobs: 5000, SimulatedLost: 3,
 	}
 	var violations []check.Violation
 	for i := range mostShown + 2 {
@@ -35,6 +36,9 @@ func TestChaosSummary(t *testing.T) {
 		"messages of stale leaders rejected  2",
 		"operations failed                   0",
 		"calls denied for lack of a right    77",
+		"simulated nodes                     1000",
+		"jobs completed by simulated nodes   5000",
+		"jobs lost with simulated nodes      3",
 		"nothing that a subject without the right asks for is ever done",
 		"S6: cookie 0\n", "S6: cookie 9\n", "S6: and 2 more\n",
 	} {
@@ -53,8 +57,11 @@ func TestChaosSummary(t *testing.T) {
 // What only the end tells is not checked when there was none.
 func TestChaosSummaryOfHalfARun(t *testing.T) {
 	got := chaosSummary(check.Figures{}, nil, time.Second)
-	if checked := strings.Count(got, "not checked"); checked != 6 {
-		t.Errorf("%d promises are not checked, want 6:\n%s", checked, got)
+	if strings.Contains(got, "with simulated nodes") {
+		t.Error("it counts jobs of simulated nodes, of which there are none")
+	}
+	if checked := strings.Count(got, "not checked"); checked != 7 {
+		t.Errorf("%d promises are not checked, want 7:\n%s", checked, got)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -58,13 +59,13 @@ func testChaosSmoke(t *testing.T, weir string) {
 	ctx, cancel := context.WithTimeout(t.Context(), chaosPatience)
 	defer cancel()
 	dir := filepath.Join(openFolder(t), "run")
-	cmd := devCommand(ctx, weir, t.TempDir(), "chaos", "run", "--profile", "smoke", "--dir", dir)
+	cmd := devCommand(ctx, weir, t.TempDir(), "chaos", "run", "--profile", "smoke", "--simulated-nodes", "20", "--dir", dir)
 	output, err := cmd.CombinedOutput()
 	t.Logf("weir chaos run: %v\n%s", err, output)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`all +- +8 +0 `, `S6 +at most one attempt of a cookie runs at a time +0\n`, `all +- +0\n`, `again: weir chaos run --profile smoke`} {
+	for _, want := range []string{`all +- +8 +0 `, `S6 +at most one attempt of a cookie runs at a time +0\n`, `all +- +0\n`, `again: weir chaos run --profile smoke.* --simulated-nodes 20`, `simulated nodes +20\n`, `jobs completed by simulated nodes +[1-9]`} {
 		if !regexp.MustCompile(want).Match(output) {
 			t.Errorf("the summary does not say %q", want)
 		}
@@ -203,6 +204,20 @@ func TestChaosKinds(t *testing.T) {
 				t.Errorf("got %v, %v; want %v, %q", got, err, test.want, test.wantErr)
 			}
 		})
+	}
+}
+
+// TestChaosSimulatedNodes has numbers of simulated nodes.
+func TestChaosSimulatedNodes(t *testing.T) {
+	for nodes, wantErr := range map[int]string{0: "", 1000: "", 10_000: "", -1: "--simulated-nodes -1: must be", 10_001: "--simulated-nodes 10001: must be"} {
+		f := chaosFlags{profile: "smoke", replicas: 3, agents: 4, timing: "fast", simulated: nodes}
+		err := f.complete(newChaosRunCommand())
+		if (err == nil) != (wantErr == "") || err != nil && (!strings.HasPrefix(err.Error(), wantErr) || codeOf(err) != exitUsage) {
+			t.Errorf("%d nodes: got %v, want %q", nodes, err, wantErr)
+		}
+		if again := f.again(); strings.Contains(again, fmt.Sprint(" --simulated-nodes ", nodes)) != (nodes > 0) {
+			t.Errorf("%d nodes: the command that repeats the run is %s", nodes, again)
+		}
 	}
 }
 

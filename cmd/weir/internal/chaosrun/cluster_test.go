@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"weir/cmd/weir/internal/devcluster"
 )
@@ -43,5 +44,14 @@ func TestUnaskedEnd(t *testing.T) {
 				t.Errorf("unasked %v, %v; want %v", got, err, test.want)
 			}
 		})
+	}
+}
+
+// TestPace: only a run without simulated nodes has a lease of its own.
+func TestPace(t *testing.T) {
+	for simulated, want := range map[int]time.Duration{0: 3 * time.Second, 20: 5 * time.Second, 2000: 5 * time.Second, 10_000: 25 * time.Second} {
+		if got := Pace(simulated); got.Lease != want || got.Heartbeat > got.Lease/5 {
+			t.Errorf("%d simulated nodes: %v, want a lease of %v", simulated, got, want)
+		}
 	}
 }

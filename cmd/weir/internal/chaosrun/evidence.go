@@ -34,8 +34,8 @@ func newEvidence(dir string, config devcluster.Config) (*evidence, error) {
 	return &evidence{dir: dir, config: config, Writers: streams}, err
 }
 
-// gonePatience bounds how long ended processes and their leftovers may take to disappear.
-const gonePatience = 2*Lease + 4*time.Second
+// gonePatience bounds how long ended processes and their leftovers may take to disappear: more than two leases of 5 s.
+const gonePatience = 14 * time.Second
 
 // quiet records the witnesses that still run although every operation has ended.
 func (e *evidence) quiet(ctx context.Context) error {

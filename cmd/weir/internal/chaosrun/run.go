@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"weir/actors/fleet"
+	"weir/actors/node"
 	"weir/chaos"
 	"weir/chaos/fault"
 	"weir/chaos/history"
@@ -19,8 +21,16 @@ import (
 	"weir/cmd/weir/internal/screen"
 )
 
-// Lease is the lease of the nodes in a run: short, so that it often expires.
-const Lease = 3 * time.Second
+// lease is the lease of agents in a run without simulated nodes: short, so that it often expires.
+const lease = 3 * time.Second
+
+// Pace returns the heartbeats and the lease of a run. With simulated nodes they are those of any cluster of that size.
+func Pace(simulated int) node.Pace {
+	if simulated == 0 {
+		return node.Pace{Heartbeat: lease / 6, Lease: lease}
+	}
+	return node.DefaultTiming().Pace(simulated, node.Pace{})
+}
 
 // stall is how long a replica's disk may hang before the replica gives up: longer than the delay
 // of a busy disk, but shorter than most faults.
@@ -47,6 +57,8 @@ type Config struct {
 	// Rules returns the rules of the schedule, given the kinds of faults that are possible
 	// here.
 	Rules func(possible []fault.Kind) (fault.Config, error)
+	// Simulated are simulated nodes that run beside the agents. It lacks what StartFleet adds, and their tags.
+	Simulated fleet.Config
 	// NoNetwork is what EnterNetwork returned.
 	NoNetwork error
 	Seed      uint64
@@ -56,19 +68,19 @@ type Config struct {
 }
 
 // complete sets the fields of config that are specific to the run in dir.
-func complete(config *devcluster.Config, dir string) {
+func complete(config *devcluster.Config, dir string, pace node.Pace) {
 	// Unique: no other cluster of this machine has nodes of these names.
 	config.NodePrefix = fmt.Sprintf("x%d-n", os.Getpid())
 	config.Preserve = filepath.Join(dir, MembersFolder)
 	config.ReplicaArguments = []string{
-		"--lease", Lease.String(), "--heartbeat", (Lease / 6).String(), "--snapshot-threshold", "500", "--disk-stall", stall.String(),
+		"--lease", pace.Lease.String(), "--heartbeat", pace.Heartbeat.String(), "--snapshot-threshold", "500", "--disk-stall", stall.String(),
 	}
 }
 
 // Run starts the cluster, runs the test against it, stops it, and records what is left of
 // it. The histories are below Dir.
 func Run(ctx context.Context, cfg Config, display *screen.Screen) (err error) {
-	complete(&cfg.Cluster, cfg.Dir)
+	complete(&cfg.Cluster, cfg.Dir, Pace(len(cfg.Simulated.Names)))
 	if cfg.Former.Weir == "" {
 		// A former build may not know the flag: Upgrade adds it.
 		cfg.Cluster.ReplicaArguments = append(cfg.Cluster.ReplicaArguments, often...)
@@ -139,6 +151,11 @@ func (cfg *Config) press(ctx context.Context, up *devcluster.Cluster, rules faul
 	if evidence.agents, err = openJournals(cfg.Dir, cfg.Cluster, record.Members); err != nil {
 		return err
 	}
+	endSimulated, err := cfg.simulate(ctx, up.Reach)
+	if err != nil {
+		return err
+	}
+	defer endSimulated()
 	// These tasks go on after ctx is done, until all faults are healed: up.Run restarts members
 	// that were killed.
 	keeping, leave := context.WithCancel(context.WithoutCancel(ctx))
@@ -181,6 +198,7 @@ func (cfg *Config) load(members []devcluster.Member, rules fault.Config, schedul
 			load.Agents = append(load.Agents, m.Name)
 		}
 	}
+	load.Simulated = cfg.Simulated.Names
 	load.Upgrade = cfg.Former.Weir != ""
 	load.Witness = []string{cfg.Cluster.Program, "chaos", witness.Verb, "--dir", cfg.Dir, "--for"}
 	return load
