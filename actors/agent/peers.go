@@ -38,12 +38,12 @@ type Connections interface {
 //	r, err := remote.Start(system, remote.Config{Directory: peers, OnPeer: peers.OnPeer, …})
 //	peers.Use(r)
 type Peers struct {
-	patience time.Duration
 	// linking keeps Keep from removing the address of a peer while a stream to it is being
 	// requested.
 	linking sync.Mutex
 
 	mu          sync.Mutex
+	patience    time.Duration
 	connections Connections
 	addresses   map[string]string
 	// up holds a channel for each peer that questions wait for. The channel is closed when the
@@ -55,6 +55,13 @@ type Peers struct {
 // long for a handshake, and short when a dead replica is asked before a live one.
 func NewPeers(patience time.Duration) *Peers {
 	return &Peers{patience: patience, addresses: map[string]string{}, up: map[string]chan struct{}{}}
+}
+
+// SetPatience changes how long a question waits for a stream.
+func (p *Peers) SetPatience(patience time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.patience = patience
 }
 
 // Use sets the connections. It must be called before Ask.
@@ -92,7 +99,7 @@ func (p *Peers) Ask(replica Replica, msg proto.Message, timeout time.Duration, d
 	}
 	deadline := time.Now().Add(timeout)
 	go func() {
-		if err := p.await(peer, replica.Address, min(timeout, p.patience)); err != nil {
+		if err := p.await(peer, replica.Address, timeout); err != nil {
 			done(nil, fmt.Errorf("ask %s: %w", replica, err))
 			return
 		}
@@ -101,10 +108,10 @@ func (p *Peers) Ask(replica Replica, msg proto.Message, timeout time.Duration, d
 }
 
 // await requests a stream to a peer and waits until it is up.
-func (p *Peers) await(peer, address string, patience time.Duration) error {
-	late := time.NewTimer(patience)
-	defer late.Stop()
+func (p *Peers) await(peer, address string, timeout time.Duration) error {
 	p.mu.Lock()
+	late := time.NewTimer(min(timeout, p.patience))
+	defer late.Stop()
 	if p.up[peer] == nil {
 		p.up[peer] = make(chan struct{})
 	}

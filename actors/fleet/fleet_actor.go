@@ -107,7 +107,7 @@ func (f *Fleet) open(name string, life uint64) (*node, error) {
 		return nil, err
 	}
 	peers.Use(r)
-	n := &node{fleet: f, name: name, life: life, peers: peers, stop: r.Close, jobs: map[string]*job{}, urgent: make(chan struct{}, 1)}
+	n := &node{fleet: f, name: name, life: life, peers: peers, hurry: func() { peers.SetPatience(patienceLater) }, stop: r.Close, jobs: map[string]*job{}, urgent: make(chan struct{}, 1)}
 	inbox := r.NewInbox(nil)
 	pid := f.system.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) {
 		if in, ok := ctx.Message().(*remote.Inbound); ok {

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,8 +15,9 @@ import (
 )
 
 const (
-	// patience bounds a node's first connection: it may have to wait for those of all other nodes.
-	patience = 30 * time.Second
+	// patience bounds a node's first connection: it may have to wait for those of all other nodes. Later it waits no longer
+	// than agents do: where it asks may be dead.
+	patience, patienceLater = 30 * time.Second, 500 * time.Millisecond
 	// pause is the pause before a retry.
 	pause = 50 * time.Millisecond
 )
@@ -26,7 +28,8 @@ type node struct {
 	name  string
 	life  uint64
 	peers agent.Replicas
-	stop  func()
+	// hurry has questions wait for patienceLater, instead of patience, for a connection.
+	hurry, stop func()
 	// urgent makes the next heartbeat early, because jobs have begun or ended.
 	urgent chan struct{}
 
@@ -47,9 +50,9 @@ func (n *node) session() {
 	if !n.join(n.fleet.cfg.Replicas[:1]) {
 		return
 	}
-	within := patience
+	within, replicas := patience, slices.Clone(n.fleet.cfg.Replicas)
 	for session := uint64(1); n.wait(nil, 0); {
-		for _, replica := range n.fleet.cfg.Replicas {
+		for i, replica := range replicas {
 			answer, _ := n.ask(replica, &actorpb.RegisterAgent{
 				Node: n.name, Incarnation: n.life, Session: session, Version: n.fleet.cfg.Version, Can: versions.Current, Resources: statepb.NewResources(n.fleet.cfg.Resources),
 				Tags: n.fleet.cfg.Tags, Jobs: n.held(),
@@ -61,6 +64,8 @@ func (n *node) session() {
 				}
 				within = max(agent.DefaultTiming().RegisterTimeout, n.beat(replica, session, registered))
 				session++
+				// It may be dead.
+				replicas = append(slices.Delete(replicas, i, i+1), replica)
 				break
 			}
 		}
@@ -74,6 +79,7 @@ func (n *node) session() {
 // job.
 func (n *node) joinAll() {
 	if n.fleet.registered.await(n.fleet.ctx, len(n.fleet.cfg.Names)) == nil && n.join(n.fleet.cfg.Replicas) {
+		n.hurry()
 		n.fleet.joined.add()
 	}
 }

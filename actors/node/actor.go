@@ -347,7 +347,7 @@ func (a *nodeActor) order(diff Difference, index uint64) {
 }
 
 func (a *nodeActor) giveUp(reason lifecycle.AbortReason, jobs []string) {
-	a.proposeUntil(&a.retry, a.look, a.abort(reason, jobs))
+	a.proposeUntil(&a.retry, a.look, func() {}, a.abort(reason, jobs))
 }
 
 func (a *nodeActor) abort(reason lifecycle.AbortReason, jobs []string) *commandpb.AbortAllocations {
@@ -371,10 +371,10 @@ func (a *nodeActor) propose(then func([]*commandpb.Result, error), commands ...p
 	}, commands...)
 }
 
-// proposeUntil proposes commands. If they fail, it pauses and calls `again`, which proposes
-// commands for the state at that time. It is not a failure if a job to be given up has ended
+// proposeUntil proposes commands, and calls `done` once they are committed. If they fail, it pauses and calls `again`,
+// which proposes commands for the state at that time. It is not a failure if a job to be given up has ended
 // meanwhile.
-func (a *nodeActor) proposeUntil(timer *reconcile.Timer, again func(), commands ...proto.Message) {
+func (a *nodeActor) proposeUntil(timer *reconcile.Timer, again, done func(), commands ...proto.Message) {
 	a.propose(func(results []*commandpb.Result, err error) {
 		refusal := reconcile.Refusal(results)
 		if refusal != nil {
@@ -382,7 +382,9 @@ func (a *nodeActor) proposeUntil(timer *reconcile.Timer, again func(), commands 
 		}
 		if refusal != nil || err != nil {
 			a.life.After(timer, a.cfg.RetryAfter, again)
+			return
 		}
+		done()
 	}, commands...)
 }
 

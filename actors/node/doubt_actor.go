@@ -61,7 +61,7 @@ func (a *nodeActor) expire() {
 		a.look()
 		return
 	}
-	a.cfg.Logger.Warn("node lost: lease expired", "node", a.cfg.ID, "jobs", len(granted), "lease", a.session.Pace().Lease)
+	lease := a.session.Pace().Lease
 	a.session.Close()
 	commands := []proto.Message{&commandpb.SetNodeOffline{
 		Term: a.cfg.Term, Node: a.cfg.ID, Incarnation: record.GetIncarnation(), Reason: "lease expired",
@@ -69,5 +69,8 @@ func (a *nodeActor) expire() {
 	if len(granted) > 0 {
 		commands = append(commands, a.abort(lifecycle.AbortNodeOffline, ids(granted)))
 	}
-	a.proposeUntil(&a.lease, a.expire, commands...)
+	a.proposeUntil(&a.lease, a.expire, func() {
+		// Not before it is committed: a leader that wakes from a pause has been replaced.
+		a.cfg.Logger.Warn("node lost: lease expired", "node", a.cfg.ID, "jobs", len(granted), "lease", lease)
+	}, commands...)
 }

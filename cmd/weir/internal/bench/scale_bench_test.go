@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"weir/cmd/weir/internal/devcluster"
 	"weir/messages/apipb"
 )
 
@@ -25,8 +26,9 @@ const (
 	followers = 2
 	// scalePatience is how long a step may take.
 	scalePatience = 15 * time.Minute
-	// scaleSpan is how long idleness, churn, and nodes after a failover are watched. It is longer than a lease.
-	scaleSpan = 20 * time.Second
+	// scaleSpan is how long idleness and churn are watched, and leaseSpan nodes after a failover: longer than the longest
+	// lease.
+	scaleSpan, leaseSpan = 20 * time.Second, 35 * time.Second
 	// churned is how many jobs a second come and go in a churn: as many as docs/scale.md gives one leader.
 	churned = 500
 	// operationJobs is the most jobs of an operation. They are granted before those of the next are asked for, and their
@@ -46,8 +48,8 @@ type scale struct {
 	column      *scaleColumn
 }
 
-// BenchmarkScale is what many nodes cost: to register them, to keep them, to fill them with jobs, to run jobs that come
-// and go, and to lose the leader. It takes minutes, and runs only if one of its flags is given: `make bench-scale`. The
+// BenchmarkScale is what many nodes cost: to register them, to keep them, to fill them with jobs, to lose the leader,
+// and to run jobs that come and go. It takes minutes, and runs only if one of its flags is given: `make bench-scale`. The
 // nodes are simulated, in one process of their own, or a few where one may not have as many open files. All steps share
 // the processors of the machine: the goals are for two cores with nothing else on them.
 func BenchmarkScale(b *testing.B) {
@@ -94,8 +96,8 @@ func (s *scale) run(b *testing.B) {
 	s.measured(memoryFollower, fullFollower/(1<<30))
 	s.measured(jobLeader, (fullLeader-emptyLeader)/float64(s.allocations()))
 	s.measured(jobFollower, (fullFollower-emptyFollower)/float64(s.allocations()))
-	s.churn(b)
 	s.failOver(b)
+	s.churn(b)
 }
 
 // measured keeps a figure, and tells it at once: the table comes after minutes.
@@ -151,12 +153,14 @@ func (s *scale) idle(b *testing.B) {
 func (s *scale) fill(b *testing.B) {
 	b.Helper()
 	// The one that is filled later is to leave the other its jobs.
-	patient, err := structpb.NewStruct(map[string]any{"fair_share_starvation_timeout": "24h", "fair_share_aggressive_starvation_timeout": "24h"})
+	options, err := structpb.NewStruct(map[string]any{
+		"fair_share_starvation_timeout": "24h", "fair_share_aggressive_starvation_timeout": "24h", "max_running_operation_count": 1000, "max_operation_count": 1000,
+	})
 	if err != nil {
 		b.Fatal(err)
 	}
 	for i := range leaves {
-		if _, err := s.c.CreatePool(b.Context(), &apipb.Pool{Name: fmt.Sprint("leaf", i), Options: patient}); err != nil {
+		if _, err := s.c.CreatePool(b.Context(), &apipb.Pool{Name: fmt.Sprint("leaf", i), Options: options}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -182,26 +186,7 @@ func (s *scale) running(b *testing.B, jobs int) {
 	})
 }
 
-// churn completes jobs, in whose places others start, and waits until all nodes are full again.
-func (s *scale) churn(b *testing.B) {
-	b.Helper()
-	before, counted := s.gauge(b), s.count(b)
-	for _, p := range s.processes {
-		p.order(b, orderChurn, churned*float64(p.Count)/float64(s.nodes))
-	}
-	time.Sleep(scaleSpan)
-	after := s.count(b)
-	took, within := s.gauge(b).since(before)
-	for _, p := range s.processes {
-		p.order(b, orderRest)
-	}
-	s.measured(churnAsked, churned)
-	s.measured(churnRate, float64(after.completed-counted.completed)/within.Seconds())
-	s.measured(churnLeader, percent(took.leader, within))
-	s.running(b, s.allocations())
-}
-
-// failOver kills the leader.
+// failOver kills the leader, and starts it again once another one has led for a while.
 func (s *scale) failOver(b *testing.B) {
 	b.Helper()
 	before := s.count(b)
@@ -230,7 +215,7 @@ func (s *scale) failOver(b *testing.B) {
 		if status, err := s.c.Status(b.Context()); err == nil {
 			offline = math.Max(offline, float64(status.GetNodesOffline()))
 		}
-		return time.Since(began) > scaleSpan
+		return time.Since(began) > leaseSpan
 	})
 	s.measured(lostNodes, offline)
 	after := s.count(b)
@@ -238,4 +223,31 @@ func (s *scale) failOver(b *testing.B) {
 	if after.aborted > before.aborted {
 		tell("scale, %d nodes: aborted before the failover: %v, after it: %v", s.nodes, before.reasons, after.reasons)
 	}
+	if _, err := devcluster.StartMember(b.Context(), s.c.Dir, s.leader, scalePatience); err != nil {
+		b.Fatal(err)
+	}
+	view, err := s.c.View(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	s.leader = view.Leader
+}
+
+// churn completes jobs, in whose places others start, and waits until all nodes are full again.
+func (s *scale) churn(b *testing.B) {
+	b.Helper()
+	before, counted := s.gauge(b), s.count(b)
+	for _, p := range s.processes {
+		p.order(b, orderChurn, churned*float64(p.Count)/float64(s.nodes))
+	}
+	time.Sleep(scaleSpan)
+	after := s.count(b)
+	took, within := s.gauge(b).since(before)
+	for _, p := range s.processes {
+		p.order(b, orderRest)
+	}
+	s.measured(churnAsked, churned)
+	s.measured(churnRate, float64(after.completed-counted.completed)/within.Seconds())
+	s.measured(churnLeader, percent(took.leader, within))
+	s.running(b, s.allocations())
 }

@@ -50,20 +50,20 @@ var (
 	memoryFollower = &scaleFigure{"  a follower", "%.2f GiB", nil}
 	jobLeader      = &scaleFigure{"  memory an allocation: leader", "%.0f B", nil}
 	jobFollower    = &scaleFigure{"  a follower", "%.0f B", nil}
-	churnAsked     = &scaleFigure{"4 churn: jobs a second that end", "%.0f", nil}
-	churnRate      = &scaleFigure{"  of which completed", "%.0f", nil}
-	churnLeader    = &scaleFigure{"  leader, of a core", "%.1f %%", nil}
-	acceptedIn     = &scaleFigure{"5 failover: submission accepted", "%.2f s", []scaleGoal{{5000, 3}, {10_000, 6}}}
+	acceptedIn     = &scaleFigure{"4 failover: submission accepted", "%.2f s", []scaleGoal{{5000, 3}, {10_000, 6}}}
 	grantedIn      = &scaleFigure{"  its job runs", "%.2f s", []scaleGoal{{5000, 3}, {10_000, 6}}}
 	lostJobs       = &scaleFigure{"  allocations lost", "%.0f", []scaleGoal{{math.MaxInt, 0}}}
 	lostNodes      = &scaleFigure{"  nodes offline", "%.0f", []scaleGoal{{math.MaxInt, 0}}}
+	churnAsked     = &scaleFigure{"5 churn: jobs a second that end", "%.0f", nil}
+	churnRate      = &scaleFigure{"  of which completed", "%.0f", nil}
+	churnLeader    = &scaleFigure{"  leader, of a core", "%.1f %%", nil}
 
 	scaleFigures = []*scaleFigure{
 		registeredIn, bringLeader, bringFollower, bringNodes, refused, ended,
 		idleLeader, idleFollower, idleHeartbeat, nodeLeader, nodeFollower,
 		filledIn, filledRate, memoryLeader, memoryFollower, jobLeader, jobFollower,
-		churnAsked, churnRate, churnLeader,
 		acceptedIn, grantedIn, lostJobs, lostNodes,
+		churnAsked, churnRate, churnLeader,
 	}
 )
 
