@@ -129,8 +129,8 @@ type Groups struct {
 	// recent is the member that was added last; nil if it has been removed.
 	recent *Member
 	usage  resource.Amounts
-	count       int
-	cuts        [cutCount]cut
+	count  int
+	cuts   [cutCount]cut
 }
 
 // cut marks the end of a prefix of the members.
