@@ -78,20 +78,22 @@ func (l *lease) share(file *os.File) error {
 	return nil
 }
 
-// extend extends the lease to the end that the agent shares, if that is later.
-func (l *lease) extend() {
+// follow gives the lease the end that the agent shares, which may be earlier than before. An agent that shares none yet has
+// not renewed it.
+func (l *lease) follow() {
 	if l.shared == nil {
 		return
 	}
 	end := time.Duration((*atomic.Int64)(unsafe.Pointer(&l.shared[0])).Load())
-	if now := clock.Boot(); end > l.end {
+	if end != 0 && end != l.end {
+		now := clock.Boot()
 		l.set(now, end-now)
 	}
 }
 
-// unshare extends the lease for the last time by what the agent shares.
+// unshare follows what the agent shares for the last time.
 func (l *lease) unshare() {
-	l.extend()
+	l.follow()
 	if l.shared != nil {
 		complain(unix.Munmap(l.shared))
 		l.shared = nil
@@ -125,7 +127,7 @@ func (d *deadline) within(graceMillis int64) {
 // leaseOver lets the lease expire, unless a message of the agent is still unread: a proxy that
 // was stopped for a while finds the timer and the renewal at the same time.
 func (s *supervisor) leaseOver() {
-	s.lease.extend()
+	s.lease.follow()
 	if left := s.lease.end - clock.Boot(); left > 0 {
 		// The timer was set before the last renewal.
 		s.lease.timer.Reset(left)

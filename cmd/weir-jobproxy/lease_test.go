@@ -59,7 +59,7 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-// TestSharedLease goes on to the end that the agent shares, until the agent has gone.
+// TestSharedLease follows the end that the agent shares, until the agent has gone.
 func TestSharedLease(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "lease"))
 	if err != nil {
@@ -96,14 +96,18 @@ func TestSharedLease(t *testing.T) {
 			t.Errorf("the lease ends at %v, want %v; the job is ended: %v", s.lease.end, want, s.endingAll)
 		}
 	}
+	share(0)
+	if s.lease.follow(); s.lease.end != second {
+		t.Errorf("by an agent that shares none, a lease that ended at %v ends at %v", second, s.lease.end)
+	}
 	share(first)
-	if s.lease.extend(); s.lease.end != second {
-		t.Errorf("a lease that ended at %v now ends at %v", second, s.lease.end)
+	if s.lease.follow(); s.lease.end != first {
+		t.Errorf("a lease that now ends at %v ends at %v", first, s.lease.end)
 	}
 	share(second + 1)
 	s.lease.unshare()
 	share(second + 2)
-	if s.lease.extend(); s.lease.end != second+1 {
+	if s.lease.follow(); s.lease.end != second+1 {
 		t.Errorf("without an agent the lease ends at %v, want %v", s.lease.end, second+1)
 	}
 }

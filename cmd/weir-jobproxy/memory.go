@@ -53,7 +53,7 @@ func (s *supervisor) lookAt(now time.Time) {
 	if s.conclusion.result != nil || s.endingAll {
 		return
 	}
-	s.lease.extend()
+	s.lease.follow()
 	if s.lease.shared != nil && s.schedule.wait >= s.schedule.measure {
 		charged, cpu, err := s.inside.Glance()
 		if err == nil && s.schedule.calm.look(now, charged, cpu) {
