@@ -35,7 +35,7 @@ const (
 	// nodes have begun them: the nodes share the processors with the replicas, and would not be heard otherwise.
 	operationJobs = 10_000
 	// quiet is how many requests of nodes are open, at most, when jobs have begun; some are heartbeats.
-	quiet = 1000
+	quiet = 300
 )
 
 // scale is a cluster with many nodes.
@@ -79,11 +79,7 @@ func BenchmarkScale(b *testing.B) {
 // run measures one thing after the other. What follows a step that fails is not measured.
 func (s *scale) run(b *testing.B) {
 	b.Helper()
-	view, err := s.c.View(b.Context())
-	if err != nil {
-		b.Fatal(err)
-	}
-	s.leader = view.Leader
+	s.lookForLeader(b)
 	ownLeader, ownFollower := s.memory(b)
 	s.bringUp(b)
 	s.idle(b)
@@ -196,6 +192,7 @@ func (s *scale) failOver(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	s.lookForLeader(b)
 	began := time.Now()
 	s.c.kill(b, s.leader)
 	var operation string
@@ -226,11 +223,17 @@ func (s *scale) failOver(b *testing.B) {
 	if _, err := devcluster.StartMember(b.Context(), s.c.Dir, s.leader, scalePatience); err != nil {
 		b.Fatal(err)
 	}
-	view, err := s.c.View(b.Context())
-	if err != nil {
-		b.Fatal(err)
-	}
-	s.leader = view.Leader
+	s.lookForLeader(b)
+}
+
+// lookForLeader finds who leads: where processors are full, it may have changed.
+func (s *scale) lookForLeader(b *testing.B) {
+	b.Helper()
+	s.until(b, "a leader is known", func() bool {
+		view, err := s.c.View(b.Context())
+		s.leader = view.Leader
+		return err == nil && s.leader != ""
+	})
 }
 
 // churn completes jobs, in whose places others start, and waits until all nodes are full again.
