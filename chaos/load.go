@@ -146,12 +146,7 @@ func (s *submitter) run(ctx context.Context) error {
 		if err := s.resubmit(ctx, false); err != nil {
 			return err
 		}
-		s.count++
-		spec, err := s.spec(fmt.Sprintf("c%d-%d", s.number, s.count))
-		if err != nil {
-			return err
-		}
-		operation, err := s.submit(ctx, spec)
+		operation, title, err := s.submitNext(ctx, fmt.Sprint("c", s.number), s.spec)
 		if err != nil {
 			return err
 		}
@@ -162,7 +157,7 @@ func (s *submitter) run(ctx context.Context) error {
 			s.sift(ctx)
 		}
 		if len(s.open) >= s.cfg.Backlog || s.random.IntN(10) < abortShare {
-			err = s.abort(ctx, operation, spec.GetFields()["title"].GetStringValue())
+			err = s.abort(ctx, operation, title)
 		} else {
 			s.open[operation] = true
 		}
@@ -170,6 +165,17 @@ func (s *submitter) run(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// submitNext submits what describe makes of the next title, and returns the operation if there was an answer.
+func (s *submitter) submitNext(ctx context.Context, name string, describe func(title string) (*structpb.Struct, error)) (operation, title string, err error) {
+	s.count++
+	title = fmt.Sprintf("%s-%d", name, s.count)
+	spec, err := describe(title)
+	if err == nil {
+		operation, err = s.submit(ctx, spec)
+	}
+	return operation, title, err
 }
 
 // resubmit resends a submission that was not answered. With `insist` it goes on until all are

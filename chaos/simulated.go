@@ -54,12 +54,7 @@ func (s *submitter) occupy(ctx context.Context) error {
 		}
 		s.sift(ctx)
 		for len(s.open)+len(s.unknown) < simulatedBacklog(len(s.cfg.Simulated)) {
-			s.count++
-			spec, err := s.cfg.simulatedSpec(fmt.Sprintf("%s-%d", Simulated, s.count))
-			if err != nil {
-				return err
-			}
-			operation, err := s.submit(ctx, spec)
+			operation, _, err := s.submitNext(ctx, Simulated, s.cfg.simulatedSpec)
 			if err != nil {
 				return err
 			}

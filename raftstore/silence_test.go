@@ -70,6 +70,13 @@ func TestSilentPeerIsNotDialed(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	// One that was removed, and comes again, begins anew.
+	transport.forget("r2")
+	for range silentAfter {
+		if err := send(1); !errors.Is(err, errDialed) {
+			t.Errorf("after it was forgotten: %v", err)
+		}
+	}
 	held := make(chan error)
 	go func() { held <- send(1) }()
 	for range 1000 {

@@ -177,6 +177,8 @@ func (t *transport) forget(id raft.ServerID) {
 	defer t.mu.Unlock()
 	delete(t.near, id)
 	delete(t.acks, id)
+	// Nothing is held for it any more.
+	t.silent.heard(id, true)
 }
 
 // followedSince reports whether a majority of voters, which includes self, has answered as

@@ -62,7 +62,8 @@ func TestPeers(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				peers := NewPeers(500 * time.Millisecond)
+				peers := NewPeers(time.Hour)
+				peers.SetPatience(500 * time.Millisecond)
 				peers.Use(test.cables)
 				var answers int
 				var failure error

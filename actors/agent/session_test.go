@@ -354,6 +354,11 @@ func TestSessionUrge(t *testing.T) {
 	if _, wake := s.Next(epoch.Add(1060 * time.Millisecond)); wake.Sub(epoch) != 1250*time.Millisecond {
 		t.Errorf("next heartbeat at %v, want a twentieth of the longer period after the last", wake.Sub(epoch))
 	}
+	beat, _ = s.Next(epoch.Add(1250 * time.Millisecond))
+	s.Answer(epoch.Add(1260*time.Millisecond), beat.Number, nil, errors.New("gone"))
+	if ask, _ := s.Next(epoch.Add(3 * time.Second)); !ask.Register || ask.Timeout != 4*time.Second {
+		t.Errorf("then %v, for %v, want a registration, which waits as long as the longer period", ask, ask.Timeout)
+	}
 }
 
 func TestSessionRefusalsArePeoplesBusiness(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 // TestChurnCompletesRunningJobsByTurns has a node with two jobs that run and one that has been told to leave, and a node
 // without jobs.
 func TestChurnCompletesRunningJobsByTurns(t *testing.T) {
-	c := &controllers{}
+	c := newControllers(nil)
 	f, busy := fleetOf(c, nil)
 	f.nodes = append(f.nodes, &node{fleet: f})
 	busy.plan(planOf(1, "running", "more", "told"))

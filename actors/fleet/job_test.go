@@ -17,12 +17,19 @@ import (
 // controllers answer the jobs of a node, and are in one place.
 type controllers struct {
 	agent.Replicas
+	// news holds a token after a job has ended.
+	news chan struct{}
 
 	mu sync.Mutex
 	// first are what the first questions are answered instead: a code, moved or nobody.
 	first []string
 	ended map[string]string
 	twice []string
+}
+
+// newControllers returns controllers that answer the first questions with what is given.
+func newControllers(first []string) *controllers {
+	return &controllers{first: first, ended: map[string]string{}, news: make(chan struct{}, 1)}
 }
 
 // Ask implements agent.Replicas.
@@ -48,13 +55,14 @@ func (c *controllers) answer(question proto.Message) proto.Message {
 	case *actorpb.FindController:
 		return &actorpb.ControllerFound{Controller: &actorpb.Replica{Id: "r2", Address: "127.0.0.1:2"}}
 	case *actorpb.JobEnded:
-		if c.ended == nil {
-			c.ended = map[string]string{}
-		}
 		if id := m.GetJob().GetJobId(); c.ended[id] != "" {
 			c.twice = append(c.twice, id)
 		} else {
 			c.ended[id] = m.GetJob().GetState()
+		}
+		select {
+		case c.news <- struct{}{}:
+		default:
 		}
 		return &actorpb.JobEndedAck{}
 	}
@@ -73,10 +81,10 @@ func (c *controllers) await(t *testing.T, want map[string]string) {
 			t.Fatalf("jobs that have ended twice: %v", twice)
 		case maps.Equal(ended, want):
 			return
-		case t.Context().Err() != nil || len(ended) > len(want):
+		case len(ended) > len(want):
 			t.Fatalf("jobs have ended as %v, want %v", ended, want)
 		}
-		time.Sleep(time.Millisecond)
+		<-c.news
 	}
 }
 
@@ -116,14 +124,14 @@ func TestJobsOfANode(t *testing.T) {
 		"jobs that end when they are told to": {nil, []*actorpb.NodePlan{planOf(1, "a", "b"), abort}, nil, map[string]string{"a": "aborted"}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &controllers{first: test.first}
+			c := newControllers(test.first)
 			_, n := fleetOf(c, test.lasts)
 			for _, plan := range test.plans {
 				n.plan(plan)
 			}
 			c.await(t, test.want)
 			for len(n.held()) != test.left {
-				time.Sleep(time.Millisecond)
+				<-n.urgent
 			}
 		})
 	}

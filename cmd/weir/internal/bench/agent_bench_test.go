@@ -95,7 +95,6 @@ func (a *crowded) fill(b *testing.B) {
 		"job_count": a.jobs, "command": []any{"/bin/sleep", "3600"}, "cpu_limit": 0.01, "memory_limit": sleeperMemory,
 	}}})
 	a.until(b, "all jobs run", func() bool {
-		pids := children(b, a.agent.Process.Pid)
 		a.supervisors = a.supervisors[:0]
 		running := map[int]bool{}
 		all, err := proctree.All()
@@ -107,28 +106,13 @@ func (a *crowded) fill(b *testing.B) {
 				running[process.Parent] = true
 			}
 		}
-		for _, pid := range pids {
-			if running[pid] {
-				a.supervisors = append(a.supervisors, pid)
+		for _, process := range children(b, a.agent.Process.Pid) {
+			if running[process.Pid] {
+				a.supervisors = append(a.supervisors, process.Pid)
 			}
 		}
 		return len(a.supervisors) == a.jobs
 	})
-}
-
-// children returns the processes that a process has started.
-func children(b *testing.B, parent int) (pids []int) {
-	b.Helper()
-	all, err := proctree.All()
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, process := range all {
-		if process.Parent == parent {
-			pids = append(pids, process.Pid)
-		}
-	}
-	return pids
 }
 
 // until waits for something.

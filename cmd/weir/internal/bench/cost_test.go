@@ -2,6 +2,7 @@ package bench
 
 import (
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -49,16 +50,20 @@ func (c *cluster) spent(b *testing.B) (sum cost) {
 // supervisors returns the time of the supervisors of an agent that have not ended, and of the jobs that they have run.
 func supervisors(b *testing.B, agent int) (sum time.Duration) {
 	b.Helper()
+	for _, process := range children(b, agent) {
+		sum += process.CPUUser + process.CPUSystem
+	}
+	return sum
+}
+
+// children returns the processes that a process has started.
+func children(b *testing.B, parent int) []proctree.Process {
+	b.Helper()
 	all, err := proctree.All()
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, process := range all {
-		if process.Parent == agent {
-			sum += process.CPUUser + process.CPUSystem
-		}
-	}
-	return sum
+	return slices.DeleteFunc(all, func(p proctree.Process) bool { return p.Parent != parent })
 }
 
 func processorTime(b *testing.B, pid int) time.Duration {
