@@ -145,7 +145,7 @@ func (s *scale) idle(b *testing.B) {
 	s.measured(idleHeartbeat, float64(took.leader.Microseconds())/(s.ports(b).heard-heard))
 }
 
-// fill starts operations with more jobs than there is room for, two or as many more as it takes.
+// fill starts operations with more jobs than there is room for.
 func (s *scale) fill(b *testing.B) {
 	b.Helper()
 	// The one that is filled later is to leave the other its jobs.
@@ -160,7 +160,8 @@ func (s *scale) fill(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	jobs := 2 * s.allocations()
+	// Some are left to follow those that end in the churn.
+	jobs := s.allocations() + max(s.allocations(), 2*churned*int(scaleSpan.Seconds()))
 	count := max(leaves, (jobs+operationJobs-1)/operationJobs)
 	began := time.Now()
 	for i := range count {
