@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/actorpb"
 )
@@ -46,9 +49,20 @@ func (b *board) refusedAgents() []*actorpb.RefusedAgent {
 	return slices.SortedFunc(slices.Values(b.refused), func(x, y *actorpb.RefusedAgent) int { return cmp.Compare(x.GetNode(), y.GetNode()) })
 }
 
+// posted is what is known of a node. view is nil if nothing was published but when it was heard.
 type posted struct {
 	view *actorpb.NodeView
 	held []*actorpb.HeldJob
+	// heard is when its agent was heard last, zero if it was not, and expires is when its lease ends.
+	heard, expires time.Time
+}
+
+// lastHeartbeat returns when the agent was heard last; nil if it was not.
+func (p posted) lastHeartbeat() *timestamppb.Timestamp {
+	if p.heard.IsZero() {
+		return nil
+	}
+	return timestamppb.New(p.heard)
 }
 
 func newBoard() *board { return &board{nodes: map[string]posted{}} }
@@ -61,21 +75,32 @@ func (b *board) Publish(node string, view *actorpb.NodeView, held []*actorpb.Hel
 		delete(b.nodes, node)
 		return
 	}
-	b.nodes[node] = posted{view, held}
+	p := b.nodes[node]
+	p.view, p.held = view, held
+	b.nodes[node] = p
 }
 
-func (b *board) node(id string) (*actorpb.NodeView, bool) {
+// Heard implements the Board of nodes.
+func (b *board) Heard(node string, at, expires time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.nodes[node]
+	p.heard, p.expires = at, expires
+	b.nodes[node] = p
+}
+
+func (b *board) node(id string) (posted, bool) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	p, ok := b.nodes[id]
-	return p.view, ok
+	return p, ok
 }
 
 // reports returns what some nodes have reported last.
 func (b *board) reports(names []string) (all []*actorpb.NodeView) {
 	for _, name := range names {
 		if n, ok := b.node(name); ok {
-			all = append(all, &actorpb.NodeView{Id: name, LastHeartbeat: n.GetLastHeartbeat(), MemoryUsed: n.GetMemoryUsed(), Files: n.GetFiles()})
+			all = append(all, &actorpb.NodeView{Id: name, LastHeartbeat: n.lastHeartbeat(), MemoryUsed: n.view.GetMemoryUsed(), Files: n.view.GetFiles()})
 		}
 	}
 	return all

@@ -133,12 +133,8 @@ func (d desk) post(view *actorpb.SchedulerView) *actorpb.SchedulerView {
 		if !ok {
 			continue
 		}
-		n.LastHeartbeat = posted.GetLastHeartbeat()
-		n.MemoryUsed, n.Files = posted.GetMemoryUsed(), posted.GetFiles()
-		n.Jobs = posted.GetJobs()
-		if at := posted.GetLastHeartbeat(); at != nil {
-			n.LeaseLeftMillis = max(posted.GetLeaseLeftMillis()-time.Since(at.AsTime()).Milliseconds(), 0)
-		}
+		n.LastHeartbeat, n.LeaseLeftMillis = posted.lastHeartbeat(), max(0, time.Until(posted.expires).Milliseconds())
+		n.MemoryUsed, n.Files, n.Jobs = posted.view.GetMemoryUsed(), posted.view.GetFiles(), posted.view.GetJobs()
 	}
 	return shown
 }

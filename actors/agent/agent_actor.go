@@ -31,13 +31,15 @@ type agentActor struct {
 	roster  *Roster
 	fence   *Fence
 	session *Session
-	lease   Lease
-	intake  *Intake
-	ledger  *Ledger
-	space   *Space
-	guard   *MemoryGuard
-	gpus    *GPUs
-	jobs    map[string]*child
+	// known is what the leader knows of the jobs.
+	known  Known
+	lease  Lease
+	intake *Intake
+	ledger *Ledger
+	space  *Space
+	guard  *MemoryGuard
+	gpus   *GPUs
+	jobs   map[string]*child
 
 	// finish cancels the agent's context.
 	finish context.CancelFunc
@@ -141,29 +143,32 @@ func (a *agentActor) ask(ctx actor.Context) {
 		return
 	}
 	self, root := ctx.Self(), ctx.ActorSystem().Root
-	a.shared.figures.asked(a.held())
+	jobs := a.held()
+	a.shared.figures.asked(jobs)
 	sent := a.shared.clock.now()
-	a.replicas.Ask(ask.To, a.question(ask), ask.Timeout, func(reply proto.Message, err error) {
+	a.replicas.Ask(ask.To, a.question(ask, jobs), ask.Timeout, func(reply proto.Message, err error) {
 		root.Send(self, work(func(ctx actor.Context) { a.answered(ctx, sent, ask.Number, reply, err) }))
 	})
 }
 
-func (a *agentActor) question(ask *Ask) proto.Message {
+func (a *agentActor) question(ask *Ask, jobs []*actorpb.HeldJob) proto.Message {
 	a.saying = a.credentials(ask.Register)
 	if !ask.Register {
 		files := a.files.Stats()
-		return &actorpb.Heartbeat{
+		beat := &actorpb.Heartbeat{
 			Files: &actorpb.FileCache{Files: int64(files.Files), Bytes: files.Bytes, Limit: files.Limit},
 			Node:  a.cfg.Node, Incarnation: a.nodeLife, Session: a.process, Sequence: ask.Sequence, Term: ask.Term,
-			Resources: statepb.NewResources(a.cfg.Resources), Jobs: a.held(),
-			Revocations: a.cfg.Revocations.Version(), Credentials: a.saying,
+			Resources: statepb.NewResources(a.cfg.Resources), Revocations: a.cfg.Revocations.Version(), Credentials: a.saying,
 		}
+		a.known.Tell(beat, jobs)
+		return beat
 	}
+	a.known.Register(jobs)
 	seen := a.fence.Seen()
 	return &actorpb.RegisterAgent{
 		Node: a.cfg.Node, Incarnation: a.nodeLife, Session: a.process, Resources: statepb.NewResources(a.cfg.Resources), Tags: a.cfg.Tags,
 		Version: a.cfg.Version, Can: versions.Current, Caveat: a.caveat(), Host: a.cfg.Host, Closed: a.space.Closed(),
-		Token: &actorpb.Token{Term: seen.Term, Index: seen.Index}, Jobs: a.held(),
+		Token: &actorpb.Token{Term: seen.Term, Index: seen.Index}, Jobs: jobs,
 		SharedUser: a.cfg.SharedUser(), Revocations: a.cfg.Revocations.Version(), Credentials: a.saying,
 		FirstPort: int32(a.cfg.Ports.First), PortCount: int32(a.cfg.Ports.Count),
 	}
@@ -197,8 +202,11 @@ func (a *agentActor) answered(ctx actor.Context, sent time.Duration, number uint
 	outcome := a.session.Answer(time.Now(), number, reply, err)
 	a.shared.figures.answered(outcome)
 	a.tell(outcome)
-	if outcome.Lease > 0 && a.saying != nil {
-		a.holds = a.saying
+	if outcome.Lease > 0 {
+		a.known.Heard(reply)
+		if a.saying != nil {
+			a.holds = a.saying
+		}
 	}
 	if outcome.Lease > 0 && a.lease.Renew(sent, outcome.Lease) {
 		until := a.lease.Until()

@@ -26,6 +26,8 @@ type plane struct {
 	phases map[string][]string
 	// deadlines are what they said last.
 	deadlines map[string]time.Time
+	// told is how many jobs heartbeats have told of.
+	told  int
 	ended     []*actorpb.JobEnded
 	asked     []string
 	// kept are the replicas that others were given up for, each time.
@@ -68,10 +70,11 @@ func (p *plane) usual(msg proto.Message) proto.Message {
 	switch m := msg.(type) {
 	case *actorpb.RegisterAgent:
 		p.hear(m.GetJobs())
-		return &actorpb.AgentRegistered{Term: p.term, Leader: "r1", LeaseMillis: 5000, HeartbeatMillis: 1000,
+		return &actorpb.AgentRegistered{Term: p.term, Leader: "r1", LeaseMillis: 5000, HeartbeatMillis: 1000, TakesChanges: true,
 			Replicas: []*actorpb.Replica{{Id: "r1", Address: "r1:1"}, {Id: "r2", Address: "r2:1"}}}
 	case *actorpb.Heartbeat:
 		p.hear(m.GetJobs())
+		p.told += len(m.GetJobs())
 		p.lastBeat = time.Now()
 		return &actorpb.HeartbeatAck{Sequence: m.GetSequence(), Term: m.GetTerm()}
 	case *actorpb.JobSpecRequest:

@@ -15,14 +15,17 @@ import (
 // askedAtOnce is how many jobs of a node wait for an answer at a time: a machine that starts processes has no more.
 const askedAtOnce = 4
 
+// measureEach is how often a job is measured: as often as agents measure jobs whose use hardly changes.
+const measureEach = 30 * time.Second
+
 // job is a job of the node, guarded by the node's mutex. It does for a job what an agent does, but for the work, and takes
 // no goroutine: a fleet may have hundreds of thousands.
 type job struct {
 	node  *node
 	start *actorpb.StartJob
-	// began is when it began, and told the same for heartbeats.
-	began time.Time
-	told  *timestamppb.Timestamp
+	// began is when it began, and measured when it was last measured, as said in heartbeats.
+	began, measured time.Time
+	said            *actorpb.HeldJob
 	// uses is how much it uses of what it has, from 0 to 1.
 	uses    float64
 	phase   string
@@ -36,7 +39,7 @@ type job struct {
 // begin returns a job that begins now. It asks for its spec if that says how long it runs.
 func (n *node) begin(start *actorpb.StartJob) *job {
 	now := time.Now()
-	j := &job{node: n, start: start, began: now, told: timestamppb.New(now), uses: rand.Float64(), phase: actorpb.PhaseRunning}
+	j := &job{node: n, start: start, began: now, uses: rand.Float64(), phase: actorpb.PhaseRunning}
 	j.courier = agent.NewCourier(agent.Replica{ID: start.GetController().GetId(), Address: start.GetController().GetAddress()}, agent.DefaultTiming(), rand.Float64)
 	if n.fleet.cfg.Lasts != nil {
 		j.put(&actorpb.JobSpecRequest{
@@ -47,14 +50,20 @@ func (n *node) begin(start *actorpb.StartJob) *job {
 	return j
 }
 
-// held is what heartbeats say of the job.
+// held is what heartbeats say of the job. It is measured again after a while, and when its phase has changed.
 func (j *job) held() *actorpb.HeldJob {
-	has := j.start.GetResources()
-	cores, ran := float64(has.GetCpuHundredths())/100, time.Since(j.began)
-	return &actorpb.HeldJob{
-		JobId: j.start.GetJobId(), OperationId: j.start.GetOperationId(), Phase: j.phase, StartTime: j.told,
-		Memory: int64(j.uses * float64(has.GetMemory())), CpuMicros: int64(j.uses * cores * float64(ran.Microseconds())),
+	now := time.Now()
+	if j.said.GetPhase() == j.phase && now.Sub(j.measured) < measureEach {
+		return j.said
 	}
+	has := j.start.GetResources()
+	cores := float64(has.GetCpuHundredths()) / 100
+	j.measured = now
+	j.said = &actorpb.HeldJob{
+		JobId: j.start.GetJobId(), OperationId: j.start.GetOperationId(), Phase: j.phase, StartTime: timestamppb.New(j.began),
+		Memory: int64(j.uses * float64(has.GetMemory())), CpuMicros: int64(j.uses * cores * float64(now.Sub(j.began).Microseconds())),
+	}
+	return j.said
 }
 
 // end ends the job, unless it has ended before. One that asks for its spec reports it after the answer.

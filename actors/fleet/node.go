@@ -32,6 +32,8 @@ type node struct {
 	hurry, stop func()
 	// urgent makes the next heartbeat early, because jobs have begun or ended.
 	urgent chan struct{}
+	// known is what the leader knows of the jobs.
+	known agent.Known
 
 	mu   sync.Mutex
 	term uint64
@@ -53,9 +55,11 @@ func (n *node) session() {
 	within, replicas := patience, slices.Clone(n.fleet.cfg.Replicas)
 	for session := uint64(1); n.wait(nil, 0); {
 		for i, replica := range replicas {
+			jobs := n.held()
+			n.known.Register(jobs)
 			answer, _ := n.ask(replica, &actorpb.RegisterAgent{
 				Node: n.name, Incarnation: n.life, Session: session, Version: n.fleet.cfg.Version, Can: versions.Current, Resources: statepb.NewResources(n.fleet.cfg.Resources),
-				Tags: n.fleet.cfg.Tags, Jobs: n.held(),
+				Tags: n.fleet.cfg.Tags, Jobs: jobs,
 			}, within)
 			if registered, ok := answer.(*actorpb.AgentRegistered); ok {
 				if session == 1 {
@@ -105,14 +109,16 @@ func (n *node) join(replicas []agent.Replica) bool {
 func (n *node) beat(replica agent.Replica, session uint64, registered *actorpb.AgentRegistered) (period time.Duration) {
 	timing := agent.DefaultTiming()
 	period = time.Duration(registered.GetHeartbeatMillis()) * time.Millisecond
+	n.known.Heard(registered)
 	for sequence := uint64(1); n.wait(nil, timing.Gap(period)) && n.wait(n.urgent, period-timing.Gap(period)); sequence++ {
-		answer, _ := n.ask(replica, &actorpb.Heartbeat{
-			Node: n.name, Incarnation: n.life, Session: session, Term: registered.GetTerm(), Sequence: sequence, Jobs: n.held(),
-		}, max(timing.HeartbeatTimeout, period))
+		beat := &actorpb.Heartbeat{Node: n.name, Incarnation: n.life, Session: session, Term: registered.GetTerm(), Sequence: sequence}
+		n.known.Tell(beat, n.held())
+		answer, _ := n.ask(replica, beat, max(timing.HeartbeatTimeout, period))
 		ack, ok := answer.(*actorpb.HeartbeatAck)
 		if !ok {
 			return period
 		}
+		n.known.Heard(ack)
 		period = cmp.Or(time.Duration(ack.GetHeartbeatMillis())*time.Millisecond, period)
 	}
 	return period

@@ -49,6 +49,8 @@ type Agents interface {
 // Board publishes the state of a node to readers; nil removes it.
 type Board interface {
 	Publish(node string, view *actorpb.NodeView, held []*actorpb.HeldJob)
+	// Heard publishes when the agent of a node was heard last, and when its lease ends.
+	Heard(node string, at, expires time.Time)
 	// Refuse remembers an agent that claims what no grant gives it.
 	Refuse(agent *actorpb.RefusedAgent)
 }
@@ -229,6 +231,7 @@ func (a *nodeActor) register(m *actorpb.RegisterAgent, reply func(proto.Message)
 // open begins the agent's session, after its registration was committed.
 func (a *nodeActor) open(m *actorpb.RegisterAgent, reply func(proto.Message)) {
 	a.session.Open(a.cfg.Now(), m)
+	a.cfg.Board.Heard(a.cfg.ID, a.session.heard, a.session.Expires())
 	a.armExpiry()
 	a.cfg.Lead.Reply(reply, &actorpb.AgentRegistered{
 		Term:            a.cfg.Term,
@@ -237,6 +240,7 @@ func (a *nodeActor) open(m *actorpb.RegisterAgent, reply func(proto.Message)) {
 		HeartbeatMillis: a.session.Pace().Heartbeat.Milliseconds(),
 		Replicas:        a.cfg.Replicas(),
 		Revocations:     a.news(m.GetRevocations()),
+		TakesChanges:    true,
 	})
 }
 
@@ -261,7 +265,10 @@ func (a *nodeActor) heartbeat(m *actorpb.Heartbeat, reply func(proto.Message)) {
 		Sequence: m.GetSequence(), Term: a.cfg.Term, Replicas: a.cfg.Replicas(), Revocations: a.news(m.GetRevocations()),
 		LeaseMillis: a.session.Pace().Lease.Milliseconds(), HeartbeatMillis: a.session.Pace().Heartbeat.Milliseconds(),
 	})
-	a.look()
+	a.cfg.Board.Heard(a.cfg.ID, a.session.heard, a.session.Expires())
+	if a.session.News() {
+		a.look()
+	}
 	a.offer()
 }
 
@@ -401,11 +408,7 @@ func (a *nodeActor) publish(granted []Granted) {
 	}
 	view := &actorpb.NodeView{
 		Id: a.cfg.ID, Usage: statepb.NewResources(usage), Limits: statepb.NewResources(a.session.resources),
-		Jobs: int64(len(granted)), LeaseLeftMillis: a.session.Expires().Sub(a.cfg.Now()).Milliseconds(), MemoryUsed: memory,
-		Files: a.session.files, Credentials: a.session.credentials, Can: a.session.can,
-	}
-	if !a.session.heard.IsZero() {
-		view.LastHeartbeat = timestamppb.New(a.session.heard)
+		Jobs: int64(len(granted)), MemoryUsed: memory, Files: a.session.files, Credentials: a.session.credentials, Can: a.session.can,
 	}
 	a.cfg.Board.Publish(a.cfg.ID, view, held)
 }

@@ -134,6 +134,32 @@ func TestBoardShowsWhatAgentsHold(t *testing.T) {
 	})
 }
 
+// TestHeartbeatWithoutNews renews the lease and offers the node, and reads nothing. What it does not repeat is still held.
+func TestHeartbeatWithoutNews(t *testing.T) {
+	onStage(t, online(7), []Granted{granted("a", 7, 10)}, func(s *stage) {
+		s.system.Root.Send(s.pid, FromAgent{Message: registration(7, held("a", "running")), Reply: func(answer proto.Message) {
+			if !answer.(*actorpb.AgentRegistered).GetTakesChanges() {
+				t.Error("the agent is not told that its heartbeats may leave out what has not changed")
+			}
+		}})
+		synctest.Wait()
+		s.want("offer n1")
+		s.set(func() { s.reads = 0 })
+		s.wait(time.Second)
+		s.say(&actorpb.Heartbeat{Node: "n1", Incarnation: 7, Session: 20, Term: 3, Sequence: 1, OnlyChanges: true})
+		s.want("HeartbeatAck", "offer n1")
+		s.set(func() {
+			if s.reads != 0 || time.Since(s.heard) != 0 {
+				t.Errorf("read the state %d times, and readers see that it was heard %s ago", s.reads, time.Since(s.heard))
+			}
+		})
+		s.say(&actorpb.Heartbeat{Node: "n1", Incarnation: 7, Session: 20, Term: 3, Sequence: 2, OnlyChanges: true, Jobs: []*actorpb.HeldJob{held("x", "running")}})
+		s.want("HeartbeatAck", "plan 3.99 -x unconfirmed", "offer n1")
+		s.say(&actorpb.Heartbeat{Node: "n1", Incarnation: 7, Session: 20, Term: 3, Sequence: 3, OnlyChanges: true, Gone: []string{"x", "a"}})
+		s.want("HeartbeatAck", "plan 3.99 +a", "offer n1")
+	})
+}
+
 func TestRegistrationThatIsNotCommitted(t *testing.T) {
 	refused := func(code string) []*commandpb.Result {
 		return []*commandpb.Result{{Refusal: &commandpb.Refusal{Code: code}}}

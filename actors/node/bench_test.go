@@ -52,6 +52,9 @@ func (calm) Unheard(string) bool { return false }
 // Publish implements Board.
 func (calm) Publish(string, *actorpb.NodeView, []*actorpb.HeldJob) {}
 
+// Heard implements Board.
+func (calm) Heard(string, time.Time, time.Time) {}
+
 // Refuse implements Board.
 func (calm) Refuse(*actorpb.RefusedAgent) {}
 

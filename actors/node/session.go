@@ -79,6 +79,7 @@ type Session struct {
 	heard     time.Time
 	resources resource.Amounts
 	held      map[string]*actorpb.HeldJob
+	news      bool
 	// files is the state of the agent's file cache; nil if the agent reports none.
 	files *actorpb.FileCache
 	// credentials are what the agent holds; nil if it has not told, or works without certificates.
@@ -201,13 +202,18 @@ func (s *Session) Open(now time.Time, m *actorpb.RegisterAgent) {
 	s.resources = m.GetResources().Amounts()
 	s.told = map[string]told{}
 	s.missing = nil
+	clear(s.held)
 	s.credentials, s.can = m.GetCredentials(), max(m.GetCan(), versions.Oldest)
-	s.hear(now, m.GetJobs())
+	s.hear(now)
+	s.hold(m.GetJobs())
 }
 
 // Heartbeat processes a heartbeat in the leader's term, and returns a refusal if it is not valid. A
 // late heartbeat of a registration in an earlier term is refused too, because its sequence number
 // is not comparable with those of this term.
+//
+// A heartbeat with changes alone lists what is new since one that the leader has acknowledged, so it
+// brings up to date what any later one has left.
 func (s *Session) Heartbeat(now time.Time, term uint64, m *actorpb.Heartbeat) *actorpb.Refused {
 	if s.incarnation == 0 || s.incarnation != m.GetIncarnation() || s.process != m.GetSession() || m.GetTerm() != term {
 		return &actorpb.Refused{Code: actorpb.CodeNotRegistered, Reason: fmt.Sprintf("heartbeat of node %q: agent not registered in this term; register again", m.GetNode())}
@@ -216,22 +222,35 @@ func (s *Session) Heartbeat(now time.Time, term uint64, m *actorpb.Heartbeat) *a
 		return &actorpb.Refused{Code: actorpb.CodeStale, Reason: fmt.Sprintf("heartbeat %d of node %q is out of date: heartbeat %d has already arrived", m.GetSequence(), m.GetNode(), s.sequence)}
 	}
 	s.sequence = m.GetSequence()
+	s.news = !m.GetOnlyChanges() || len(m.GetJobs())+len(m.GetGone()) > 0 || m.GetCredentials() != nil || !proto.Equal(s.files, m.GetFiles())
 	s.files = m.GetFiles()
 	if told := m.GetCredentials(); told != nil {
 		s.credentials = told
 	}
-	s.hear(now, m.GetJobs())
+	s.hear(now)
+	if !m.GetOnlyChanges() {
+		clear(s.held)
+	}
+	for _, id := range m.GetGone() {
+		delete(s.held, id)
+	}
+	s.hold(m.GetJobs())
 	return nil
 }
 
-func (s *Session) hear(now time.Time, jobs []*actorpb.HeldJob) {
+func (s *Session) hear(now time.Time) {
 	s.heard = now
 	s.expect(now, s.pacer.Tell())
-	clear(s.held)
+}
+
+func (s *Session) hold(jobs []*actorpb.HeldJob) {
 	for _, job := range jobs {
 		s.held[job.GetJobId()] = job
 	}
 }
+
+// News reports whether the last heartbeat may have told anything new but that the agent lives.
+func (s *Session) News() bool { return s.news }
 
 // Live reports whether the agent is registered in this term and its lease holds.
 func (s *Session) Live(now time.Time) bool { return s.incarnation != 0 && now.Before(s.expires) }

@@ -41,8 +41,11 @@ type stage struct {
 	version uint32
 	// revoked is what agents are told of revocations.
 	revoked []*statepb.Revocation
-	// board is what readers see of the node.
+	// board is what readers see of the node, reads how often the actor has read the state, and heard when readers
+	// see that it was heard last.
 	board *actorpb.NodeView
+	reads int
+	heard time.Time
 	// outcomes end what has been proposed and not answered.
 	outcomes []func([]*commandpb.Result, error)
 }
@@ -70,6 +73,7 @@ func onStage(t *testing.T, record *statepb.Node, granted []Granted, story func(s
 func (s *stage) Node(string) (*statepb.Node, []Granted, uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.reads++
 	return proto.CloneOf(s.record), slices.Clone(s.granted), 99
 }
 
@@ -138,6 +142,13 @@ func (s *stage) Publish(_ string, view *actorpb.NodeView, _ []*actorpb.HeldJob) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.board = view
+}
+
+// Heard implements Board.
+func (s *stage) Heard(_ string, at, _ time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard = at
 }
 
 // Refuse implements Board.

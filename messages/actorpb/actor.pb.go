@@ -511,7 +511,9 @@ type AgentRegistered struct {
 	HeartbeatMillis int64      `protobuf:"varint,4,opt,name=heartbeat_millis,json=heartbeatMillis,proto3" json:"heartbeat_millis,omitempty"`
 	Replicas        []*Replica `protobuf:"bytes,5,rep,name=replicas,proto3" json:"replicas,omitempty"`
 	// Set if the agent keeps another version.
-	Revocations   *Revocations `protobuf:"bytes,6,opt,name=revocations,proto3" json:"revocations,omitempty"`
+	Revocations *Revocations `protobuf:"bytes,6,opt,name=revocations,proto3" json:"revocations,omitempty"`
+	// Heartbeats need tell only what has changed of jobs.
+	TakesChanges  bool `protobuf:"varint,7,opt,name=takes_changes,json=takesChanges,proto3" json:"takes_changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -586,6 +588,13 @@ func (x *AgentRegistered) GetRevocations() *Revocations {
 		return x.Revocations
 	}
 	return nil
+}
+
+func (x *AgentRegistered) GetTakesChanges() bool {
+	if x != nil {
+		return x.TakesChanges
+	}
+	return false
 }
 
 // Revocations are all certificates that are no longer accepted, as agents keep them.
@@ -777,7 +786,12 @@ type Heartbeat struct {
 	// As in the registration.
 	Revocations string `protobuf:"bytes,9,opt,name=revocations,proto3" json:"revocations,omitempty"`
 	// Not set: as told before in this session and term.
-	Credentials   *HeldCredentials `protobuf:"bytes,10,opt,name=credentials,proto3" json:"credentials,omitempty"`
+	Credentials *HeldCredentials `protobuf:"bytes,10,opt,name=credentials,proto3" json:"credentials,omitempty"`
+	// jobs are only those of which something has changed since a heartbeat, or the registration, that
+	// the leader has acknowledged; ended and forgotten since are those in gone. Not set: jobs are all.
+	// Only for a leader that takes_changes.
+	OnlyChanges   bool     `protobuf:"varint,11,opt,name=only_changes,json=onlyChanges,proto3" json:"only_changes,omitempty"`
+	Gone          []string `protobuf:"bytes,12,rep,name=gone,proto3" json:"gone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -878,6 +892,20 @@ func (x *Heartbeat) GetRevocations() string {
 func (x *Heartbeat) GetCredentials() *HeldCredentials {
 	if x != nil {
 		return x.Credentials
+	}
+	return nil
+}
+
+func (x *Heartbeat) GetOnlyChanges() bool {
+	if x != nil {
+		return x.OnlyChanges
+	}
+	return false
+}
+
+func (x *Heartbeat) GetGone() []string {
+	if x != nil {
+		return x.Gone
 	}
 	return nil
 }
@@ -5384,14 +5412,15 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"start_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12\x10\n" +
 	"\x03pid\x18\a \x01(\x03R\x03pid\x126\n" +
 	"\bdeadline\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12!\n" +
-	"\fproxy_memory\x18\t \x01(\x03R\vproxyMemory\"\xfd\x01\n" +
+	"\fproxy_memory\x18\t \x01(\x03R\vproxyMemory\"\xa2\x02\n" +
 	"\x0fAgentRegistered\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12!\n" +
 	"\flease_millis\x18\x03 \x01(\x03R\vleaseMillis\x12)\n" +
 	"\x10heartbeat_millis\x18\x04 \x01(\x03R\x0fheartbeatMillis\x122\n" +
 	"\breplicas\x18\x05 \x03(\v2\x16.weir.actor.v1.ReplicaR\breplicas\x12<\n" +
-	"\vrevocations\x18\x06 \x01(\v2\x1a.weir.actor.v1.RevocationsR\vrevocations\"V\n" +
+	"\vrevocations\x18\x06 \x01(\v2\x1a.weir.actor.v1.RevocationsR\vrevocations\x12#\n" +
+	"\rtakes_changes\x18\a \x01(\bR\ftakesChanges\"V\n" +
 	"\vRevocations\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12-\n" +
 	"\x04list\x18\x02 \x03(\v2\x19.weir.state.v1.RevocationR\x04list\"n\n" +
@@ -5401,7 +5430,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\aRefused\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12!\n" +
-	"\fretry_millis\x18\x03 \x01(\x03R\vretryMillis\"\x83\x03\n" +
+	"\fretry_millis\x18\x03 \x01(\x03R\vretryMillis\"\xba\x03\n" +
 	"\tHeartbeat\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x1a\n" +
@@ -5413,7 +5442,9 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x05files\x18\b \x01(\v2\x18.weir.actor.v1.FileCacheR\x05files\x12 \n" +
 	"\vrevocations\x18\t \x01(\tR\vrevocations\x12@\n" +
 	"\vcredentials\x18\n" +
-	" \x01(\v2\x1e.weir.actor.v1.HeldCredentialsR\vcredentials\"M\n" +
+	" \x01(\v2\x1e.weir.actor.v1.HeldCredentialsR\vcredentials\x12!\n" +
+	"\fonly_changes\x18\v \x01(\bR\vonlyChanges\x12\x12\n" +
+	"\x04gone\x18\f \x03(\tR\x04gone\"M\n" +
 	"\tFileCache\x12\x14\n" +
 	"\x05files\x18\x01 \x01(\x03R\x05files\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x14\n" +

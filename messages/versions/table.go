@@ -37,4 +37,7 @@ var rows = []Row{
 	{Name: "weir.state.v1.SnapshotHeader.pace", Since: 2, Before: "the same"},
 	{Name: "weir.actor.v1.HeartbeatAck.lease_millis", Since: 2, Before: "what the agent was told when it registered, which does not change", Told: true},
 	{Name: "weir.actor.v1.HeartbeatAck.heartbeat_millis", Since: 2, Before: "the same", Told: true},
+	{Name: "weir.actor.v1.AgentRegistered.takes_changes", Since: 2, Before: "an agent that is not told so lists all jobs in each heartbeat", Told: true},
+	{Name: "weir.actor.v1.Heartbeat.only_changes", Since: 2, Before: "all jobs are in each heartbeat, as a leader expects that does not say takes_changes", Told: true},
+	{Name: "weir.actor.v1.Heartbeat.gone", Since: 2, Before: "the same", Told: true},
 }
