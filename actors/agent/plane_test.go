@@ -28,8 +28,8 @@ type plane struct {
 	deadlines map[string]time.Time
 	// told is how many jobs heartbeats have told of.
 	told  int
-	ended     []*actorpb.JobEnded
-	asked     []string
+	ended []*actorpb.JobEnded
+	asked []string
 	// kept are the replicas that others were given up for, each time.
 	kept     []string
 	lastBeat time.Time
