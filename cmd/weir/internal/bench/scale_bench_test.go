@@ -82,16 +82,17 @@ func (s *scale) run(b *testing.B) {
 	s.lookForLeader(b)
 	ownLeader, ownFollower := s.memory(b)
 	s.bringUp(b)
-	s.idle(b)
+	s.idle(b, idleLeader, idleFollower, idleHeartbeat)
 	emptyLeader, emptyFollower := s.memory(b)
 	s.measured(nodeLeader, (emptyLeader-ownLeader)/float64(s.nodes)/(1<<10))
 	s.measured(nodeFollower, (emptyFollower-ownFollower)/float64(s.nodes)/(1<<10))
 	s.fill(b)
-	fullLeader, fullFollower := s.memory(b)
-	s.measured(memoryLeader, fullLeader/(1<<30))
-	s.measured(memoryFollower, fullFollower/(1<<30))
-	s.measured(jobLeader, (fullLeader-emptyLeader)/float64(s.allocations()))
-	s.measured(jobFollower, (fullFollower-emptyFollower)/float64(s.allocations()))
+	ofLeader, ofFollower := s.memory(b)
+	s.measured(memoryLeader, ofLeader/(1<<30))
+	s.measured(memoryFollower, ofFollower/(1<<30))
+	s.measured(jobLeader, (ofLeader-emptyLeader)/float64(s.allocations()))
+	s.measured(jobFollower, (ofFollower-emptyFollower)/float64(s.allocations()))
+	s.idle(b, fullLeader, fullFollower, fullHeartbeat)
 	s.failOver(b)
 	s.churn(b)
 }
@@ -134,15 +135,16 @@ func (s *scale) bringUp(b *testing.B) {
 	s.measured(ended, ports.begun-portsBefore.begun-(ports.open-portsBefore.open))
 }
 
-// idle watches a cluster without jobs. Its leader hears little but heartbeats.
-func (s *scale) idle(b *testing.B) {
+// idle watches a cluster whose jobs, if any, go on as they are. Its leader hears little but heartbeats.
+func (s *scale) idle(b *testing.B, leader, follower, heartbeat *scaleFigure) {
 	b.Helper()
+	s.lookForLeader(b)
 	heard, before := s.ports(b).heard, s.gauge(b)
 	time.Sleep(scaleSpan)
 	took, within := s.gauge(b).since(before)
-	s.measured(idleLeader, percent(took.leader, within))
-	s.measured(idleFollower, percent(took.follower, within))
-	s.measured(idleHeartbeat, float64(took.leader.Microseconds())/(s.ports(b).heard-heard))
+	s.measured(leader, percent(took.leader, within))
+	s.measured(follower, percent(took.follower, within))
+	s.measured(heartbeat, float64(took.leader.Microseconds())/(s.ports(b).heard-heard))
 }
 
 // fill starts operations with more jobs than there is room for.

@@ -50,6 +50,9 @@ var (
 	memoryFollower = &scaleFigure{"  a follower", "%.2f GiB", nil}
 	jobLeader      = &scaleFigure{"  memory an allocation: leader", "%.0f B", nil}
 	jobFollower    = &scaleFigure{"  a follower", "%.0f B", nil}
+	fullLeader     = &scaleFigure{"  then idle: leader, of a core", "%.1f %%", []scaleGoal{{10_000, 50}}}
+	fullFollower   = &scaleFigure{"  a follower", "%.1f %%", nil}
+	fullHeartbeat  = &scaleFigure{"  leader, a heartbeat", "%.0f µs", nil}
 	acceptedIn     = &scaleFigure{"4 failover: submission accepted", "%.2f s", []scaleGoal{{5000, 3}, {10_000, 6}}}
 	grantedIn      = &scaleFigure{"  its job runs", "%.2f s", []scaleGoal{{5000, 3}, {10_000, 6}}}
 	lostJobs       = &scaleFigure{"  allocations lost", "%.0f", []scaleGoal{{math.MaxInt, 0}}}
@@ -61,7 +64,7 @@ var (
 	scaleFigures = []*scaleFigure{
 		registeredIn, bringLeader, bringFollower, bringNodes, refused, ended,
 		idleLeader, idleFollower, idleHeartbeat, nodeLeader, nodeFollower,
-		filledIn, filledRate, memoryLeader, memoryFollower, jobLeader, jobFollower,
+		filledIn, filledRate, memoryLeader, memoryFollower, jobLeader, jobFollower, fullLeader, fullFollower, fullHeartbeat,
 		acceptedIn, grantedIn, lostJobs, lostNodes,
 		churnAsked, churnRate, churnLeader,
 	}
