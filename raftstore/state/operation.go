@@ -125,10 +125,15 @@ func cloneTask(t *statepb.Task) *statepb.Task {
 	return clone
 }
 
+// asRecord returns the version as it is in a snapshot.
+func (v *version) asRecord() *statepb.Record {
+	return &statepb.Record{Record: &statepb.Record_Operation{Operation: v.full()}}
+}
+
 // full returns the record together with the data kept beside it, as in a snapshot.
 func (v *version) full() *statepb.Operation {
 	if v.shelved != nil {
-		return unshelved(v)
+		return fromShelf(v.shelved.Read()).GetOperation()
 	}
 	record := shallow(v.record)
 	record.Input = v.input

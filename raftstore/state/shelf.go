@@ -125,7 +125,7 @@ func shelve(s *State, o *operation) {
 	if o.shelved != nil || s.operations[o.id()] != o {
 		return
 	}
-	data, err := proto.Marshal(o.full())
+	data, err := deterministic.Marshal(o.asRecord())
 	if err != nil {
 		panic(fmt.Sprintf("shelve operation %q: %v", o.id(), err))
 	}
@@ -200,11 +200,19 @@ func HasFinished(s *State, id scheduling.OperationID, is func(job string) bool) 
 	return false
 }
 
-// unshelved reads the record of a version from the shelf.
-func unshelved(v *version) *statepb.Operation {
-	record := new(statepb.Operation)
-	if err := proto.Unmarshal(v.shelved.Read(), record); err != nil {
-		panic(fmt.Sprintf("operation %q on the shelf: %v", v.id(), err))
+// onShelf returns the bytes of the record of a version as they are on the shelf, and in a snapshot; nil: it is not there.
+func (v *version) onShelf() []byte {
+	if v.shelved == nil {
+		return nil
+	}
+	return v.shelved.Read()
+}
+
+// fromShelf decodes a record that was on the shelf.
+func fromShelf(data []byte) *statepb.Record {
+	record := new(statepb.Record)
+	if err := proto.Unmarshal(data, record); err != nil {
+		panic(fmt.Sprintf("record of %d bytes on the shelf: %v", len(data), err))
 	}
 	return record
 }
@@ -214,7 +222,7 @@ func (v *version) whole() *version {
 	if v.shelved == nil {
 		return v
 	}
-	whole, err := restoredVersion(unshelved(v), v.state)
+	whole, err := restoredVersion(v.full(), v.state)
 	if err != nil {
 		panic(fmt.Sprintf("operation %q on the shelf: %v", v.id(), err))
 	}
