@@ -113,7 +113,7 @@ func (f *Frozen) Records(yield func(*statepb.Record) error) error {
 	})
 }
 
-// Encoded is like Records. Of a record that is on the shelf it yields the bytes instead.
+// Encoded is like Records. Of a record that is on the shelf it yields the bytes instead, which are valid until yield returns.
 func (f *Frozen) Encoded(yield func(record *statepb.Record, encoded []byte) error) (err error) {
 	pause := f.Pause
 	if pause == nil {
@@ -141,8 +141,8 @@ type list[T any] struct {
 	// key identifies the content of an element: elements of one state with the same key have the same
 	// record. If it is nil, records may differ whatever the element is.
 	key func(T) any
-	// encoded, if set, returns the bytes of the record of an element; nil: it has none.
-	encoded func(T) []byte
+	// encoded, if set, returns the bytes of the record of an element, in a buffer if they fit; nil: it has none.
+	encoded func(element T, buffer []byte) []byte
 }
 
 // single is a part with one record, which is new in each Frozen.
@@ -177,14 +177,17 @@ func (l list[T]) all(pause func(), yield func(*statepb.Record, []byte) bool) {
 			return l.compare(a, b)
 		}))
 	}
+	var buffer []byte
 	for element := range ordered {
 		var record *statepb.Record
 		var encoded []byte
 		if l.encoded != nil {
-			encoded = l.encoded(element)
+			encoded = l.encoded(element, buffer)
 		}
 		if encoded == nil {
 			record = l.record(element)
+		} else if cap(encoded) <= keptBuffer {
+			buffer = encoded
 		}
 		if !yield(record, encoded) {
 			return
@@ -374,7 +377,7 @@ func (h *Hasher) take(key any, record *statepb.Record) (Hash, error) {
 	return hash, nil
 }
 
-// keptBuffer is the largest buffer that a Hasher keeps.
+// keptBuffer is the largest buffer that is used again.
 const keptBuffer = 1 << 20
 
 // hashSum adds up hashes, as two numbers each.
