@@ -104,13 +104,13 @@ func restore(backup io.Reader, f Founder) (info BackupInfo, err error) {
 	}
 	info = infoOf(restored, read)
 	members := raft.Configuration{Servers: []raft.Server{{ID: raft.ServerID(f.ID), Address: raft.ServerAddress(f.Address)}}}
-	records := func(yield func(*statepb.Record) error) error {
-		return restored.Freeze().Records(func(record *statepb.Record) error {
+	records := func(yield func(*statepb.Record, []byte) error) error {
+		return restored.Freeze().Encoded(func(record *statepb.Record, encoded []byte) error {
 			if record.GetHeader() != nil {
 				record = proto.CloneOf(record)
 				record.GetHeader().ClusterId = f.Cluster
 			}
-			return yield(record)
+			return yield(record, encoded)
 		})
 	}
 	term := restored.Term().GetTerm() + restoredTerms

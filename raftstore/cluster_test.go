@@ -306,7 +306,7 @@ func (c *cluster) wantEqual() {
 				c.tb.Fatalf("replica %s: %v", id, err)
 			}
 			var out bytes.Buffer
-			info, err := writeSnapshot(&out, s.machine.freeze().state.Records)
+			info, err := writeSnapshot(&out, s.machine.freeze().state.Encoded)
 			if err != nil {
 				c.tb.Fatal(err)
 			}

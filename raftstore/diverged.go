@@ -130,7 +130,7 @@ func (s checker) keepAside(prefix string, p *point) (path string, err error) {
 	}
 	path = base + snapshotSuffix
 	return path, writeWhole(path, func(w io.Writer) error {
-		_, err := writeSnapshot(w, p.frozen.Records)
+		_, err := writeSnapshot(w, p.frozen.Encoded)
 		return err
 	})
 }

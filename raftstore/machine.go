@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -188,12 +189,15 @@ type frozen struct {
 func (m *machine) freeze() *frozen {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return &frozen{machine: m, state: m.state.Freeze()}
+	copied := m.state.Freeze()
+	// Whoever applies entries does not have to wait until the time slice of the writer is over, which is up to 20 ms.
+	copied.Pause = runtime.Gosched
+	return &frozen{machine: m, state: copied}
 }
 
 func (s *frozen) write(w io.Writer) error {
 	begin := time.Now()
-	written, err := writeSnapshot(w, s.state.Records)
+	written, err := writeSnapshot(w, s.state.Encoded)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"weir/raftstore/state"
 )
@@ -74,8 +75,8 @@ type shelved struct {
 }
 
 // Read implements state.Shelved. It panics if the disk does not return what was written: the process has to start again.
-func (s *shelved) Read() []byte {
-	record := make([]byte, s.size)
+func (s *shelved) Read(buffer []byte) []byte {
+	record := slices.Grow(buffer[:0], int(s.size))[:s.size]
 	_, err := s.file.ReadAt(record, s.offset)
 	if sum := crc32.Checksum(record, castagnoli); err == nil && sum != s.sum {
 		err = fmt.Errorf("stored checksum %08x, computed %08x", s.sum, sum)

@@ -38,7 +38,7 @@ func TestShelf(t *testing.T) {
 	add([]byte("no folder"))
 	add([]byte("no folder either"))
 	for i, record := range put {
-		if got := there[i].Read(); !bytes.Equal(got, record) {
+		if got := there[i].Read(nil); !bytes.Equal(got, record) {
 			t.Errorf("record %d: got %d bytes, want %d", i, len(got), len(record))
 		}
 	}
@@ -75,7 +75,7 @@ func TestShelfFreesFiles(t *testing.T) {
 			t.Fatalf("%d files are open, want those of the record that is kept and of the last one", files())
 		}
 	}
-	if got := kept.Read(); !bytes.Equal(got, record) {
+	if got := kept.Read(nil); !bytes.Equal(got, record) {
 		t.Error("the record that is kept is another")
 	}
 }
@@ -92,7 +92,7 @@ func TestDamagedShelf(t *testing.T) {
 			t.Errorf("got %s", said)
 		}
 	}()
-	t.Errorf("got %s", record.Read())
+	t.Errorf("got %s", record.Read(nil))
 }
 
 // TestMachineUsesShelf wants a replica to have its older ended operations on its shelf, also after it has restored a

@@ -3,6 +3,7 @@ package raftstore
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -44,17 +45,17 @@ type snapshotInfo struct {
 	bytes   int64
 }
 
-// writeSnapshot writes the records that the function `each` yields, the header first, and a footer.
+// writeSnapshot writes the records that the function `each` yields, as messages or as bytes, the header first, and a footer.
 // Equal records give equal bytes.
-func writeSnapshot(w io.Writer, each func(yield func(*statepb.Record) error) error) (snapshotInfo, error) {
+func writeSnapshot(w io.Writer, each func(yield func(record *statepb.Record, encoded []byte) error) error) (snapshotInfo, error) {
 	out := &recordWriter{out: bufio.NewWriterSize(w, 64<<10), sum: crc32.New(castagnoli)}
-	err := each(func(record *statepb.Record) error {
+	err := each(func(record *statepb.Record, encoded []byte) error {
 		if header := record.GetHeader(); header != nil {
 			out.info.index = header.GetIndex()
 		} else if out.info.records == 0 {
 			return errors.New("the first record is not a header")
 		}
-		return out.write(record)
+		return out.write(record, encoded)
 	})
 	if err != nil {
 		return out.info, err
@@ -77,14 +78,18 @@ type recordWriter struct {
 // deterministic has equal records encoded as equal bytes.
 var deterministic = proto.MarshalOptions{Deterministic: true}
 
-// write writes a record, in pieces if it is large.
-func (w *recordWriter) write(record *statepb.Record) error {
-	if proto.Size(record) <= pieceBytes {
+// write writes a record, a message or bytes, in pieces if it is large.
+func (w *recordWriter) write(record *statepb.Record, whole []byte) (err error) {
+	switch {
+	case record != nil && proto.Size(record) <= pieceBytes:
 		return w.counted(record)
-	}
-	whole, err := deterministic.Marshal(record)
-	if err != nil {
-		return fmt.Errorf("encode record: %w", err)
+	case record != nil:
+		if whole, err = deterministic.Marshal(record); err != nil {
+			return fmt.Errorf("encode record: %w", err)
+		}
+	case len(whole) <= pieceBytes:
+		w.buffer = append(binary.AppendUvarint(w.buffer[:0], uint64(len(whole))), whole...)
+		return cmp.Or(w.flush(), w.count())
 	}
 	for part := range slices.Chunk(whole, pieceBytes) {
 		whole = whole[len(part):]
@@ -98,10 +103,15 @@ func (w *recordWriter) write(record *statepb.Record) error {
 
 // counted writes one record of the stream, and adds it to the count and the checksum.
 func (w *recordWriter) counted(record *statepb.Record) error {
-	w.info.records++
 	if err := w.frame(record); err != nil {
 		return err
 	}
+	return w.count()
+}
+
+// count adds the frame that was written last to the count and the checksum.
+func (w *recordWriter) count() error {
+	w.info.records++
 	_, err := w.sum.Write(w.buffer)
 	return err
 }
@@ -112,8 +122,13 @@ func (w *recordWriter) frame(record *statepb.Record) (err error) {
 	if w.buffer, err = deterministic.MarshalAppend(w.buffer, record); err != nil {
 		return fmt.Errorf("encode record: %w", err)
 	}
+	return w.flush()
+}
+
+// flush writes the buffer.
+func (w *recordWriter) flush() error {
 	w.info.bytes += int64(len(w.buffer))
-	_, err = w.out.Write(w.buffer)
+	_, err := w.out.Write(w.buffer)
 	return err
 }
 

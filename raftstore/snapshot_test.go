@@ -38,7 +38,7 @@ func smallSnapshot(tb testing.TB) (*state.State, []byte) {
 func encode(tb testing.TB, s *state.State) []byte {
 	tb.Helper()
 	var out bytes.Buffer
-	if _, err := writeSnapshot(&out, s.Freeze().Records); err != nil {
+	if _, err := writeSnapshot(&out, s.Freeze().Encoded); err != nil {
 		tb.Fatal(err)
 	}
 	return out.Bytes()
@@ -135,17 +135,17 @@ func largeSnapshot(tb testing.TB) (data []byte, info snapshotInfo) {
 		tb.Fatal(err)
 	}
 	var out bytes.Buffer
-	info, err = writeSnapshot(&out, func(yield func(*statepb.Record) error) error {
+	info, err = writeSnapshot(&out, func(yield func(*statepb.Record, []byte) error) error {
 		return s.Freeze().Records(func(record *statepb.Record) error {
 			if record.GetArchive() != nil {
 				for i, size := range []int{5 * pieceBytes, 10, pieceBytes - 100, pieceBytes} {
 					node := &statepb.Node{Id: fmt.Sprint("n", i), Incarnation: 1, State: statepb.NodeOnline, Tree: "default", Caveat: strings.Repeat("x", size)}
-					if err := yield(&statepb.Record{Record: &statepb.Record_Node{Node: node}}); err != nil {
+					if err := yield(&statepb.Record{Record: &statepb.Record_Node{Node: node}}, nil); err != nil {
 						return err
 					}
 				}
 			}
-			return yield(record)
+			return yield(record, nil)
 		})
 	})
 	if err != nil {
@@ -224,8 +224,8 @@ func TestPiecesThatAreRefused(t *testing.T) {
 }
 
 func TestSnapshotNeedsItsHeaderFirst(t *testing.T) {
-	_, err := writeSnapshot(new(bytes.Buffer), func(yield func(*statepb.Record) error) error {
-		return yield(&statepb.Record{Record: &statepb.Record_Node{Node: &statepb.Node{Id: "n"}}})
+	_, err := writeSnapshot(new(bytes.Buffer), func(yield func(*statepb.Record, []byte) error) error {
+		return yield(&statepb.Record{Record: &statepb.Record_Node{Node: &statepb.Node{Id: "n"}}}, nil)
 	})
 	if err == nil {
 		t.Error("written without error")

@@ -274,7 +274,7 @@ func TestSnapshotsOfALeaderThatIsNewer(t *testing.T) {
 	m.running.Store(true)
 	var sent bytes.Buffer
 	header := &statepb.Record{Record: &statepb.Record_Header{Header: &statepb.SnapshotHeader{Format: 4, Version: 3}}}
-	if _, err := writeSnapshot(&sent, func(yield func(*statepb.Record) error) error { return yield(header) }); err != nil {
+	if _, err := writeSnapshot(&sent, func(yield func(*statepb.Record, []byte) error) error { return yield(header, nil) }); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

@@ -18,5 +18,12 @@ func (b *backoff) pause() time.Duration {
 	return half + time.Duration(b.chance()*float64(half))
 }
 
+// beyond returns the next pause of at least some time, no more than max: it is up to twice as long at first, and the part that
+// is left to chance doubles each time, within max.
+func (b *backoff) beyond(least time.Duration) time.Duration {
+	b.last = min(max(2*b.last, least), b.max)
+	return least + time.Duration(b.chance()*float64(min(b.last, b.max-least)))
+}
+
 // reset starts again at the shortest pause.
 func (b *backoff) reset() { b.last = 0 }

@@ -73,6 +73,8 @@ type Session struct {
 	turn  int
 	tries int
 	pause backoff
+	// busy is the pause before a leader is asked again that was too busy.
+	busy backoff
 }
 
 // NewSession returns a session without a leader. chance returns numbers in [0, 1), which spread
@@ -81,6 +83,7 @@ func NewSession(timing Timing, roster *Roster, fence *Fence, chance func() float
 	return &Session{
 		timing: timing, roster: roster, fence: fence,
 		pause: backoff{min: timing.SeekMin, max: timing.SeekMax, chance: chance},
+		busy:  backoff{max: timing.SeekMax, chance: chance},
 		turn:  int(chance() * float64(len(roster.All()))),
 	}
 }
@@ -190,6 +193,7 @@ func (s *Session) registered(now time.Time, ask *Ask, m *actorpb.AgentRegistered
 	s.leader, s.term, s.sequence, s.period, s.lease = ask.To, m.GetTerm(), 0, period, lease
 	s.tries, s.hint = 0, ""
 	s.pause.reset()
+	s.busy.reset()
 	return Outcome{Lease: lease, Registered: true, Learned: s.roster.Learn(m.GetReplicas())}
 }
 
@@ -207,6 +211,7 @@ func (s *Session) acknowledged(now time.Time, ask *Ask, m *actorpb.HeartbeatAck)
 	if lease, period := millis(m.GetLeaseMillis()), millis(m.GetHeartbeatMillis()); period > 0 && lease > period {
 		s.lease, s.period = lease, period
 	}
+	s.busy.reset()
 	return Outcome{Lease: s.lease, Learned: s.roster.Learn(m.GetReplicas())}
 }
 
@@ -246,7 +251,7 @@ func (s *Session) refused(now time.Time, ask *Ask, m *actorpb.Refused) Outcome {
 	err := fmt.Errorf("%s: %s", m.GetCode(), m.GetReason())
 	busy := m.GetCode() == actorpb.CodeOverloaded || m.GetCode() == actorpb.CodeUnavailable
 	if busy && !ask.Register {
-		s.notBefore, s.urgent = now.Add(max(retry, s.timing.SeekMin)), true
+		s.notBefore, s.urgent = now.Add(s.busy.beyond(max(retry, s.timing.SeekMin))), true
 		return Outcome{Trouble: s.trouble(ask, err)}
 	}
 	outcome := s.seek(now, s.trouble(ask, err))
@@ -255,8 +260,8 @@ func (s *Session) refused(now time.Time, ask *Ask, m *actorpb.Refused) Outcome {
 		s.hint = ask.To.ID
 	case actorpb.CodeOverloaded, actorpb.CodeUnavailable:
 		if retry > 0 {
-			// The replica leads, and gives a retry time.
-			s.hint, s.notBefore = ask.To.ID, now.Add(retry)
+			// The replica leads, and gives a retry time, perhaps the same one to many agents.
+			s.hint, s.notBefore = ask.To.ID, now.Add(s.busy.beyond(retry))
 		}
 	case actorpb.CodeNameInUse:
 		s.hint, s.notBefore, outcome.Severe = ask.To.ID, now.Add(cmp.Or(retry, s.timing.SeekMax)), true

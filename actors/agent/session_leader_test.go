@@ -96,3 +96,41 @@ func TestSessionFindsTheLeader(t *testing.T) {
 		t.Fatal("the leader was not found in 20 steps")
 	})
 }
+
+// TestSessionsThatAreRefusedSpread has a leader that tells an agent the same retry time again and again: the agent waits at least
+// as long, longer by a chance that grows, and never longer than while seeking a leader.
+func TestSessionsThatAreRefusedSpread(t *testing.T) {
+	const retry = 50 * time.Millisecond
+	for name, register := range map[string]bool{"a registration": true, "a heartbeat": false} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				s, _, _ := newTestSession("r1")
+				now, least := epoch, retry
+				next := func() *Ask {
+					ask, wake := s.Next(now)
+					if ask == nil {
+						now = wake
+						ask, _ = s.Next(now)
+					}
+					return ask
+				}
+				if !register {
+					s.Answer(now, next().Number, registered(1), nil)
+					least = s.timing.SeekMin
+				}
+				ask := next()
+				for spread := least; spread < 4*s.timing.SeekMax; spread *= 2 {
+					chance := rapid.Float64Range(0, 0.999).Draw(t, "chance")
+					s.busy.chance = func() float64 { return chance }
+					asked := now
+					s.Answer(now, ask.Number, refused(actorpb.CodeUnavailable, retry.Milliseconds()), nil)
+					ask = next()
+					want := least + time.Duration(chance*float64(min(spread, s.timing.SeekMax-least)))
+					if got := now.Sub(asked); got != want || ask.Register != register {
+						t.Fatalf("%v: asked again after %v, want %v", ask, got, want)
+					}
+				}
+			})
+		})
+	}
+}

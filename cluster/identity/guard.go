@@ -21,8 +21,8 @@ var (
 // guard keeps the open connections of a process, so that none outlives the certificate of its peer.
 type guard struct {
 	mu sync.Mutex
-	// revoked returns an error for a certificate that is no longer accepted; nil if none is known.
-	revoked func(Shown) error
+	// revoked returns what returns an error for a certificate that is no longer accepted, nil if all are; it is nil if none is known.
+	revoked func() func(Shown) error
 	// member returns an error for the name of a replica that is no member; nil if none is known.
 	member func(name string) error
 	open   map[*Guarded]struct{}
@@ -39,9 +39,10 @@ func shown(cert *x509.Certificate, who Identity) Shown {
 	return Shown{Who: who, Serial: Serial(cert), Issued: Issued(cert)}
 }
 
-// Heed makes the function revoked decide which certificates are no longer accepted, besides those
-// that have expired. It returns an error that says why. Call Review for connections that are open.
-func (c *Credentials) Heed(revoked func(Shown) error) {
+// Heed makes the function that revoked returns decide which certificates are no longer accepted, besides those
+// that have expired. It returns an error that says why, and is nil while all are accepted. Call Review for connections
+// that are open.
+func (c *Credentials) Heed(revoked func() func(Shown) error) {
 	c.guard.mu.Lock()
 	defer c.guard.mu.Unlock()
 	c.guard.revoked = revoked
@@ -60,10 +61,13 @@ func (c *Credentials) HeedMembers(member func(name string) error) {
 func (c *Credentials) Member(peer Identity) error { return c.guard.excludes(peer) }
 
 func (g *guard) excludes(peer Identity) error {
+	if peer.Role != Replica {
+		return nil
+	}
 	g.mu.Lock()
 	member := g.member
 	g.mu.Unlock()
-	if member == nil || peer.Role != Replica {
+	if member == nil {
 		return nil
 	}
 	if err := member(peer.Name); err != nil {
@@ -72,18 +76,24 @@ func (g *guard) excludes(peer Identity) error {
 	return nil
 }
 
-// refuses returns an error if the cluster no longer accepts a certificate.
-func (g *guard) refuses(peer Shown) error {
+// refusing returns the function that returns an error for a certificate that the cluster no longer accepts, as of now.
+func (g *guard) refusing() func(Shown) error {
 	g.mu.Lock()
 	revoked := g.revoked
 	g.mu.Unlock()
-	if revoked == nil {
+	var why func(Shown) error
+	if revoked != nil {
+		why = revoked()
+	}
+	return func(peer Shown) error {
+		if why == nil {
+			return nil
+		}
+		if err := why(peer); err != nil {
+			return fmt.Errorf("%w: %w", ErrRevoked, err)
+		}
 		return nil
 	}
-	if err := revoked(peer); err != nil {
-		return fmt.Errorf("%w: %w", ErrRevoked, err)
-	}
-	return nil
 }
 
 // Guarded is a connection below TLS that Review closes when the certificate of its peer is no
@@ -126,7 +136,7 @@ func (c *Credentials) Guard(conn net.Conn, config *tls.Config) (*Guarded, *tls.C
 		if c.current.Load().roots != roots || !joined {
 			return verify(state)
 		}
-		return g.guard.refuses(g.shown)
+		return g.guard.refusing()(g.shown)
 	}
 	return g, config
 }
@@ -149,9 +159,9 @@ func (c *Credentials) Review(now time.Time) (closed []error) {
 		open = append(open, g)
 	}
 	c.guard.mu.Unlock()
-	roots := c.current.Load().roots
+	roots, refuses := c.current.Load().roots, c.guard.refusing()
 	for _, g := range open {
-		err := c.guard.refuses(g.shown)
+		err := refuses(g.shown)
 		if err == nil && g.roots != roots {
 			_, err = verifyChain([]*x509.Certificate{g.peer}, roots, x509.ExtKeyUsageAny, now)
 			g.roots = roots

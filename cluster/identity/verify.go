@@ -81,7 +81,7 @@ func (c *Credentials) verifyPeer(state tls.ConnectionState, usage x509.ExtKeyUsa
 	if !slices.Contains(allowed, peer.Role) {
 		return fmt.Errorf("%w: %s: want one of %v", ErrWrongRole, peer, allowed)
 	}
-	if err := c.guard.refuses(shown(state.PeerCertificates[0], peer)); err != nil {
+	if err := c.guard.refusing()(shown(state.PeerCertificates[0], peer)); err != nil {
 		return fmt.Errorf("%s: %w", peer, err)
 	}
 	return nil

@@ -23,12 +23,14 @@ import (
 // break, whichever end looks, and others stay.
 func TestNoConnectionOutlivesItsCertificate(t *testing.T) {
 	stolen := errors.New("stolen")
-	revokes := func(name string) func(identity.Shown) error {
-		return func(peer identity.Shown) error {
-			if peer.Who.Name == name {
-				return stolen
+	revokes := func(name string) func() func(identity.Shown) error {
+		return func() func(identity.Shown) error {
+			return func(peer identity.Shown) error {
+				if peer.Who.Name == name {
+					return stolen
+				}
+				return nil
 			}
-			return nil
 		}
 	}
 	removed := func(name string) func(string) error {
@@ -65,6 +67,12 @@ func TestNoConnectionOutlivesItsCertificate(t *testing.T) {
 		"another was removed": {func(server, client *identity.Credentials) []error {
 			server.HeedMembers(removed("r3"))
 			client.HeedMembers(removed("r3"))
+			return append(server.Review(time.Now()), client.Review(time.Now())...)
+		}, nil},
+		"none is revoked": {func(server, client *identity.Credentials) []error {
+			none := func() func(identity.Shown) error { return nil }
+			server.Heed(none)
+			client.Heed(none)
 			return append(server.Review(time.Now()), client.Review(time.Now())...)
 		}, nil},
 		"another's was revoked": {func(server, client *identity.Credentials) []error {
@@ -150,7 +158,9 @@ func TestRevocationAmongHandshakes(t *testing.T) {
 		})
 	}
 	conns := []net.Conn{<-opened, <-opened, <-opened}
-	server.Heed(func(identity.Shown) error { return errors.New("stolen") })
+	server.Heed(func() func(identity.Shown) error {
+		return func(identity.Shown) error { return errors.New("stolen") }
+	})
 	server.Review(time.Now())
 	dialing.Wait()
 	close(opened)

@@ -161,7 +161,7 @@ func runAgent(ctx context.Context, f *agentFlags, log *slog.Logger, say func(str
 	if cfg.Revocations, err = agent.OpenRevocations(cfg.StateDir); err != nil {
 		return err
 	}
-	protection.heed(cfg.Revocations.Revoked)
+	protection.heed(func() revocationOf { return cfg.Revocations.Revoked })
 	if !f.insecure {
 		cfg.Credentials = func() *actorpb.HeldCredentials {
 			holds := protection.holds()

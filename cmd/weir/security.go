@@ -291,23 +291,33 @@ func (p protection) holds() identity.Standing {
 	return identity.Standing{}
 }
 
-// heed makes revocations count for new and open connections. revoked returns that of a certificate;
-// nil if there is none.
-func (p protection) heed(revoked func(serial, role, name string, issued time.Time) *statepb.Revocation) {
+// revocationOf returns the revocation of a certificate; nil if there is none.
+type revocationOf func(serial, role, name string, issued time.Time) *statepb.Revocation
+
+// heed makes revocations count for new and open connections. current returns those of now; nil if there are none.
+func (p protection) heed(current func() revocationOf) {
 	mutual, ok := p.security.(wire.Mutual)
 	if !ok {
 		return
 	}
-	mutual.Credentials.Heed(func(peer identity.Shown) error {
-		found := revoked(peer.Serial, peer.Who.Role.String(), peer.Who.Name, peer.Issued)
-		switch {
-		case found == nil:
-			return nil
-		case found.GetUser() == "": // Agents are told neither who nor why.
-			return fmt.Errorf("at %s", found.GetTime().AsTime().Format(time.RFC3339))
+	mutual.Credentials.Heed(func() func(identity.Shown) error {
+		if revoked := current(); revoked != nil {
+			return revoked.why
 		}
-		return fmt.Errorf("by %s at %s: %s", found.GetUser(), found.GetTime().AsTime().Format(time.RFC3339), cmp.Or(found.GetReason(), "no reason given"))
+		return nil
 	})
+}
+
+// why says why a certificate is no longer accepted.
+func (of revocationOf) why(peer identity.Shown) error {
+	found := of(peer.Serial, peer.Who.Role.String(), peer.Who.Name, peer.Issued)
+	switch {
+	case found == nil:
+		return nil
+	case found.GetUser() == "": // Agents are told neither who nor why.
+		return fmt.Errorf("at %s", found.GetTime().AsTime().Format(time.RFC3339))
+	}
+	return fmt.Errorf("by %s at %s: %s", found.GetUser(), found.GetTime().AsTime().Format(time.RFC3339), cmp.Or(found.GetReason(), "no reason given"))
 }
 
 // gossipKeys returns the keys of gossip; none without certificates.

@@ -46,6 +46,7 @@ type serverFlags struct {
 	checkPeriod       time.Duration
 	rebuild           bool
 	maxOperations     int32
+	maxArchived       int32
 	// What operations may take in bytes: those of a user, of a pool, all.
 	userBytes, poolBytes, allBytes string
 	eventSize                      string
@@ -104,6 +105,7 @@ gets the state from the others.`,
 	flags.DurationVar(&f.reassignAfter, "reassign-after", 2*time.Second, "how long a replica may be unreachable before others take over its operations")
 	flags.Uint64Var(&f.snapshotThreshold, "snapshot-threshold", 8192, "log entries between snapshots")
 	flags.Int32Var(&f.maxOperations, "max-operations", 5000, "maximum number of operations in progress in the cluster; the leader's value applies, so use the same on all replicas")
+	flags.Int32Var(&f.maxArchived, "archived-operations", 10_000, fmt.Sprintf("maximum number of ended operations that are kept, up to %d; set like --max-operations", mostArchived))
 	flags.StringVar(&f.userBytes, "operation-bytes-per-user", "256MiB", "maximum size of the records of a user's operations, those that have ended included, in the memory of every replica; set like --max-operations")
 	flags.StringVar(&f.poolBytes, "operation-bytes-per-pool", "512MiB", "maximum size of the records of a pool's operations in progress")
 	flags.StringVar(&f.allBytes, "operation-bytes", "2GiB", "maximum size of the records of all operations")
@@ -150,6 +152,8 @@ func (f *serverFlags) validate() error {
 		return errors.New("--rebuild: --peers names no other replica to get the state from: use --join to name some; if there are none, restore a backup (weir cluster restore)")
 	case f.maxOperations < 1:
 		return fmt.Errorf("--max-operations %d: must be at least 1", f.maxOperations)
+	case f.maxArchived < 1 || f.maxArchived > mostArchived:
+		return fmt.Errorf("--archived-operations %d: must be between 1 and %d", f.maxArchived, mostArchived)
 	case len(f.peers) > 0 && len(f.peers) != 1 && len(f.peers) != 3 && len(f.peers) != 5:
 		return fmt.Errorf("--peers names %d replicas: a cluster starts with 1, 3 or 5", len(f.peers))
 	}
@@ -170,12 +174,15 @@ func (f *serverFlags) validate() error {
 	return f.actorTiming().Validate()
 }
 
+// mostArchived is the most ended operations that may be kept: what is kept in memory of each takes up to some 10 KiB.
+const mostArchived = 100_000
+
 // minOperationBytes is the least that operations may be allowed to take: some of the largest.
 const minOperationBytes = 4 << 20
 
 // limits returns the limits of the replicated state.
 func (f *serverFlags) limits() (*statepb.Limits, error) {
-	limits := &statepb.Limits{Operations: f.maxOperations}
+	limits := &statepb.Limits{Operations: f.maxOperations, ArchivedOperations: f.maxArchived}
 	for _, limit := range []struct {
 		flag, text string
 		bytes      *int64

@@ -258,12 +258,22 @@ func (s *server) open(ctx context.Context) error {
 	}
 	s.roll.store.Store(s.store)
 	s.undo = append(s.undo, s.store.Close)
-	s.protection.heed(func(serial, role, name string, issued time.Time) (found *statepb.Revocation) {
-		s.store.View(func(st *state.State) { found = state.RightsIn(st).Revoked(serial, role, name, issued) })
-		return found
+	s.protection.heed(func() (current revocationOf) {
+		s.store.View(func(st *state.State) {
+			if state.RightsIn(st).AnyRevoked() {
+				current = s.revocation
+			}
+		})
+		return current
 	})
 	// The membership uses the store, so it ends first.
 	return s.membership.follow()
+}
+
+// revocation is a revocationOf.
+func (s *server) revocation(serial, role, name string, issued time.Time) (found *statepb.Revocation) {
+	s.store.View(func(st *state.State) { found = state.RightsIn(st).Revoked(serial, role, name, issued) })
+	return found
 }
 
 // beside calls `work` in the background until the replica stops.

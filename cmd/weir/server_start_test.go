@@ -38,7 +38,7 @@ func TestRebuildNeedsOthers(t *testing.T) {
 	for peers, want := range map[string]string{"r1=a:1": "--rebuild: --peers names no other replica", "r1=a:1,r2=b:1,r3=c:1": ""} {
 		var f serverFlags
 		f.timing, f.peers, f.rebuild = "default", strings.Split(peers, ","), true
-		f.diskStall, f.maxOperations, f.lease, f.heartbeat, f.reassignAfter, f.eventAge = time.Second, 1, 5*time.Second, time.Second, time.Second, time.Hour
+		f.diskStall, f.maxOperations, f.maxArchived, f.lease, f.heartbeat, f.reassignAfter, f.eventAge = time.Second, 1, 1, 5*time.Second, time.Second, time.Second, time.Hour
 		f.eventSize, f.auditSize, f.userBytes, f.poolBytes, f.allBytes = "1GiB", "1GiB", "1GiB", "1GiB", "1GiB"
 		if err := f.validate(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("--peers %s: %v, want %q", peers, err, want)

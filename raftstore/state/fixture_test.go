@@ -248,8 +248,10 @@ func (j *journal) finish(operation, state string, jobs ...string) []Event {
 func bytesOf(t tester, f *Frozen) []byte {
 	t.Helper()
 	var out []byte
-	err := f.Records(func(r *statepb.Record) error {
-		data, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
+	err := f.Encoded(func(r *statepb.Record, data []byte) (err error) {
+		if r != nil {
+			data, err = deterministic.Marshal(r)
+		}
 		out = append(binary.AppendUvarint(out, uint64(len(data))), data...)
 		return err
 	})
@@ -264,11 +266,12 @@ func bytesOf(t tester, f *Frozen) []byte {
 func contentOf(t tester, s *State) []byte {
 	t.Helper()
 	f := s.Freeze()
-	for header := range f.parts[0].all {
+	f.parts[0].all(func() {}, func(header *statepb.Record, _ []byte) bool {
 		header = proto.CloneOf(header)
 		header.GetHeader().Index = 0
 		f.parts[0] = single(header)
-	}
+		return true
+	})
 	return bytesOf(t, f)
 }
 

@@ -22,15 +22,17 @@ import (
 // Frozen is an immutable copy of a State. Commands can still change the State, and any goroutine
 // may read the copy.
 type Frozen struct {
+	// Pause, if set, is called between short portions of the work of reading all records.
+	Pause func()
 	// parts has the records of each kind.
 	parts []part
 }
 
 // part is the records of a kind.
 type part interface {
-	// all yields the records in their order. They are sorted only here, because no command is
-	// applied during Freeze.
-	all(yield func(*statepb.Record) bool)
+	// all yields the records in their order, each as a message or, if it is on the shelf, as bytes. They are sorted only
+	// here, because no command is applied during Freeze.
+	all(pause func(), yield func(record *statepb.Record, encoded []byte) bool)
 	// hash adds the hashes of the records to a sum.
 	hash(h *Hasher, to *hashSum) error
 }
@@ -60,7 +62,7 @@ func (s *State) Freeze() *Frozen {
 	}
 	archive := &statepb.Archive{OperationIds: s.archive}
 	s.generation++
-	return &Frozen{[]part{
+	return &Frozen{parts: []part{
 		single(&statepb.Record{Record: &statepb.Record_Header{Header: header}}),
 		sequence(s.Trees(), func(t *statepb.PoolTree) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_Tree{Tree: t}}
@@ -81,9 +83,7 @@ func (s *State) Freeze() *Frozen {
 			return &statepb.Record{Record: &statepb.Record_Store{Store: o}}
 		}),
 		unordered(slices.Values(s.Nodes()), compareNodes, func(n *statepb.Node) *statepb.Record { return &statepb.Record{Record: &statepb.Record_Node{Node: n}} }),
-		list[*version]{slices.Values(operations), nil, func(v *version) *statepb.Record {
-			return &statepb.Record{Record: &statepb.Record_Operation{Operation: v.full()}}
-		}, (*version).key},
+		list[*version]{elements: slices.Values(operations), record: (*version).asRecord, key: (*version).key, encoded: (*version).onShelf},
 		unordered(s.allocations.copy(), compareGrants, func(a *statepb.Allocation) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_Allocation{Allocation: a}}
 		}),
@@ -93,9 +93,9 @@ func (s *State) Freeze() *Frozen {
 		sequence(s.claims.all(), func(c *statepb.Claim) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_Claim{Claim: c}}
 		}),
-		list[*statepb.PreemptionRate]{slices.Values(s.rates.records()), nil, func(r *statepb.PreemptionRate) *statepb.Record {
+		list[*statepb.PreemptionRate]{elements: slices.Values(s.rates.records()), record: func(r *statepb.PreemptionRate) *statepb.Record {
 			return &statepb.Record{Record: &statepb.Record_Rate{Rate: r}}
-		}, nil},
+		}},
 		single(&statepb.Record{Record: &statepb.Record_Archive{Archive: archive}}),
 	}}
 }
@@ -105,11 +105,28 @@ func (s *State) Freeze() *Frozen {
 // operation, preemption rates by pool, and the archive. Equal states yield equal records.
 // It stops at the first error and returns it. Records must not be changed.
 func (f *Frozen) Records(yield func(*statepb.Record) error) error {
+	return f.Encoded(func(record *statepb.Record, encoded []byte) error {
+		if record == nil {
+			record = fromShelf(encoded)
+		}
+		return yield(record)
+	})
+}
+
+// Encoded is like Records. Of a record that is on the shelf it yields the bytes instead, which are valid until yield returns.
+func (f *Frozen) Encoded(yield func(record *statepb.Record, encoded []byte) error) (err error) {
+	pause := f.Pause
+	if pause == nil {
+		pause = func() {}
+	}
 	for _, p := range f.parts {
-		for record := range p.all {
-			if err := yield(record); err != nil {
-				return err
-			}
+		p.all(pause, func(record *statepb.Record, encoded []byte) bool {
+			pause()
+			err = yield(record, encoded)
+			return err == nil
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -124,33 +141,55 @@ type list[T any] struct {
 	// key identifies the content of an element: elements of one state with the same key have the same
 	// record. If it is nil, records may differ whatever the element is.
 	key func(T) any
+	// encoded, if set, returns the bytes of the record of an element, in a buffer if they fit; nil: it has none.
+	encoded func(element T, buffer []byte) []byte
 }
 
 // single is a part with one record, which is new in each Frozen.
 func single(record *statepb.Record) part {
-	return list[*statepb.Record]{slices.Values([]*statepb.Record{record}), nil, func(r *statepb.Record) *statepb.Record { return r }, nil}
+	return list[*statepb.Record]{elements: slices.Values([]*statepb.Record{record}), record: func(r *statepb.Record) *statepb.Record { return r }}
 }
 
 // sequence is a part of elements that are in order, and are replaced when they change.
 func sequence[T any](elements []*T, record func(*T) *statepb.Record) part {
-	return list[*T]{slices.Values(elements), nil, record, itself[*T]}
+	return list[*T]{elements: slices.Values(elements), record: record, key: itself[*T]}
 }
 
 // unordered is like sequence, for elements in any order; compare is that of their records.
 func unordered[T any](elements iter.Seq[*T], compare func(a, b *T) int, record func(*T) *statepb.Record) part {
-	return list[*T]{elements, compare, record, itself[*T]}
+	return list[*T]{elements: elements, compare: compare, record: record, key: itself[*T]}
 }
 
 // itself is the key of an element that is never changed in place.
 func itself[T any](element T) any { return element }
 
-func (l list[T]) all(yield func(*statepb.Record) bool) {
+// portion is how many elements are compared between two pauses: it takes some 0.1 ms.
+const portion = 1 << 10
+
+func (l list[T]) all(pause func(), yield func(*statepb.Record, []byte) bool) {
 	ordered := l.elements
 	if l.compare != nil {
-		ordered = slices.Values(slices.SortedFunc(l.elements, l.compare))
+		compared := 0
+		ordered = slices.Values(slices.SortedFunc(l.elements, func(a, b T) int {
+			if compared++; compared%portion == 0 {
+				pause()
+			}
+			return l.compare(a, b)
+		}))
 	}
+	var buffer []byte
 	for element := range ordered {
-		if !yield(l.record(element)) {
+		var record *statepb.Record
+		var encoded []byte
+		if l.encoded != nil {
+			encoded = l.encoded(element, buffer)
+		}
+		if encoded == nil {
+			record = l.record(element)
+		} else if cap(encoded) <= keptBuffer {
+			buffer = encoded
+		}
+		if !yield(record, encoded) {
 			return
 		}
 	}
@@ -338,7 +377,7 @@ func (h *Hasher) take(key any, record *statepb.Record) (Hash, error) {
 	return hash, nil
 }
 
-// keptBuffer is the largest buffer that a Hasher keeps.
+// keptBuffer is the largest buffer that is used again.
 const keptBuffer = 1 << 20
 
 // hashSum adds up hashes, as two numbers each.

@@ -187,6 +187,9 @@ func (r Rights) Revocations() []*statepb.Revocation {
 	return slices.SortedFunc(maps.Values(r.revocations), func(a, b *statepb.Revocation) int { return cmp.Compare(revocationKey(a), revocationKey(b)) })
 }
 
+// AnyRevoked reports whether there are revocations.
+func (r Rights) AnyRevoked() bool { return len(r.revocations) > 0 }
+
 // Revoked returns the revocation of a certificate; nil if it is accepted.
 func (r Rights) Revoked(serial, role, name string, issued time.Time) *statepb.Revocation {
 	if found := r.revocations[serial]; found != nil {

@@ -125,10 +125,15 @@ func cloneTask(t *statepb.Task) *statepb.Task {
 	return clone
 }
 
+// asRecord returns the version as it is in a snapshot.
+func (v *version) asRecord() *statepb.Record {
+	return &statepb.Record{Record: &statepb.Record_Operation{Operation: v.full()}}
+}
+
 // full returns the record together with the data kept beside it, as in a snapshot.
 func (v *version) full() *statepb.Operation {
 	if v.shelved != nil {
-		return unshelved(v)
+		return fromShelf(v.shelved.Read(nil)).GetOperation()
 	}
 	record := shallow(v.record)
 	record.Input = v.input
@@ -254,26 +259,37 @@ func (c *change) end(o *operation) {
 
 // trimArchive drops the operations that ended first until the archive is within its limit.
 func (c *change) trimArchive() {
+	var dropped []*operation
 	for len(c.archive) > int(c.limits.GetArchivedOperations()) {
 		o := c.operations[scheduling.OperationID(c.archive[0])]
 		c.archive = c.archive[1:]
-		c.forget(o)
+		dropped = append(dropped, o)
 		c.emit(OperationArchived{ID: o.id()})
 	}
+	c.forget(dropped...)
 }
 
-// forget removes an ended operation, its alias and its mutation id.
-func (s *State) forget(o *operation) {
-	delete(s.operations, o.id())
-	s.quotas.forget(o)
-	if i, ok := slices.BinarySearchFunc(s.order, o.sequence, bySequence); ok {
-		s.order = slices.Delete(s.order, i, i+1)
+// forget removes ended operations, their aliases and their mutation ids.
+func (s *State) forget(dropped ...*operation) {
+	for _, o := range dropped {
+		delete(s.operations, o.id())
+		s.quotas.forget(o)
+		if alias := o.record.GetSpec().GetAlias(); s.aliases[alias] == o.id() {
+			delete(s.aliases, alias)
+		}
+		if o.record.GetMutationId() != "" {
+			delete(s.mutations, mutationOf(o.record))
+		}
 	}
-	if alias := o.record.GetSpec().GetAlias(); s.aliases[alias] == o.id() {
-		delete(s.aliases, alias)
+	if len(dropped) > 1 {
+		// A leader may set a limit that is lower by many.
+		s.order = slices.DeleteFunc(s.order, func(o *operation) bool { return s.operations[o.id()] != o })
+		return
 	}
-	if o.record.GetMutationId() != "" {
-		delete(s.mutations, mutationOf(o.record))
+	for _, o := range dropped {
+		if i, ok := slices.BinarySearchFunc(s.order, o.sequence, bySequence); ok {
+			s.order = slices.Delete(s.order, i, i+1)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package state
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -344,5 +345,27 @@ func TestRecordsStopAtAnError(t *testing.T) {
 		if !errors.Is(err, full) || n != last+1 {
 			t.Errorf("an error at record %d: got %v after %d records", last+1, err, n)
 		}
+	}
+}
+
+// TestRecordsPause shows that there are pauses while records are put in order, and before each of them.
+func TestRecordsPause(t *testing.T) {
+	nodes := make([]*statepb.Node, 2*portion)
+	for i := range nodes {
+		nodes[i] = &statepb.Node{Id: fmt.Sprint(i)}
+	}
+	frozen := &Frozen{parts: []part{unordered(slices.Values(nodes), compareNodes, func(n *statepb.Node) *statepb.Record {
+		return &statepb.Record{Record: &statepb.Record_Node{Node: n}}
+	})}}
+	paused, first, records := 0, 0, 0
+	frozen.Pause = func() { paused++ }
+	err := frozen.Records(func(*statepb.Record) error {
+		if records++; records == 1 {
+			first = paused
+		}
+		return nil
+	})
+	if err != nil || first < 3 || paused != first+records-1 || records != len(nodes) {
+		t.Errorf("%d pauses before the first of %d records, %d in all, error %v", first, records, paused, err)
 	}
 }

@@ -15,14 +15,15 @@ import (
 // Shelf keeps records outside of the memory. They are derived from the state, and need not outlive the process.
 type Shelf interface{ Put(record []byte) Shelved }
 
-// Shelved is a record on a Shelf. Any goroutine may read it, also after the State has dropped it.
-type Shelved interface{ Read() []byte }
+// Shelved is a record on a Shelf. Any goroutine may read it, also after the State has dropped it: into a buffer, if that is
+// large enough.
+type Shelved interface{ Read(buffer []byte) []byte }
 
 // Held is a record that is in memory after all.
 type Held []byte
 
 // Read implements Shelved.
-func (h Held) Read() []byte { return h }
+func (h Held) Read(buffer []byte) []byte { return append(buffer[:0], h...) }
 
 // shelves are what a state knows of its shelf, which is no part of the state: what is on it makes no difference.
 type shelves struct {
@@ -125,7 +126,7 @@ func shelve(s *State, o *operation) {
 	if o.shelved != nil || s.operations[o.id()] != o {
 		return
 	}
-	data, err := proto.Marshal(o.full())
+	data, err := deterministic.Marshal(o.asRecord())
 	if err != nil {
 		panic(fmt.Sprintf("shelve operation %q: %v", o.id(), err))
 	}
@@ -156,7 +157,7 @@ func rearrange(s *State) {
 		if h.moved = o.ended; o.shelved == nil {
 			continue
 		}
-		data := o.shelved.Read()
+		data := o.shelved.Read(nil)
 		moved := *o.version
 		moved.shelved = h.shelf.Put(data)
 		o.version = &moved
@@ -200,11 +201,19 @@ func HasFinished(s *State, id scheduling.OperationID, is func(job string) bool) 
 	return false
 }
 
-// unshelved reads the record of a version from the shelf.
-func unshelved(v *version) *statepb.Operation {
-	record := new(statepb.Operation)
-	if err := proto.Unmarshal(v.shelved.Read(), record); err != nil {
-		panic(fmt.Sprintf("operation %q on the shelf: %v", v.id(), err))
+// onShelf returns the bytes of the record of a version as they are on the shelf, and in a snapshot; nil: it is not there.
+func (v *version) onShelf(buffer []byte) []byte {
+	if v.shelved == nil {
+		return nil
+	}
+	return v.shelved.Read(buffer)
+}
+
+// fromShelf decodes a record that was on the shelf.
+func fromShelf(data []byte) *statepb.Record {
+	record := new(statepb.Record)
+	if err := proto.Unmarshal(data, record); err != nil {
+		panic(fmt.Sprintf("record of %d bytes on the shelf: %v", len(data), err))
 	}
 	return record
 }
@@ -214,7 +223,7 @@ func (v *version) whole() *version {
 	if v.shelved == nil {
 		return v
 	}
-	whole, err := restoredVersion(unshelved(v), v.state)
+	whole, err := restoredVersion(v.full(), v.state)
 	if err != nil {
 		panic(fmt.Sprintf("operation %q on the shelf: %v", v.id(), err))
 	}
