@@ -14,7 +14,7 @@ import (
 func vanilla(id string, jobs int32) *commandpb.StartOperation {
 	return &commandpb.StartOperation{OperationId: id, User: "ann", Spec: &statepb.OperationSpec{
 		Type: "vanilla", MaxFailedJobCount: 10,
-		Tasks: []*statepb.TaskSpec{{Name: "t", JobCount: jobs, Shell: "work", CpuLimitHundredths: 100, MemoryLimit: 1 << 20}},
+		Tasks: []*statepb.TaskSpec{{Name: "t", JobCount: jobs, Shell: "work", CpuLimitHundredths: 100, MemoryLimit: 1 << 20, Memory: &statepb.MemorySpec{Profile: id}}},
 	}}
 }
 
@@ -26,12 +26,13 @@ func entriesOf(op *statepb.Operation) (indexes []uint64) {
 	for _, job := range op.GetFinishedJobs() {
 		indexes = append(indexes, job.GetGrantIndex(), job.GetIndex())
 	}
+	indexes = append(indexes, op.GetLastIndex())
 	slices.Sort(indexes)
 	return slices.Compact(indexes)
 }
 
 // TestEntriesOfAnOperation: one log entry starts a small operation, up to where it runs, one grants its job, and one
-// has the job's result and completes the operation; wherever it was submitted, and whoever controls it.
+// has the job's result, completes the operation and saves what it has learned; wherever it was submitted, and whoever controls it.
 func TestEntriesOfAnOperation(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3, nil)
@@ -41,6 +42,7 @@ func TestEntriesOfAnOperation(t *testing.T) {
 		record, _, _ := leader.records.Node("n1")
 		return record != nil
 	})
+	a.used = func(int32) int64 { return 1 << 19 }
 	a.finish()
 	for name, by := range map[string]struct{ submitted, controlled *testReplica }{
 		"all at the leader":      {leader, leader},
@@ -54,6 +56,7 @@ func TestEntriesOfAnOperation(t *testing.T) {
 			t.Fatalf("%s: %v", name, refused)
 		}
 		leader.await(t, id, "completed")
+		eventually(t, "its profile is saved", func() bool { return leader.operation(id).GetTasks()[0].GetMemory().GetSaved() })
 		op := leader.operation(id)
 		if got := entriesOf(op); len(got) != 3 || got[0] != op.GetAcceptedIndex() {
 			t.Errorf("%s: it took %d entries, %v, want 3: %v", name, len(got), got, op.GetEvents())

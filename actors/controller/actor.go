@@ -336,10 +336,7 @@ func (a *controllerActor) flush() {
 		return
 	}
 	a.finishing = true
-	commands := []proto.Message{&commandpb.FinishJobs{OperationId: a.cfg.Operation, Epoch: a.cfg.Epoch, Jobs: jobs}}
-	if op, allocations := a.cfg.State.Operation(a.cfg.Operation); endsWith(op, allocations, jobs) {
-		commands = append(commands, completion(op, a.cfg.State.Term()))
-	}
+	commands := append([]proto.Message{&commandpb.FinishJobs{OperationId: a.cfg.Operation, Epoch: a.cfg.Epoch, Jobs: jobs}}, a.conclusion(jobs)...)
 	a.life.Propose(a.cfg.Log, func(results []*commandpb.Result, err error) { a.finished(jobs, results, err) }, commands...)
 }
 

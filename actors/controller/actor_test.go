@@ -296,41 +296,6 @@ func TestEndsShareAProposal(t *testing.T) {
 	})
 }
 
-// TestTheLastResultsCompleteTheOperation, whose end is heard of before the answer comes: the agent is still answered.
-func TestTheLastResultsCompleteTheOperation(t *testing.T) {
-	for name, test := range map[string]struct {
-		result *commandpb.Result
-		err    error
-		want   string
-	}{
-		"counted":           {finishedJobs(&commandpb.FinishJobResult{JobId: "a"}), nil, "a: ack "},
-		"counted before":    {finishedJobs(&commandpb.FinishJobResult{JobId: "a", Refusal: "unknown_allocation"}), nil, "a: ack unknown_allocation"},
-		"refused":           {&commandpb.Result{Refusal: &commandpb.Refusal{Code: "stale_epoch"}}, nil, "a: refuse unavailable"},
-		"nobody knows that": {nil, errors.New("outcome unknown"), "a: refuse unavailable"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onStage(t, "running", func(s *stage) {
-				s.running = []string{"a"}
-				s.end("a", "a")
-				s.want("propose FinishJobs 2 a", "propose AdvanceOperation")
-				if m := s.commands[1].(*commandpb.AdvanceOperation); m.GetTerm() != 7 || m.GetFrom() != "completing" || m.GetTo() != "completed" {
-					t.Errorf("the last step is %v", m)
-				}
-				s.mu.Lock()
-				s.operation.State, s.running = "completed", nil
-				s.mu.Unlock()
-				s.look()
-				s.system.Root.Send(s.pid, Over{})
-				synctest.Wait()
-				s.want()
-				s.answer(test.result, test.err)
-				s.want(test.want)
-				s.gone()
-			})
-		})
-	}
-}
-
 func TestUnknownOutcomeIsProposedAgain(t *testing.T) {
 	onStage(t, "running", func(s *stage) {
 		s.end("first", "a")

@@ -6,7 +6,6 @@
 package controller
 
 import (
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -43,30 +42,6 @@ func tasksOf(op *statepb.Operation, expect func(*statepb.TaskSpec) *statepb.Task
 		})
 	}
 	return tasks
-}
-
-// endsWith reports whether these results end the operation, as far as its record tells: all its other jobs have
-// completed, and so have these.
-func endsWith(op *statepb.Operation, allocations int, jobs []*statepb.FinishedJob) bool {
-	if op.GetState() != lifecycle.Running.String() || reads(op) || allocations > len(jobs) {
-		return false
-	}
-	for i, task := range op.GetTasks() {
-		if task.GetCounters().GetPending() > 0 || op.GetSpec().GetTasks()[i].GetRestartCompletedJobs() {
-			return false
-		}
-	}
-	return !slices.ContainsFunc(jobs, func(j *statepb.FinishedJob) bool {
-		return j.GetState() != lifecycle.JobCompleted.String() || j.GetRerun()
-	})
-}
-
-// completion returns the last step of an operation (J.4), for the entry of the results that end it. It is refused if
-// they do not, or if another leader has begun; then the operation's actor takes that step.
-func completion(op *statepb.Operation, term uint64) *commandpb.AdvanceOperation {
-	return &commandpb.AdvanceOperation{
-		OperationId: op.GetId(), Term: term, From: lifecycle.Completing.String(), To: lifecycle.Completed.String(),
-	}
 }
 
 // Needs returns the resources that one job of the task is granted with this reserve.

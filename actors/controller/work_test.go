@@ -238,38 +238,3 @@ func TestSecretsOfJobs(t *testing.T) {
 		t.Errorf("in another operation: %v", err)
 	}
 }
-
-func TestEndsWith(t *testing.T) {
-	operation := func(change func(*statepb.Operation)) *statepb.Operation {
-		op := sortOperation("running")
-		op.Tasks = []*statepb.Task{{Name: "sort", Counters: &statepb.JobCounters{}}}
-		if change != nil {
-			change(op)
-		}
-		return op
-	}
-	completed, failed, again := &statepb.FinishedJob{State: "completed"}, &statepb.FinishedJob{State: "failed"}, &statepb.FinishedJob{State: "completed", Rerun: true}
-	for name, test := range map[string]struct {
-		op          *statepb.Operation
-		allocations int
-		jobs        []*statepb.FinishedJob
-		want        bool
-	}{
-		"the last job completed":           {operation(nil), 1, []*statepb.FinishedJob{completed}, true},
-		"the last two completed":           {operation(nil), 2, []*statepb.FinishedJob{completed, completed}, true},
-		"another runs":                     {operation(nil), 2, []*statepb.FinishedJob{completed}, false},
-		"one failed":                       {operation(nil), 2, []*statepb.FinishedJob{completed, failed}, false},
-		"one runs again":                   {operation(nil), 1, []*statepb.FinishedJob{again}, false},
-		"one is to run":                    {operation(func(op *statepb.Operation) { op.Tasks[0].Counters.Pending = 1 }), 1, []*statepb.FinishedJob{completed}, false},
-		"a service goes on":                {operation(func(op *statepb.Operation) { op.Spec.Tasks[0].RestartCompletedJobs = true }), 1, []*statepb.FinishedJob{completed}, false},
-		"the output is published first":    {operation(func(op *statepb.Operation) { op.Spec.Type, op.Spec.Map = "map", &statepb.MapSpec{} }), 1, []*statepb.FinishedJob{completed}, false},
-		"the leader's affair":              {operation(func(op *statepb.Operation) { op.State = "completing" }), 1, []*statepb.FinishedJob{completed}, false},
-		"the operation is not known (yet)": {nil, 0, []*statepb.FinishedJob{completed}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := endsWith(test.op, test.allocations, test.jobs); got != test.want {
-				t.Errorf("got %t, want %t", got, test.want)
-			}
-		})
-	}
-}
