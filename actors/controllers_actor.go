@@ -67,6 +67,7 @@ func (a *controllersActor) Start() {
 		a.assigned(ctx, op.GetId(), op.GetAssignment().GetEpoch())
 		a.retire(ctx, op.GetId())
 	}
+	a.replica.controlled.reach(index)
 	// Readers may be waiting for changes that happened while the actor was down.
 	a.replica.news.tellAll()
 	go follow(reading, a.replica.store, "controllers of replica "+a.replica.cfg.ID, index+1, a.life, func(m batch) { a.batch(ctx, m) })
@@ -77,6 +78,7 @@ func (a *controllersActor) batch(ctx actor.Context, m batch) {
 		a.event(ctx, event)
 		a.replica.news.take(event)
 	}
+	a.replica.controlled.reach(m.Index)
 	m.done()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"weir/actors/reconcile"
 	"weir/raftstore"
@@ -52,5 +53,43 @@ func feed(ctx context.Context, next func(context.Context) (raftstore.Batch, erro
 			return err
 		}
 		take(batch{entry, done})
+	}
+}
+
+// progress is how far an actor has followed the log.
+type progress struct {
+	mu    sync.Mutex
+	index uint64
+	// moved is closed when index grows.
+	moved chan struct{}
+}
+
+func newProgress() *progress { return &progress{moved: make(chan struct{})} }
+
+// reach records that the actor has handled the entries up to an index.
+func (p *progress) reach(index uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if index > p.index {
+		p.index = index
+		close(p.moved)
+		p.moved = make(chan struct{})
+	}
+}
+
+// wait returns when the actor has handled the entry at an index, which has events, or when ctx is done.
+func (p *progress) wait(ctx context.Context, index uint64) error {
+	for {
+		p.mu.Lock()
+		reached, moved := p.index, p.moved
+		p.mu.Unlock()
+		if reached >= index {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for index %d, handled up to %d: %w", index, reached, context.Cause(ctx))
+		}
 	}
 }

@@ -71,3 +71,30 @@ func TestFollowersDoNotRunAhead(t *testing.T) {
 		})
 	}
 }
+
+func TestProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProgress()
+		if err := p.wait(t.Context(), 0); err != nil {
+			t.Error(err)
+		}
+		waits := make(chan error, 1)
+		go func() { waits <- p.wait(t.Context(), 7) }()
+		p.reach(6)
+		p.reach(5)
+		synctest.Wait()
+		if len(waits) != 0 {
+			t.Error("done before index 7")
+		}
+		p.reach(8)
+		synctest.Wait()
+		if len(waits) != 1 || <-waits != nil {
+			t.Error("not done at index 8")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := p.wait(ctx, 9); !errors.Is(err, context.Canceled) {
+			t.Errorf("given up with %v", err)
+		}
+	})
+}

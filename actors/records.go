@@ -95,6 +95,12 @@ func (r *records) Allocation(job string) (allocation *statepb.Allocation) {
 	return allocation
 }
 
+// Term implements the State of controllers.
+func (r *records) Term() (term uint64) {
+	r.store.View(func(s *state.State) { term = s.Term().GetTerm() })
+	return term
+}
+
 // Version implements the State of nodes.
 func (r *records) Version() uint32 { return r.store.Version() }
 

@@ -57,6 +57,8 @@ type Replica struct {
 	liveness *liveness
 	// controllers are the controllers on this replica, by operation.
 	controllers registry[string]
+	// controlled is how far the controllers follow the log.
+	controlled *progress
 	// nodeActors are the node actors of the term that this replica leads in; nil while it does not
 	// lead.
 	nodeActors atomic.Pointer[registry[string]]
@@ -98,7 +100,7 @@ func Start(cfg Config) (*Replica, error) {
 		return nil, err
 	}
 	r := &Replica{
-		cfg: cfg, store: cfg.Store, board: newBoard(), news: newNewsdesk(),
+		cfg: cfg, store: cfg.Store, board: newBoard(), news: newNewsdesk(), controlled: newProgress(),
 		histories: pool.NewHistories(), crew: newCrew(), discarding: make(chan struct{}, discardsAtOnce),
 		records: &records{store: cfg.Store, directory: cfg.Directory},
 		signals: signal.NewSignals(cfg.Timing.SignalKeep, maxSignals, cfg.Clock.Now),
@@ -230,6 +232,11 @@ func (r *Replica) Redirect() *actorpb.Redirect {
 // WaitApplied implements the Replica of the gateway.
 func (r *Replica) WaitApplied(ctx context.Context, index uint64) error {
 	return r.store.WaitApplied(ctx, index)
+}
+
+// WaitControlled implements the Replica of the gateway.
+func (r *Replica) WaitControlled(ctx context.Context, grant uint64) error {
+	return r.controlled.wait(ctx, grant)
 }
 
 // addresses returns the API addresses of the cluster, for jobs.

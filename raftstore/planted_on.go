@@ -13,7 +13,7 @@ var acknowledgesTooEarly = os.Getenv("WEIR_PLANTED_BUG") == "ack_before_commit"
 
 // tooEarly acknowledges the start of an operation that is not committed yet.
 func tooEarly(commands []*commandpb.Command) []*commandpb.Result {
-	if !acknowledgesTooEarly || len(commands) != 1 {
+	if !acknowledgesTooEarly {
 		return nil
 	}
 	decoded, err := command.Decode(commands[0])
@@ -21,7 +21,9 @@ func tooEarly(commands []*commandpb.Command) []*commandpb.Result {
 	if err != nil || !ok {
 		return nil
 	}
-	return []*commandpb.Result{{Value: &commandpb.Result_StartOperation{
+	results := make([]*commandpb.Result, len(commands))
+	results[0] = &commandpb.Result{Value: &commandpb.Result_StartOperation{
 		StartOperation: &commandpb.StartOperationResult{OperationId: start.GetOperationId()},
-	}}}
+	}}
+	return results
 }

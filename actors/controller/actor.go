@@ -29,6 +29,8 @@ type State interface {
 	Denied(operation string) string
 	// Leaving returns copies of the operation's allocations whose job has an order to end.
 	Leaving(operation string) []*statepb.Allocation
+	// Term returns the latest term that has begun.
+	Term() uint64
 	InputState
 	MemoryState
 }
@@ -147,7 +149,7 @@ func (a *controllerActor) look() {
 		return
 	}
 	a.dirty = false
-	step := Next(op, a.cfg.Epoch, a.expect(op))
+	step := Next(op, a.cfg.Epoch, expect(op, a.cfg.State, a.cfg.Logger))
 	if work := a.longStep(op, allocations, step); work != nil {
 		a.take(work)
 	} else if step != nil {
@@ -334,13 +336,16 @@ func (a *controllerActor) flush() {
 		return
 	}
 	a.finishing = true
-	a.life.Propose(a.cfg.Log, func(results []*commandpb.Result, err error) { a.finished(jobs, results, err) }, &commandpb.FinishJobs{
-		OperationId: a.cfg.Operation, Epoch: a.cfg.Epoch, Jobs: jobs,
-	})
+	commands := append([]proto.Message{&commandpb.FinishJobs{OperationId: a.cfg.Operation, Epoch: a.cfg.Epoch, Jobs: jobs}}, a.conclusion(jobs)...)
+	a.life.Propose(a.cfg.Log, func(results []*commandpb.Result, err error) { a.finished(jobs, results, err) }, commands...)
 }
 
 func (a *controllerActor) finished(jobs []*statepb.FinishedJob, results []*commandpb.Result, err error) {
 	a.finishing = false
+	if *a.learning.over {
+		// The operation has ended: answer whom is left, and stop.
+		defer a.end()
+	}
 	if err != nil {
 		// The outcome is unknown. It is safe to propose the results again: the state refuses a job
 		// that it has counted.

@@ -84,6 +84,9 @@ func (s *stage) Operation(string) (*statepb.Operation, int) {
 	return proto.CloneOf(s.operation), len(s.running)
 }
 
+// Term implements State.
+func (s *stage) Term() uint64 { return 7 }
+
 // Denied implements State.
 func (s *stage) Denied(string) string {
 	s.mu.Lock()

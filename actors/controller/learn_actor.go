@@ -2,6 +2,9 @@ package controller
 
 import (
 	"errors"
+	"log/slog"
+
+	"google.golang.org/protobuf/proto"
 
 	"weir/actors/reconcile"
 	"weir/messages/actorpb"
@@ -48,10 +51,13 @@ type learning struct {
 	tellAgain, leaveAgain reconcile.Timer
 }
 
-// end saves the memory profiles, and stops. No more requests reach this controller.
+// end saves the memory profiles, and stops. No more requests reach this controller. The outcome of results
+// in flight, which may have ended the operation, still answers their agents.
 func (a *controllerActor) end() {
 	*a.learning.over = true
-	a.ends.Drop(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "the operation has ended", RetryMillis: 50})
+	if !a.finishing {
+		a.ends.Drop(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "the operation has ended", RetryMillis: 50})
+	}
 	a.learn()
 }
 
@@ -69,7 +75,7 @@ func (a *controllerActor) learn() {
 			a.leaveProfiles()
 		}
 	}
-	if *a.learning.over && !a.learning.leaving && (!ending || a.learning.left) {
+	if *a.learning.over && !a.finishing && !a.learning.leaving && (!ending || a.learning.left) {
 		a.life.Context().Stop(a.life.Context().Self())
 	}
 }
@@ -150,24 +156,33 @@ func (a *controllerActor) profilesLeft(results []*commandpb.Result, err error) {
 	})
 }
 
-// expect returns the memory state of a task before its first job.
-func (a *controllerActor) expect(op *statepb.Operation) func(*statepb.TaskSpec) *statepb.TaskMemory {
+// expect returns the memory state of a task of an operation before its first job.
+func expect(op *statepb.Operation, of MemoryState, log *slog.Logger) func(*statepb.TaskSpec) *statepb.TaskMemory {
 	return func(task *statepb.TaskSpec) *statepb.TaskMemory {
 		var profile *statepb.MemoryProfile
 		var learning *Learning
 		key := op.GetSpec().MemoryProfileKey(op.GetUser(), task)
 		if key != "" {
-			profile, learning = a.cfg.State.Profile(key), a.cfg.State.Learning(key)
+			profile, learning = of.Profile(key), of.Learning(key)
 			if profile == nil {
-				profile = a.cfg.State.Profile(op.GetSpec().FormerProfileKey(task))
+				profile = of.Profile(op.GetSpec().FormerProfileKey(task))
 			}
 		}
 		known, err := Expect(op.GetSpec(), task, key, profile, learning)
 		if err != nil {
-			a.cfg.Logger.Warn("memory profile unreadable", "operation", op.GetId(), "error", err)
+			log.Warn("memory profile unreadable", "operation", op.GetId(), "error", err)
 		}
 		return known
 	}
+}
+
+// Prepared returns what the controller of an operation that is initializing would propose first, from
+// what `of` knows; nil if the controller has to look at files before.
+func Prepared(op *statepb.Operation, of MemoryState, log *slog.Logger) proto.Message {
+	if reads(op) || hasFiles(op) {
+		return nil
+	}
+	return Next(op, op.GetAssignment().GetEpoch(), expect(op, of, log))
 }
 
 // complete adds the reserve, the statistics and the memory sample to the record of a job.

@@ -34,6 +34,9 @@ type Replica interface {
 	Redirect() *actorpb.Redirect
 	// WaitApplied returns when this replica has applied the log up to index.
 	WaitApplied(ctx context.Context, index uint64) error
+	// WaitControlled returns when this replica has the controllers that it is to have at the log index of a
+	// grant.
+	WaitControlled(ctx context.Context, grant uint64) error
 	// MayFollow reports whether the agent of a node may know the instances of an operation: jobs of it are
 	// granted to the node, or it has ended.
 	MayFollow(node, operation string) bool
@@ -167,9 +170,9 @@ func (a *gatewayActor) route(m *remote.Inbound, reply func(proto.Message)) {
 	case *actorpb.TellWord:
 		a.toController(m, msg.GetWord().GetOperationId(), msg.GetGrantIndex(), reply)
 	case *actorpb.FindController:
-		a.atGrant(m, msg.GetGrantIndex(), reply, func() { reply(a.controllerOf(msg.GetOperationId())) })
+		a.at(a.cfg.Replica.WaitApplied, m, msg.GetGrantIndex(), reply, func() { reply(a.controllerOf(msg.GetOperationId())) })
 	case *actorpb.InstancesRequest:
-		a.atGrant(m, msg.GetIndex(), reply, func() { reply(a.instances(m, msg)) })
+		a.at(a.cfg.Replica.WaitApplied, m, msg.GetIndex(), reply, func() { reply(a.instances(m, msg)) })
 	default:
 		// Invariant: everything else that permit admits is a request of replicas.
 		a.background(m, func(ctx context.Context) { reply(a.cfg.Replica.Answer(ctx, msg)) })
@@ -179,7 +182,7 @@ func (a *gatewayActor) route(m *remote.Inbound, reply func(proto.Message)) {
 // toController passes a message on to the operation's controller, or replies with the replica on
 // which the controller is.
 func (a *gatewayActor) toController(m *remote.Inbound, operation string, grant uint64, reply func(proto.Message)) {
-	a.atGrant(m, grant, reply, func() {
+	a.at(a.cfg.Replica.WaitControlled, m, grant, reply, func() {
 		if !a.cfg.Replica.ToController(operation, m.Message, reply) {
 			reply(a.controllerOf(operation))
 		}
@@ -210,12 +213,12 @@ func (a *gatewayActor) controllerOf(operation string) *actorpb.ControllerFound {
 	return &actorpb.ControllerFound{OperationId: operation, Controller: a.cfg.Replica.ControllerOf(operation)}
 }
 
-// atGrant calls `then` once this replica has applied the log entry of a job's grant.
-func (a *gatewayActor) atGrant(m *remote.Inbound, grant uint64, reply func(proto.Message), then func()) {
+// at calls `then` once this replica has reached the log entry at an index that the agent has seen.
+func (a *gatewayActor) at(reached func(context.Context, uint64) error, m *remote.Inbound, index uint64, reply func(proto.Message), then func()) {
 	a.background(m, func(ctx context.Context) {
-		if err := a.cfg.Replica.WaitApplied(ctx, grant); err != nil {
+		if err := reached(ctx, index); err != nil {
 			reply(&actorpb.Refused{Code: actorpb.CodeUnavailable, RetryMillis: a.cfg.Limits.RetryMillis,
-				Reason: fmt.Sprintf("replica behind: log entry %d, which the agent has seen, is not applied here yet", grant)})
+				Reason: fmt.Sprintf("replica behind: log entry %d, which the agent has seen, is not applied here yet", index)})
 			return
 		}
 		then()

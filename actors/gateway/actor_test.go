@@ -35,6 +35,8 @@ type hall struct {
 	replies []func(proto.Message)
 	applied uint64
 	grown   chan struct{}
+	// lag is how many entries controllers are behind.
+	lag uint64
 }
 
 func inHall(t *testing.T, limits Limits, story func(h *hall)) {
@@ -119,6 +121,11 @@ func (h *hall) WaitApplied(ctx context.Context, index uint64) error {
 		case <-grown:
 		}
 	}
+}
+
+// WaitControlled implements Replica.
+func (h *hall) WaitControlled(ctx context.Context, grant uint64) error {
+	return h.WaitApplied(ctx, grant+h.lag)
 }
 
 // apply says that the log is here up to an index.
@@ -362,6 +369,28 @@ func TestRefusalsAreToldNowAndThen(t *testing.T) {
 		liar()
 		if got := lines(); len(got) != 3 || !strings.Contains(got[2], "unlogged_before=99") || !strings.Contains(got[2], "cannot act for node") {
 			t.Errorf("logged %q, want a third line that counts 99 before it", got)
+		}
+	})
+}
+
+// TestSpecsWaitForTheController: a controller that is about to come is not missed, which would cost the agent a pause.
+func TestSpecsWaitForTheController(t *testing.T) {
+	inHall(t, DefaultLimits(), func(h *hall) {
+		h.lag = 1
+		early := h.ask(h.agent("n1"), &actorpb.JobSpecRequest{Node: "n1", OperationId: "op", JobId: "j", GrantIndex: 9}, time.Time{})
+		h.apply(9)
+		synctest.Wait()
+		if len(h.replies) != 0 {
+			t.Error("the controller was asked before it is there")
+		}
+		h.apply(10)
+		synctest.Wait()
+		if len(h.replies) != 1 {
+			t.Fatalf("%d controllers were asked", len(h.replies))
+		}
+		h.replies[0](&actorpb.JobSpec{JobId: "j"})
+		if spec, ok := h.answer(early).(*actorpb.JobSpec); !ok || spec.GetJobId() != "j" {
+			t.Errorf("got %v", spec)
 		}
 	})
 }

@@ -25,6 +25,7 @@ type Kind uint32
 
 // The kinds that callers recognise without decoding the payload.
 const (
+	StartOperation     Kind = 2
 	StopJobs           Kind = 20
 	DrainNode          Kind = 21
 	PreemptAllocations Kind = 30
