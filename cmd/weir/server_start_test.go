@@ -33,13 +33,32 @@ func TestPaceThatIsGiven(t *testing.T) {
 	}
 }
 
+func validFlags() (f serverFlags) {
+	f.timing, f.diskStall, f.maxOperations, f.maxArchived = "default", time.Second, 1, 1
+	f.lease, f.heartbeat, f.reassignAfter, f.eventAge = 5*time.Second, time.Second, time.Second, time.Hour
+	f.eventSize, f.auditSize, f.userBytes, f.poolBytes, f.allBytes = "1GiB", "1GiB", "1GiB", "1GiB", "1GiB"
+	return f
+}
+
+// TestArchivedOperations has the leader set how many ended operations are kept.
+func TestArchivedOperations(t *testing.T) {
+	for kept, want := range map[int32]string{0: "must be between 1 and 100000", 1: "", 100_000: "", 100_001: "must be between 1 and 100000"} {
+		f := validFlags()
+		f.maxArchived = kept
+		if err := f.validate(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("--archived-operations %d: %v, want %q", kept, err, want)
+		}
+		if limits, err := f.limits(); err != nil || limits.GetArchivedOperations() != kept {
+			t.Errorf("--archived-operations %d: limits %v (%v)", kept, limits, err)
+		}
+	}
+}
+
 // TestRebuildNeedsOthers refuses to move the folder of a replica aside that knows no other.
 func TestRebuildNeedsOthers(t *testing.T) {
 	for peers, want := range map[string]string{"r1=a:1": "--rebuild: --peers names no other replica", "r1=a:1,r2=b:1,r3=c:1": ""} {
-		var f serverFlags
-		f.timing, f.peers, f.rebuild = "default", strings.Split(peers, ","), true
-		f.diskStall, f.maxOperations, f.maxArchived, f.lease, f.heartbeat, f.reassignAfter, f.eventAge = time.Second, 1, 1, 5*time.Second, time.Second, time.Second, time.Hour
-		f.eventSize, f.auditSize, f.userBytes, f.poolBytes, f.allBytes = "1GiB", "1GiB", "1GiB", "1GiB", "1GiB"
+		f := validFlags()
+		f.peers, f.rebuild = strings.Split(peers, ","), true
 		if err := f.validate(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("--peers %s: %v, want %q", peers, err, want)
 		}
