@@ -88,6 +88,9 @@ func NewSession(timing Timing, roster *Roster, fence *Fence, chance func() float
 	}
 }
 
+// Hint makes the next registration go to a replica, if the roster has it.
+func (s *Session) Hint(replica string) { s.hint = replica }
+
 // Urge makes the next heartbeat due without waiting for the period, because there is news for
 // the leader.
 func (s *Session) Urge() { s.urgent = true }

@@ -94,6 +94,19 @@ func playSteps(t *testing.T, tests map[string][]step) {
 	}
 }
 
+// TestSessionBeginsWithAHint, and goes on with the others if it fails.
+func TestSessionBeginsWithAHint(t *testing.T) {
+	s, _, _ := newTestSession("r1", "r2", "r3")
+	s.Hint("r2")
+	for _, want := range []string{"register r2", "register r1", "register r2"} {
+		ask, _ := s.Next(epoch)
+		if ask == nil || ask.String() != want {
+			t.Fatalf("got %v, want %s", ask, want)
+		}
+		s.Answer(epoch, ask.Number, nil, errGone)
+	}
+}
+
 // TestSessionTakesThePaceThatItIsTold with the answer to a heartbeat: the lease of that answer and the time of the next heartbeat
 // follow it, and how long that waits for its answer.
 func TestSessionTakesThePaceThatItIsTold(t *testing.T) {

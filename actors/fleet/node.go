@@ -1,8 +1,7 @@
 package fleet
 
 import (
-	"cmp"
-	"slices"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -12,14 +11,15 @@ import (
 	"weir/messages/actorpb"
 	"weir/messages/statepb"
 	"weir/messages/versions"
+	"weir/scheduling"
 )
 
 const (
 	// patience bounds a node's first connection: it may have to wait for those of all other nodes. Later it waits no longer
 	// than agents do: where it asks may be dead.
 	patience, patienceLater = 30 * time.Second, 500 * time.Millisecond
-	// pause is the pause before a retry.
-	pause = 50 * time.Millisecond
+	// process tells the processes of an agent apart: this one is the only one.
+	process = 1
 )
 
 // node is a node of a fleet.
@@ -46,37 +46,49 @@ type node struct {
 	asking int
 }
 
-// session registers the node and sends heartbeats, and starts over when they fail.
+// session keeps the node registered, as an agent does.
 func (n *node) session() {
 	// The first one leads, as far as is known.
 	if !n.join(n.fleet.cfg.Replicas[:1]) {
 		return
 	}
-	within, replicas := patience, slices.Clone(n.fleet.cfg.Replicas)
-	for session := uint64(1); n.wait(nil, 0); {
-		for i, replica := range replicas {
-			jobs := n.held()
-			n.known.Register(jobs)
-			answer, _ := n.ask(replica, &actorpb.RegisterAgent{
-				Node: n.name, Incarnation: n.life, Session: session, Version: n.fleet.cfg.Version, Can: versions.Current, Resources: statepb.NewResources(n.fleet.cfg.Resources),
-				Tags: n.fleet.cfg.Tags, Jobs: jobs,
-			}, within)
-			if registered, ok := answer.(*actorpb.AgentRegistered); ok {
-				if session == 1 {
-					n.fleet.registered.add()
-					n.fleet.sessions.Go(n.joinAll)
-				}
-				within = max(agent.DefaultTiming().RegisterTimeout, n.beat(replica, session, registered))
-				session++
-				// It may be dead.
-				replicas = append(slices.Delete(replicas, i, i+1), replica)
-				break
+	s := agent.NewSession(agent.DefaultTiming(), agent.NewRoster(n.fleet.cfg.Replicas, nil), agent.NewFence(scheduling.Token{}), rand.Float64)
+	s.Hint(n.fleet.cfg.Replicas[0].ID)
+	within := patience
+	for n.fleet.ctx.Err() == nil {
+		ask, wake := s.Next(time.Now())
+		if ask == nil {
+			if n.wait(time.Until(wake)) {
+				s.Urge()
 			}
+			continue
 		}
-		if !n.wait(nil, pause) {
-			return
+		answer, err := n.ask(ask.To, n.question(ask), max(ask.Timeout, within))
+		outcome := s.Answer(time.Now(), ask.Number, answer, err)
+		if outcome.Lease > 0 {
+			n.known.Heard(answer)
+		}
+		if outcome.Registered && within > 0 {
+			within = 0
+			n.fleet.registered.add()
+			n.fleet.sessions.Go(n.joinAll)
 		}
 	}
+}
+
+// question returns the message with a question of the session.
+func (n *node) question(ask *agent.Ask) proto.Message {
+	jobs := n.held()
+	if ask.Register {
+		n.known.Register(jobs)
+		return &actorpb.RegisterAgent{
+			Node: n.name, Incarnation: n.life, Session: process, Version: n.fleet.cfg.Version, Can: versions.Current, Resources: statepb.NewResources(n.fleet.cfg.Resources),
+			Tags: n.fleet.cfg.Tags, Jobs: jobs,
+		}
+	}
+	beat := &actorpb.Heartbeat{Node: n.name, Incarnation: n.life, Session: process, Term: ask.Term, Sequence: ask.Sequence}
+	n.known.Tell(beat, jobs)
+	return beat
 }
 
 // joinAll connects the node to all replicas, once all nodes are registered. Each of them may become the controller of a
@@ -104,36 +116,17 @@ func (n *node) join(replicas []agent.Replica) bool {
 	return n.fleet.ctx.Err() == nil
 }
 
-// beat sends heartbeats until one is not acknowledged: in each period, and earlier when jobs have
-// begun or ended, as agents do. It returns the last period.
-func (n *node) beat(replica agent.Replica, session uint64, registered *actorpb.AgentRegistered) (period time.Duration) {
-	timing := agent.DefaultTiming()
-	period = time.Duration(registered.GetHeartbeatMillis()) * time.Millisecond
-	n.known.Heard(registered)
-	for sequence := uint64(1); n.wait(nil, timing.Gap(period)) && n.wait(n.urgent, period-timing.Gap(period)); sequence++ {
-		beat := &actorpb.Heartbeat{Node: n.name, Incarnation: n.life, Session: session, Term: registered.GetTerm(), Sequence: sequence}
-		n.known.Tell(beat, n.held())
-		answer, _ := n.ask(replica, beat, max(timing.HeartbeatTimeout, period))
-		ack, ok := answer.(*actorpb.HeartbeatAck)
-		if !ok {
-			return period
-		}
-		n.known.Heard(ack)
-		period = cmp.Or(time.Duration(ack.GetHeartbeatMillis())*time.Millisecond, period)
-	}
-	return period
-}
-
-// wait waits for d, or until wake fires; false means that the fleet is closed.
-func (n *node) wait(wake <-chan struct{}, d time.Duration) bool {
+// wait waits for d, or until jobs have begun or ended, and reports whether they have.
+func (n *node) wait(d time.Duration) (urgent bool) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
+	case <-n.urgent:
+		return true
 	case <-timer.C:
-	case <-wake:
 	case <-n.fleet.ctx.Done():
 	}
-	return n.fleet.ctx.Err() == nil
+	return false
 }
 
 // ask returns a replica's answer, or why there is none.
