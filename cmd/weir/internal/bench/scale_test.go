@@ -50,11 +50,21 @@ var (
 	memoryFollower = &scaleFigure{"  a follower", "%.2f GiB", nil}
 	jobLeader      = &scaleFigure{"  memory an allocation: leader", "%.0f B", nil}
 	jobFollower    = &scaleFigure{"  a follower", "%.0f B", nil}
-	acceptedIn     = &scaleFigure{"4 failover: submission accepted", "%.2f s", []scaleGoal{{5000, 3}, {10_000, 6}}}
+	poolsReplicas  = &scaleFigure{"4 100 viewers of pools: replicas, of a core", "%.1f %%", []scaleGoal{{10_000, 10}}}
+	poolsGateway   = &scaleFigure{"  their gateway", "%.1f %%", nil}
+	nodesReplicas  = &scaleFigure{"  of nodes: replicas, of a core", "%.1f %%", []scaleGoal{{10_000, 10}}}
+	nodesGateway   = &scaleFigure{"  their gateway", "%.1f %%", nil}
+	topPools       = &scaleFigure{"  weir top: an update of pools", "%.0f ms", []scaleGoal{{10_000, 100}}}
+	topNodes       = &scaleFigure{"  of nodes", "%.0f ms", []scaleGoal{{10_000, 100}}}
+	pagePools      = &scaleFigure{"  page: scripting an update of pools", "%.1f ms", []scaleGoal{{10_000, 100}}}
+	pageOperations = &scaleFigure{"  of operations", "%.1f ms", []scaleGoal{{10_000, 100}}}
+	pageNodes      = &scaleFigure{"  of nodes", "%.1f ms", []scaleGoal{{10_000, 100}}}
+	pageOperation  = &scaleFigure{"  of an operation", "%.1f ms", []scaleGoal{{10_000, 100}}}
+	acceptedIn     = &scaleFigure{"5 failover: submission accepted", "%.2f s", []scaleGoal{{5000, 3}, {10_000, 6}}}
 	grantedIn      = &scaleFigure{"  its job runs", "%.2f s", []scaleGoal{{5000, 3}, {10_000, 6}}}
 	lostJobs       = &scaleFigure{"  allocations lost", "%.0f", []scaleGoal{{math.MaxInt, 0}}}
 	lostNodes      = &scaleFigure{"  nodes offline", "%.0f", []scaleGoal{{math.MaxInt, 0}}}
-	churnAsked     = &scaleFigure{"5 churn: jobs a second that end", "%.0f", nil}
+	churnAsked     = &scaleFigure{"6 churn: jobs a second that end", "%.0f", nil}
 	churnRate      = &scaleFigure{"  of which completed", "%.0f", nil}
 	churnLeader    = &scaleFigure{"  leader, of a core", "%.1f %%", nil}
 
@@ -62,6 +72,8 @@ var (
 		registeredIn, bringLeader, bringFollower, bringNodes, refused, ended,
 		idleLeader, idleFollower, idleHeartbeat, nodeLeader, nodeFollower,
 		filledIn, filledRate, memoryLeader, memoryFollower, jobLeader, jobFollower,
+		poolsReplicas, poolsGateway, nodesReplicas, nodesGateway, topPools, topNodes,
+		pagePools, pageOperations, pageNodes, pageOperation,
 		acceptedIn, grantedIn, lostJobs, lostNodes,
 		churnAsked, churnRate, churnLeader,
 	}

@@ -126,7 +126,7 @@ func TestThousandNodes(t *testing.T) {
 		t.Run(fmt.Sprint(size[0], " columns"), func(t *testing.T) {
 			d := newThousand(t, size[0], size[1])
 			d.press("3")
-			d.has("nodes 990/1000", "Nodes · 1,000", "▸ simulated-0000")
+			d.has("nodes 990/1,000", "Nodes · 1,000", "▸ simulated-0000")
 			d.lacks("simulated-0999")
 			d.press("end")
 			d.has("▸ simulated-0999")
