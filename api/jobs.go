@@ -39,7 +39,7 @@ func (s jobs) List(ctx context.Context, req *connect.Request[apipb.ListJobsReque
 		return nil, invalid("list jobs: offset %d: must not be negative", m.GetOffset())
 	}
 	of := jobListing{ListJobsRequest: m, wanted: wanted, from: int(m.GetOffset()), to: int(m.GetOffset()) + limit, out: &apipb.ListJobsResponse{}}
-	// Which of the other states a job has, only its node knows.
+	// Only nodes know which of the other states a job has: all jobs are looked at.
 	asks := m.GetState() != "" && !wanted.Terminal()
 	if asks {
 		of.from, of.to = 0, math.MaxInt
@@ -54,6 +54,12 @@ func (s jobs) List(ctx context.Context, req *connect.Request[apipb.ListJobsReque
 		of.out.Total, of.out.Jobs = int32(len(all)), all[from:min(from+limit, len(all))]
 	}
 	return answer(of.out, err)
+}
+
+// placed is a job that runs or has ended.
+type placed interface {
+	GetTask() string
+	GetNode() string
 }
 
 // jobListing is an answer to a list request in the making.
@@ -76,31 +82,27 @@ func (l *jobListing) list(ctx context.Context, s jobs, st *state.State) error {
 		return err
 	}
 	if !l.wanted.Terminal() {
-		for _, a := range st.AllocationsOfOperation(scheduling.OperationID(op.GetId())) {
-			l.add(a, func() *apipb.Job { return s.running(st, op, a) })
+		first, count := state.FirstAllocations(st, scheduling.OperationID(op.GetId()), l.to, func(a *statepb.Allocation) bool { return l.selects(a) })
+		for _, a := range first[min(l.from, len(first)):] {
+			l.out.Jobs = append(l.out.Jobs, s.running(st, op, a))
 		}
+		l.out.Total = int32(count)
 	}
 	for _, j := range slices.Backward(op.GetFinishedJobs()) {
-		if l.GetState() == "" || l.GetState() == j.GetState() {
-			l.add(j, func() *apipb.Job { return finishedJob(st, op, j) })
+		if l.GetState() != "" && l.GetState() != j.GetState() || !l.selects(j) {
+			continue
 		}
+		if at := int(l.out.GetTotal()); at >= l.from && at < l.to {
+			l.out.Jobs = append(l.out.Jobs, finishedJob(st, op, j))
+		}
+		l.out.Total++
 	}
 	return nil
 }
 
-// add counts a job if it is of the task and on the node that are asked for, and shows it if it is one of those to show.
-func (l *jobListing) add(job interface {
-	GetTask() string
-	GetNode() string
-}, show func() *apipb.Job,
-) {
-	if l.GetTask() != "" && l.GetTask() != job.GetTask() || l.GetNode() != "" && l.GetNode() != job.GetNode() {
-		return
-	}
-	if at := int(l.out.GetTotal()); at >= l.from && at < l.to {
-		l.out.Jobs = append(l.out.Jobs, show())
-	}
-	l.out.Total++
+// selects reports whether a job is of the task and on the node that are asked for.
+func (l *jobListing) selects(job placed) bool {
+	return (l.GetTask() == "" || l.GetTask() == job.GetTask()) && (l.GetNode() == "" || l.GetNode() == job.GetNode())
 }
 
 // running shows a job that has not ended. The reason why the job is stopping comes from the

@@ -180,7 +180,11 @@ func (s *scale) running(b *testing.B, jobs int) {
 	b.Helper()
 	s.until(b, "jobs run", func() bool {
 		status, err := s.c.Status(b.Context())
-		return err == nil && status.GetJobsRunning() >= int64(jobs) && s.ports(b).asking <= quiet
+		if err != nil || status.GetJobsRunning() < int64(jobs) {
+			return false
+		}
+		ports, err := s.readPorts(b)
+		return err == nil && ports.asking <= quiet
 	})
 }
 

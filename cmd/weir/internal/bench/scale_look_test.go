@@ -38,7 +38,13 @@ func (s *scale) look(b *testing.B) {
 	cost := g.watched(b, idle, ofPools(pools))
 	s.measured(poolsReplicas, cost.replicas)
 	s.measured(poolsGateway, cost.gateway)
-	cost = g.watched(b, idle, []call{{2 * time.Second, "NodeService/List", &apipb.ListNodesRequest{Limit: 1000}}})
+	cells := &apipb.ListNodesRequest{Cells: "cpu"}
+	named, err := s.c.Nodes(b.Context(), cells)
+	if err != nil {
+		b.Fatal(err)
+	}
+	cells.Known = named.GetCells().GetVersion()
+	cost = g.watched(b, idle, []call{{2 * time.Second, "NodeService/List", cells}})
 	s.measured(nodesReplicas, cost.replicas)
 	s.measured(nodesGateway, cost.gateway)
 	s.page(b)

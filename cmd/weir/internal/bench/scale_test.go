@@ -195,25 +195,35 @@ type ports struct {
 }
 
 // ports reads the metrics of all replicas.
-func (s *scale) ports(b *testing.B) (sum ports) {
+func (s *scale) ports(b *testing.B) ports {
+	b.Helper()
+	sum, err := s.readPorts(b)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return sum
+}
+
+// readPorts is like ports, for replicas that may be too busy to answer.
+func (s *scale) readPorts(b *testing.B) (sum ports, err error) {
 	b.Helper()
 	config, err := s.c.Settings.Config()
 	if err != nil {
-		b.Fatal(err)
+		return sum, err
 	}
 	for _, m := range s.replicas(b) {
 		request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, config.URL(m.Address)+"/metrics", nil)
 		if err != nil {
-			b.Fatal(err)
+			return sum, err
 		}
 		answer, err := config.HTTP.Do(request)
 		if err != nil {
-			b.Fatal(err)
+			return sum, err
 		}
 		values, err := readMetrics(answer.Body)
 		_ = answer.Body.Close()
 		if err != nil || answer.StatusCode != http.StatusOK {
-			b.Fatalf("metrics of %s: %s, %v", m.Name, answer.Status, err)
+			return sum, fmt.Errorf("metrics of %s: %s, %w", m.Name, answer.Status, err)
 		}
 		for name, value := range values {
 			switch name, _, _ := strings.Cut(name, "{"); name {
@@ -231,7 +241,7 @@ func (s *scale) ports(b *testing.B) (sum ports) {
 			sum.heard = values["weir_remote_received_messages_total"]
 		}
 	}
-	return sum
+	return sum, nil
 }
 
 // jobCounts are numbers of jobs.
