@@ -212,7 +212,7 @@ func TestCells(t *testing.T) {
 	}
 	used := ask(`{"prefix": "m", "cells": "memory_used", "limit": 1}`)
 	cells := used.GetCells()
-	if got, want := fmt.Sprintln(cells.GetNames(), cells.GetStates(), cells.GetParts(), used.GetSums().GetMemoryUsed(), len(used.GetNodes())), "[m0 m1 m2 m3] [1 2 0 1] [25 255 50 0] 90250 0\n"; got != want {
+	if got, want := fmt.Sprintf("%v %d %d %d %d", cells.GetNames(), cells.GetStates(), cells.GetParts(), used.GetSums().GetMemoryUsed(), len(used.GetNodes())), "[m0 m1 m2 m3] [1 2 0 1] [25 255 50 0] 90250 0"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	known := fmt.Sprintf(`"cells": "cpu", "known": "%d"}`, cells.GetVersion())

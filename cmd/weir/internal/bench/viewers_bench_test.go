@@ -70,7 +70,8 @@ func BenchmarkViewers(b *testing.B) {
 		}
 		c.submit(b, 100)
 		g := c.startGateway(b, viewers)
-		cost := g.watched(b, g.spentWhile(b, nil), ofPools(pools[:poolsInView]))
+		idle := g.spentWhile(b, nil)
+		cost := g.watched(b, ofPools(pools[:poolsInView])).beyond(idle)
 		b.ReportMetric(cost.replicas, "replicas-%core")
 		b.ReportMetric(cost.gateway, "gateway-%core")
 		b.ReportMetric(cost.answers, "answers/s")
@@ -150,8 +151,13 @@ func (c *cluster) startGateway(b *testing.B, people int) *page {
 // ofViewers is what people cost: hundredths of a core, and how many answers they get a second.
 type ofViewers struct{ replicas, gateway, answers float64 }
 
-// watched has all people ask for the same, each from a moment of its own on. It returns what that costs beyond idleness.
-func (g *page) watched(b *testing.B, idle ofViewers, calls []call) ofViewers {
+// beyond is what they cost beyond idleness.
+func (o ofViewers) beyond(idle ofViewers) ofViewers {
+	return ofViewers{o.replicas - idle.replicas, o.gateway - idle.gateway, o.answers}
+}
+
+// watched has all people ask for the same, each from a moment of its own on, and returns what is spent meanwhile.
+func (g *page) watched(b *testing.B, calls []call) ofViewers {
 	b.Helper()
 	var answers, failures atomic.Int64
 	cost := g.spentWhile(b, func(ctx context.Context) {
@@ -168,7 +174,8 @@ func (g *page) watched(b *testing.B, idle ofViewers, calls []call) ofViewers {
 	if failures.Load() > 0 || answers.Load() == 0 {
 		b.Errorf("%d calls were answered, %d failed", answers.Load(), failures.Load())
 	}
-	return ofViewers{cost.replicas - idle.replicas, cost.gateway - idle.gateway, float64(answers.Load()) / viewed.Seconds()}
+	cost.answers = float64(answers.Load()) / viewed.Seconds()
+	return cost
 }
 
 // repeat makes a call again and again, first after a while.
