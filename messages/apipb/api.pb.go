@@ -11442,7 +11442,9 @@ func (x *MembersResponse) GetMembers() []*Member {
 }
 
 type StatusRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// More than 0: the most agents that credentials are to have.
+	Agents        int32 `protobuf:"varint,1,opt,name=agents,proto3" json:"agents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -11475,6 +11477,13 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
 	return file_apipb_api_proto_rawDescGZIP(), []int{158}
+}
+
+func (x *StatusRequest) GetAgents() int32 {
+	if x != nil {
+		return x.Agents
+	}
+	return 0
 }
 
 type StatusResponse struct {
@@ -11525,7 +11534,9 @@ type StatusResponse struct {
 	HashedIndex uint64 `protobuf:"varint,32,opt,name=hashed_index,json=hashedIndex,proto3" json:"hashed_index,omitempty"`
 	StateHash   []byte `protobuf:"bytes,33,opt,name=state_hash,json=stateHash,proto3" json:"state_hash,omitempty"`
 	// How often agents send heartbeats; not set: no leader has said it yet.
-	Pace          *Pace `protobuf:"bytes,34,opt,name=pace,proto3" json:"pace,omitempty"`
+	Pace *Pace `protobuf:"bytes,34,opt,name=pace,proto3" json:"pace,omitempty"`
+	// How many agents more the credentials would have.
+	AgentsLeftOut int32 `protobuf:"varint,35,opt,name=agents_left_out,json=agentsLeftOut,proto3" json:"agents_left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -11782,6 +11793,13 @@ func (x *StatusResponse) GetPace() *Pace {
 		return x.Pace
 	}
 	return nil
+}
+
+func (x *StatusResponse) GetAgentsLeftOut() int32 {
+	if x != nil {
+		return x.AgentsLeftOut
+	}
+	return 0
 }
 
 // Pace is how often agents send heartbeats, and how long they may run jobs after the last one that was acknowledged. While both
@@ -15215,8 +15233,10 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x03can\x18\t \x01(\rR\x03can\"\x10\n" +
 	"\x0eMembersRequest\"@\n" +
 	"\x0fMembersResponse\x12-\n" +
-	"\amembers\x18\x01 \x03(\v2\x13.weir.api.v1.MemberR\amembers\"\x0f\n" +
-	"\rStatusRequest\"\xf5\t\n" +
+	"\amembers\x18\x01 \x03(\v2\x13.weir.api.v1.MemberR\amembers\"'\n" +
+	"\rStatusRequest\x12\x16\n" +
+	"\x06agents\x18\x01 \x01(\x05R\x06agents\"\x9d\n" +
+	"\n" +
 	"\x0eStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x18\n" +
@@ -15254,7 +15274,8 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\fhashed_index\x18  \x01(\x04R\vhashedIndex\x12\x1d\n" +
 	"\n" +
 	"state_hash\x18! \x01(\fR\tstateHash\x12%\n" +
-	"\x04pace\x18\" \x01(\v2\x11.weir.api.v1.PaceR\x04pace\"T\n" +
+	"\x04pace\x18\" \x01(\v2\x11.weir.api.v1.PaceR\x04pace\x12&\n" +
+	"\x0fagents_left_out\x18# \x01(\x05R\ragentsLeftOut\"T\n" +
 	"\x04Pace\x12)\n" +
 	"\x10heartbeat_millis\x18\x01 \x01(\x03R\x0fheartbeatMillis\x12!\n" +
 	"\flease_millis\x18\x02 \x01(\x03R\vleaseMillis\"\xa4\x01\n" +
