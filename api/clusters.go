@@ -87,7 +87,7 @@ func (s *server) quorum(ctx context.Context, what string) (bool, error) {
 const drainingPart = 8
 
 // Status answers from this replica alone.
-func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusRequest]) (*connect.Response[apipb.StatusResponse], error) {
+func (s clusters) Status(ctx context.Context, req *connect.Request[apipb.StatusRequest]) (*connect.Response[apipb.StatusResponse], error) {
 	quorum, err := s.quorum(ctx, "cluster status")
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 	out.Can, out.MixedSince = versions.Current, momentOf(health.MixedSince)
 	addChecks(out, health.Store.Checks)
 	var total, usage resource.Amounts
-	var ofNodes nodeTroubles
+	ofNodes := nodeTroubles{agents: int(req.Msg.GetAgents())}
 	var stuck misfits
 	var sharing []string
 	left := s.cfg.Limits.AnswerBytes / drainingPart

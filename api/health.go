@@ -149,6 +149,11 @@ func (t *nodeTroubles) addCredentials(out *apipb.StatusResponse, n *statepb.Node
 	if told.GetIssuer() == h.Holds.Issuer && slices.Equal(told.GetRoots(), h.Holds.Roots) {
 		return
 	}
+	// The replica itself is the first one.
+	if t.agents > 0 && len(out.GetCredentials()) > t.agents {
+		out.AgentsLeftOut++
+		return
+	}
 	out.Credentials = append(out.Credentials, &apipb.HeldCredentials{
 		Role: identity.Agent.String(), Name: n.GetId(), Issuer: told.GetIssuer(), Roots: told.GetRoots(), ExpireTime: told.GetExpireTime(),
 	})
@@ -253,6 +258,8 @@ type nodeTroubles struct {
 	caveats, others alike
 	// shared are the nodes whose jobs share a user, by that user.
 	shared map[string][]string
+	// agents is how many are told of at most, with what they hold; 0: all.
+	agents int
 	// expiring counts the nodes whose agent has a certificate that expires soon.
 	expiring alike
 	// refused counts the nodes that claim more than they may, and known has their names.

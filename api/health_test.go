@@ -395,6 +395,11 @@ func TestStatusTellsWhatIsHeld(t *testing.T) {
 	if problems := fmt.Sprint(s.get("ClusterService/Status", "{}")["problems"]); !strings.Contains(problems, "1 nodes have agents whose certificate expires soon, such as n4: on ") {
 		t.Errorf("problems %s", problems)
 	}
+	few := s.get("ClusterService/Status", `{"agents": 1}`)
+	if list := few["credentials"].([]any); len(list) != 2 {
+		t.Errorf("a leader that is to tell of one agent tells of %v", list)
+	}
+	want(t, few, 2.0, "agents_left_out")
 	health.Leading = false
 	if got, want := held(health), "replica r1 a1 [a1 b2] [k1 k2]"; got != want {
 		t.Errorf("a follower tells\n%s\nwant\n%s", got, want)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"connectrpc.com/connect"
@@ -30,44 +31,78 @@ func (s jobs) List(ctx context.Context, req *connect.Request[apipb.ListJobsReque
 	if err != nil {
 		return nil, err
 	}
-	if _, err := lifecycle.ParseJobState(m.GetState()); m.GetState() != "" && err != nil {
+	wanted, err := lifecycle.ParseJobState(m.GetState())
+	if m.GetState() != "" && err != nil {
 		return nil, invalid("list jobs: %v", err)
 	}
 	if m.GetOffset() < 0 {
 		return nil, invalid("list jobs: offset %d: must not be negative", m.GetOffset())
 	}
-	var all []*apipb.Job
-	err = s.read(ctx, "list jobs", func(st *state.State) error {
-		op, err := reads(ctx, st, m.GetOperation(), "see the jobs of")
-		if err != nil {
-			return err
-		}
-		if err := checkTask("list jobs", op, m.GetTask()); err != nil {
-			return err
-		}
-		for _, a := range st.AllocationsOfOperation(scheduling.OperationID(op.GetId())) {
-			all = append(all, s.running(st, op, a))
-		}
-		finished := op.GetFinishedJobs()
-		for i := len(finished) - 1; i >= 0; i-- {
-			all = append(all, finishedJob(st, op, finished[i]))
-		}
-		return nil
-	})
+	of := jobListing{ListJobsRequest: m, wanted: wanted, from: int(m.GetOffset()), to: int(m.GetOffset()) + limit, out: &apipb.ListJobsResponse{}}
+	// Only nodes know which of the other states a job has: all jobs are looked at.
+	asks := m.GetState() != "" && !wanted.Terminal()
+	if asks {
+		of.from, of.to = 0, math.MaxInt
+	}
+	err = s.read(ctx, "list jobs", func(st *state.State) error { return of.list(ctx, s, st) })
+	if err == nil {
+		err = s.addLive(ctx, "list jobs", of.out.Jobs)
+	}
+	if asks {
+		all := slices.DeleteFunc(of.out.Jobs, func(j *apipb.Job) bool { return j.GetState() != m.GetState() })
+		from := min(int(m.GetOffset()), len(all))
+		of.out.Total, of.out.Jobs = int32(len(all)), all[from:min(from+limit, len(all))]
+	}
+	return answer(of.out, err)
+}
+
+// placed is a job that runs or has ended.
+type placed interface {
+	GetTask() string
+	GetNode() string
+}
+
+// jobListing is an answer to a list request in the making.
+type jobListing struct {
+	*apipb.ListJobsRequest
+	// wanted is the state that the request names, if it names one.
+	wanted lifecycle.JobState
+	// from and to are which of the jobs that the request selects are shown.
+	from, to int
+	out      *apipb.ListJobsResponse
+}
+
+// list adds the jobs of the operation.
+func (l *jobListing) list(ctx context.Context, s jobs, st *state.State) error {
+	op, err := reads(ctx, st, l.GetOperation(), "see the jobs of")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := s.addLive(ctx, "list jobs", all); err != nil {
-		return nil, err
+	if err := checkTask("list jobs", op, l.GetTask()); err != nil {
+		return err
 	}
-	all = slices.DeleteFunc(all, func(j *apipb.Job) bool {
-		return m.GetState() != "" && j.GetState() != m.GetState() || m.GetTask() != "" && j.GetTask() != m.GetTask() ||
-			m.GetNode() != "" && j.GetNode() != m.GetNode()
-	})
-	out := &apipb.ListJobsResponse{Total: int32(len(all))}
-	from := min(int(m.GetOffset()), len(all))
-	out.Jobs = all[from:min(from+limit, len(all))]
-	return connect.NewResponse(out), nil
+	if !l.wanted.Terminal() {
+		first, count := state.FirstAllocations(st, scheduling.OperationID(op.GetId()), l.to, func(a *statepb.Allocation) bool { return l.selects(a) })
+		for _, a := range first[min(l.from, len(first)):] {
+			l.out.Jobs = append(l.out.Jobs, s.running(st, op, a))
+		}
+		l.out.Total = int32(count)
+	}
+	for _, j := range slices.Backward(op.GetFinishedJobs()) {
+		if l.GetState() != "" && l.GetState() != j.GetState() || !l.selects(j) {
+			continue
+		}
+		if at := int(l.out.GetTotal()); at >= l.from && at < l.to {
+			l.out.Jobs = append(l.out.Jobs, finishedJob(st, op, j))
+		}
+		l.out.Total++
+	}
+	return nil
+}
+
+// selects reports whether a job is of the task and on the node that are asked for.
+func (l *jobListing) selects(job placed) bool {
+	return (l.GetTask() == "" || l.GetTask() == job.GetTask()) && (l.GetNode() == "" || l.GetNode() == job.GetNode())
 }
 
 // running shows a job that has not ended. The reason why the job is stopping comes from the

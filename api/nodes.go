@@ -3,6 +3,9 @@ package api
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
+	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -23,7 +26,8 @@ import (
 type nodes struct{ *server }
 
 // List shows nodes by name, as many as the request asks for, of those after one. Nodes beyond that, or beyond answerBytes,
-// are left out; the answer says how many, and after which one they are.
+// are left out; the answer says how many, and after which one they are. If the request asks for cells, it has those of
+// all nodes instead.
 func (s nodes) List(ctx context.Context, req *connect.Request[apipb.ListNodesRequest]) (*connect.Response[apipb.ListNodesResponse], error) {
 	const what = "list nodes"
 	wanted, err := nodeFilterOf(req.Msg)
@@ -36,6 +40,9 @@ func (s nodes) List(ctx context.Context, req *connect.Request[apipb.ListNodesReq
 		return nil
 	})
 	of := nodeListing{nodeFilter: wanted, left: s.cfg.Limits.AnswerBytes, out: &apipb.ListNodesResponse{Sums: &apipb.NodeSums{}}}
+	if wanted.GetCells() != "" {
+		of.out.Cells = &apipb.NodeCells{}
+	}
 	for some := range slices.Chunk(ids, nodesShown) {
 		s.cfg.Store.View(func(st *state.State) {
 			for _, id := range some {
@@ -46,6 +53,9 @@ func (s nodes) List(ctx context.Context, req *connect.Request[apipb.ListNodesReq
 	of.out.Sums.Resources, of.out.Sums.Usage = resourcesOf(of.resources), resourcesOf(of.usage)
 	if err == nil {
 		err = s.addLive(ctx, what, of.out.Nodes...)
+	}
+	if err == nil && of.out.Cells != nil {
+		err = s.finishCells(ctx, what, &of)
 	}
 	if err == nil && req.Msg.GetAfter() == "" {
 		of.out.Refused, err = s.refusedAgents(ctx, what)
@@ -59,6 +69,8 @@ type nodeFilter struct {
 	tags pooltree.Filter
 	free resource.Amounts
 	text string
+	// part is the resource of cells, unless they are of what is measured.
+	part resource.Kind
 }
 
 // nodeFilterOf returns the filter of a request, or what is wrong with it.
@@ -75,6 +87,11 @@ func nodeFilterOf(m *apipb.ListNodesRequest) (f nodeFilter, err error) {
 	}
 	if f.free, err = resource.FromMap(m.GetFree()); err != nil {
 		return f, fmt.Errorf("free: %w", err)
+	}
+	if name := m.GetCells(); name != "" && name != cellsOfUsed {
+		if f.part, err = resource.ParseKind(name); err != nil {
+			return f, fmt.Errorf("cells: %w, or %s", err, cellsOfUsed)
+		}
 	}
 	return f, nil
 }
@@ -104,6 +121,8 @@ type nodeListing struct {
 	out  *apipb.ListNodesResponse
 	// resources and usage are those of the nodes that are online.
 	resources, usage resource.Amounts
+	// memories are of the nodes that have cells.
+	memories []int64
 }
 
 // add adds a node if the request selects it and there is room for it.
@@ -114,6 +133,9 @@ func (l *nodeListing) add(st *state.State, id scheduling.NodeID) {
 	}
 	l.sum(st, n)
 	switch {
+	case l.out.Cells != nil:
+		l.addCell(st, n)
+		return
 	case n.GetId() <= l.GetAfter():
 		return
 	case l.out.GetNext() != "":
@@ -144,6 +166,64 @@ func (l *nodeListing) sum(st *state.State, n *statepb.Node) {
 	l.resources, l.usage = l.resources.Add(n.GetResources().Amounts()), l.usage.Add(st.NodeUsage(id))
 }
 
+// cellsOfUsed are cells of the memory that nodes measure.
+const cellsOfUsed = "memory_used"
+
+// addCell adds the cell of a node. Those that there is no room for are counted.
+func (l *nodeListing) addCell(st *state.State, n *statepb.Node) {
+	if l.left -= len(n.GetId()) + cellBytes; l.left < 0 {
+		l.out.LeftOut++
+		return
+	}
+	const offline, online, drained = 0, 1, 2
+	state := byte(online)
+	switch {
+	case n.GetState() != statepb.NodeOnline:
+		state = offline
+	case n.GetDrain() != nil:
+		state = drained
+	}
+	has := n.GetResources().Amounts()
+	cells := l.out.Cells
+	cells.Names, cells.States, l.memories = append(cells.Names, n.GetId()), append(cells.States, state), append(l.memories, has.Memory)
+	part := byte(0)
+	if l.GetCells() != cellsOfUsed {
+		part = hundredths(st.NodeUsage(scheduling.NodeID(n.GetId())).Of(l.part), has.Of(l.part))
+	}
+	cells.Parts = append(cells.Parts, part)
+}
+
+func hundredths(part, whole int64) byte {
+	if whole <= 0 {
+		return 0
+	}
+	return byte(min(100*float64(max(part, 0))/float64(whole), math.MaxUint8))
+}
+
+// finishCells adds what only the leader knows, if it can be reached, and leaves out names that are known.
+func (s nodes) finishCells(ctx context.Context, what string, l *nodeListing) error {
+	cells := l.out.Cells
+	if l.GetCells() == cellsOfUsed {
+		err := s.reports(ctx, what, cells.Names, func(i int, live *actorpb.NodeView) {
+			cells.Parts[i] = hundredths(live.GetMemoryUsed(), l.memories[i])
+			if cells.States[i] > 0 {
+				l.out.Sums.MemoryUsed += live.GetMemoryUsed()
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	names := fnv.New64a()
+	for _, name := range cells.Names {
+		_, _ = io.WriteString(names, name+"\n")
+	}
+	if cells.Version = names.Sum64(); cells.Version == l.GetKnown() {
+		cells.Names = nil
+	}
+	return nil
+}
+
 const (
 	// nodesShown is how many nodes one View shows.
 	nodesShown = 512
@@ -151,6 +231,8 @@ const (
 	nodesAsked = 4096
 	// nodeLiveBytes is about what addLive adds to a node.
 	nodeLiveBytes = 50
+	// cellBytes is what a cell has beside its name.
+	cellBytes = 4
 )
 
 // refusedAgents returns the agents that the leader remembers as refused, and that would be refused now. It is empty
@@ -240,75 +322,34 @@ func caveatOf(n *statepb.Node) string {
 
 // addLive adds what nodes last reported, if the leader can be reached.
 func (s nodes) addLive(ctx context.Context, what string, shown ...*apipb.Node) error {
-	for some := range slices.Chunk(shown, nodesAsked) {
-		view, _, err := s.seen(ctx, what, &actorpb.SchedulerViewRequest{Reports: mapped(some, (*apipb.Node).GetId)})
+	return s.reports(ctx, what, mapped(shown, (*apipb.Node).GetId), func(i int, live *actorpb.NodeView) {
+		n := shown[i]
+		n.LastHeartbeat, n.MemoryUsed = live.GetLastHeartbeat(), live.GetMemoryUsed()
+		if files := live.GetFiles(); files != nil {
+			n.FileCache = &apipb.FileCache{Files: files.GetFiles(), Bytes: files.GetBytes(), Limit: files.GetLimit()}
+		}
+	})
+}
+
+// reports calls a function with what each node last reported, and its place among the names, if the leader can be
+// reached.
+func (s nodes) reports(ctx context.Context, what string, names []string, each func(i int, live *actorpb.NodeView)) error {
+	places := make(map[string]int, len(names))
+	for i, name := range names {
+		places[name] = i
+	}
+	for some := range slices.Chunk(names, nodesAsked) {
+		view, _, err := s.seen(ctx, what, &actorpb.SchedulerViewRequest{Reports: some})
 		if err != nil {
 			return err
 		}
-		byID := map[string]*actorpb.NodeView{}
-		for _, n := range view.GetNodes() {
-			byID[n.GetId()] = n
-		}
-		for _, n := range some {
-			live, ok := byID[n.GetId()]
-			if !ok {
-				continue
-			}
-			n.LastHeartbeat, n.MemoryUsed = live.GetLastHeartbeat(), live.GetMemoryUsed()
-			if files := live.GetFiles(); files != nil {
-				n.FileCache = &apipb.FileCache{Files: files.GetFiles(), Bytes: files.GetBytes(), Limit: files.GetLimit()}
+		for _, live := range view.GetNodes() {
+			if i, ok := places[live.GetId()]; ok {
+				each(i, live)
 			}
 		}
 	}
 	return nil
-}
-
-// Grants shows what agents of nodes may claim.
-func (s nodes) Grants(ctx context.Context, _ *connect.Request[apipb.NodeGrantsRequest]) (*connect.Response[apipb.NodeGrantsResponse], error) {
-	out := &apipb.NodeGrantsResponse{}
-	err := s.read(ctx, "show grants of nodes", func(st *state.State) error {
-		out.Grants = mapped(state.RightsIn(st).NodeGrants(), nodeGrantOf)
-		return nil
-	})
-	return answer(out, err)
-}
-
-func nodeGrantOf(g *statepb.NodeGrant) *apipb.NodeGrant {
-	out := &apipb.NodeGrant{Pattern: g.GetPattern(), Tags: g.GetTags(), ModifiedTime: g.GetModifiedTime()}
-	for name, most := range g.GetMax() {
-		if kind, err := resource.ParseKind(name); err == nil {
-			if out.Max == nil {
-				out.Max = map[string]float64{}
-			}
-			out.Max[name] = resource.Amounts{}.With(kind, most).Map()[name]
-		}
-	}
-	return out
-}
-
-// EditGrant sets what agents of nodes may claim, or takes it away.
-func (s nodes) EditGrant(ctx context.Context, req *connect.Request[apipb.EditNodeGrantRequest]) (*connect.Response[apipb.EditNodeGrantResponse], error) {
-	const what = "change grant of nodes"
-	m := req.Msg
-	grant := &statepb.NodeGrant{Pattern: m.GetGrant().GetPattern(), Tags: m.GetGrant().GetTags()}
-	for name, most := range m.GetGrant().GetMax() {
-		kind, err := resource.ParseKind(name)
-		if err != nil {
-			return nil, invalid("%s: max: %v", what, err)
-		}
-		amounts, err := resource.FromMap(map[string]float64{name: most})
-		if err != nil {
-			return nil, invalid("%s: max: %v", what, err)
-		}
-		if grant.Max == nil {
-			grant.Max = map[string]int64{}
-		}
-		grant.Max[name] = amounts.Of(kind)
-	}
-	_, err := s.propose(ctx, what, &commandpb.EditNodeGrant{
-		Grant: grant, Disallow: m.GetDisallow(), Force: m.GetForce(), User: userOf(ctx),
-	})
-	return answer(&apipb.EditNodeGrantResponse{}, err)
 }
 
 // Drain keeps new jobs away from a node. If the request sets a timeout, it also asks the

@@ -190,6 +190,47 @@ func TestNodesAreSelected(t *testing.T) {
 	}
 }
 
+// TestCells wants cells of all nodes that are asked for, names only of those that the caller does not know, and what
+// has no room counted.
+func TestCells(t *testing.T) {
+	s := newSite(t, func(l *Limits) { l.AnswerBytes = 1000 })
+	for i := range 4 {
+		s.must(&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{
+			Id: fmt.Sprintf("m%d", i), Incarnation: 1, Resources: &statepb.Resources{UserSlots: 1, CpuHundredths: 100, Memory: 1000},
+		}})
+	}
+	s.must(&commandpb.DrainNode{Node: "m1", User: "ann"}, &commandpb.SetNodeOffline{Term: 1, Node: "m2", Incarnation: 1, Reason: "lost"})
+	s.view.Store(&actorpb.SchedulerView{Nodes: []*actorpb.NodeView{
+		{Id: "m0", MemoryUsed: 250}, {Id: "m1", MemoryUsed: 90_000}, {Id: "m2", MemoryUsed: 500}, {Id: "gone", MemoryUsed: 1},
+	}})
+	ask := func(request string) *apipb.ListNodesResponse {
+		answer := &apipb.ListNodesResponse{}
+		if err := protojson.Unmarshal([]byte(s.post("NodeService/List", request).raw), answer); err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	used := ask(`{"prefix": "m", "cells": "memory_used", "limit": 1}`)
+	cells := used.GetCells()
+	if got, want := fmt.Sprintf("%v %d %d %d %d", cells.GetNames(), cells.GetStates(), cells.GetParts(), used.GetSums().GetMemoryUsed(), len(used.GetNodes())), "[m0 m1 m2 m3] [1 2 0 1] [25 255 50 0] 90250 0"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	known := fmt.Sprintf(`"cells": "cpu", "known": "%d"}`, cells.GetVersion())
+	if again := ask(`{"prefix": "m", ` + known).GetCells(); len(again.GetNames()) > 0 || again.GetVersion() != cells.GetVersion() || len(again.GetParts()) != 4 {
+		t.Errorf("the names are known, and the answer is %v", again)
+	}
+	if others := ask(`{"filter": "m3", ` + known).GetCells(); !slices.Equal(others.GetNames(), []string{"m3"}) || others.GetVersion() == cells.GetVersion() {
+		t.Errorf("other nodes are %v", others)
+	}
+	s.must(&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{Id: "z" + strings.Repeat("y", 999), Incarnation: 1, Resources: &statepb.Resources{UserSlots: 1}}})
+	if all := ask(`{"cells": "cpu"}`); all.GetLeftOut() != 1 || len(all.GetCells().GetNames()) != int(all.GetSums().GetNodes())-1 {
+		t.Errorf("a node has no room: %v", all)
+	}
+	if wrong := s.post("NodeService/List", `{"cells": "rooms"}`); wrong.status != http.StatusBadRequest || !strings.Contains(wrong.raw, "memory_used") {
+		t.Errorf("%d %s", wrong.status, wrong.raw)
+	}
+}
+
 // TestLargeAnswersAreRefused (T4): what cannot be sent in parts is refused, by name, when it has more
 // bytes than clients read.
 func TestLargeAnswersAreRefused(t *testing.T) {

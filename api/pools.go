@@ -276,11 +276,26 @@ func changesOf(values *structpb.Struct) *commandpb.Changes {
 	return &commandpb.Changes{Values: values.GetFields()}
 }
 
+// mostOf returns nine tenths of the cores of those nodes of a tree that may have jobs, in hundredths.
+func (s *server) mostOf(tree string) (cpu int64) {
+	s.cfg.Store.View(func(st *state.State) {
+		for _, n := range st.Nodes() {
+			if n.GetTree() == tree && n.GetState() == statepb.NodeOnline && n.GetDrain() == nil {
+				cpu += n.GetResources().GetCpuHundredths()
+			}
+		}
+	})
+	return cpu / 10 * 9
+}
+
 // elements returns the leader's scheduler's view of the pools of a tree, by name; empty if
-// the leader cannot be reached.
+// the leader cannot be reached, or has not heard of most nodes yet: shares are parts of what these have together.
 func (s *server) elements(ctx context.Context, what, tree string) (map[string]*actorpb.ElementView, error) {
 	view, _, err := s.seen(ctx, what, &actorpb.SchedulerViewRequest{Tree: tree, WithoutNodes: true})
 	elements := make(map[string]*actorpb.ElementView, len(view.GetElements()))
+	if known := view.GetTotal(); known != nil && known.GetCpuHundredths() < s.mostOf(tree) {
+		return elements, err
+	}
 	for _, e := range view.GetElements() {
 		if e.GetPool() && e.GetTree() == tree {
 			elements[e.GetId()] = e

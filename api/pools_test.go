@@ -15,6 +15,8 @@ import (
 
 	"weir/messages/actorpb"
 	"weir/messages/apipb"
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
 )
 
 func TestPools(t *testing.T) {
@@ -296,6 +298,26 @@ func TestRootIsNamedAsOtherPools(t *testing.T) {
 	}
 	if got := s.post("PoolService/Edit", `{"edits": [{"remove": "<Root>"}]}`); !strings.Contains(got.raw, "not allowed for the root pool") {
 		t.Errorf("the root is removed: %d %s", got.status, got.raw)
+	}
+}
+
+// TestSharesOfFewNodes wants no shares from a leader that has not heard of most nodes: they would be parts of a few.
+func TestSharesOfFewNodes(t *testing.T) {
+	s := newSite(t)
+	s.must(&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{Id: "m1", Incarnation: 1, Resources: &statepb.Resources{UserSlots: 1, CpuHundredths: 10_000, Memory: 1 << 30}}})
+	var all int64
+	for _, n := range s.state.Nodes() {
+		all += n.GetResources().GetCpuHundredths()
+	}
+	for part, known := range map[int64]bool{0: false, 50: false, 89: false, 91: true, 100: true} {
+		s.view.Store(&actorpb.SchedulerView{
+			Total:    &statepb.Resources{CpuHundredths: all * part / 100},
+			Elements: []*actorpb.ElementView{{Tree: "default", Id: "default", Pool: true, UsageShare: 3.77}},
+		})
+		pool := at(t, s.get("PoolService/Get", `{"name": "default"}`), "pool").(map[string]any)
+		if _, told := pool["usage_share"]; told != known {
+			t.Errorf("of a leader that knows %d%% of all nodes: %v", part, pool)
+		}
 	}
 }
 

@@ -61,6 +61,8 @@ type replicaFake struct {
 	// asked too often, the scheduler refuses to answer.
 	asked atomic.Bool
 	live  atomic.Pointer[actorpb.JobLive]
+	// jobsAsked are the jobs that the leader was asked for last.
+	jobsAsked atomic.Pointer[[]string]
 	// history, when set, is what the leader has recorded of pools.
 	history atomic.Pointer[func(*actorpb.PoolHistoryRequest) *actorpb.PoolHistory]
 	output  func(*actorpb.ReadOutput) (*actorpb.OutputPart, error)
@@ -279,8 +281,9 @@ func (r *replicaFake) PoolHistory(_ context.Context, m *actorpb.PoolHistoryReque
 	return nil, errors.New("no leader is known")
 }
 
-func (r *replicaFake) JobLive(context.Context, []string) (*actorpb.JobLive, error) {
+func (r *replicaFake) JobLive(_ context.Context, jobs []string) (*actorpb.JobLive, error) {
 	r.waits("JobLive")
+	r.jobsAsked.Store(&jobs)
 	if live := r.live.Load(); live != nil {
 		return live, nil
 	}

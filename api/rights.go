@@ -11,11 +11,13 @@ import (
 	"connectrpc.com/connect"
 
 	"weir/messages/apipb"
+	"weir/messages/commandpb"
 	"weir/messages/explainpb"
 	"weir/messages/statepb"
 	"weir/raftstore/state"
 	"weir/scheduling"
 	"weir/scheduling/access"
+	"weir/scheduling/resource"
 )
 
 // decisions withholds answers about an operation that were given without a check of the right to
@@ -190,4 +192,52 @@ func cut(op *apipb.Operation, why string) *apipb.Operation {
 		shown.Trees = append(shown.Trees, &apipb.OperationTree{Tree: in.GetTree(), Pool: in.GetPool(), Admitted: in.GetAdmitted(), PendingReason: in.GetPendingReason()})
 	}
 	return shown
+}
+
+// Grants shows what agents of nodes may claim.
+func (s nodes) Grants(ctx context.Context, _ *connect.Request[apipb.NodeGrantsRequest]) (*connect.Response[apipb.NodeGrantsResponse], error) {
+	out := &apipb.NodeGrantsResponse{}
+	err := s.read(ctx, "show grants of nodes", func(st *state.State) error {
+		out.Grants = mapped(state.RightsIn(st).NodeGrants(), nodeGrantOf)
+		return nil
+	})
+	return answer(out, err)
+}
+
+func nodeGrantOf(g *statepb.NodeGrant) *apipb.NodeGrant {
+	out := &apipb.NodeGrant{Pattern: g.GetPattern(), Tags: g.GetTags(), ModifiedTime: g.GetModifiedTime()}
+	for name, most := range g.GetMax() {
+		if kind, err := resource.ParseKind(name); err == nil {
+			if out.Max == nil {
+				out.Max = map[string]float64{}
+			}
+			out.Max[name] = resource.Amounts{}.With(kind, most).Map()[name]
+		}
+	}
+	return out
+}
+
+// EditGrant sets what agents of nodes may claim, or takes it away.
+func (s nodes) EditGrant(ctx context.Context, req *connect.Request[apipb.EditNodeGrantRequest]) (*connect.Response[apipb.EditNodeGrantResponse], error) {
+	const what = "change grant of nodes"
+	m := req.Msg
+	grant := &statepb.NodeGrant{Pattern: m.GetGrant().GetPattern(), Tags: m.GetGrant().GetTags()}
+	for name, most := range m.GetGrant().GetMax() {
+		kind, err := resource.ParseKind(name)
+		if err != nil {
+			return nil, invalid("%s: max: %v", what, err)
+		}
+		amounts, err := resource.FromMap(map[string]float64{name: most})
+		if err != nil {
+			return nil, invalid("%s: max: %v", what, err)
+		}
+		if grant.Max == nil {
+			grant.Max = map[string]int64{}
+		}
+		grant.Max[name] = amounts.Of(kind)
+	}
+	_, err := s.propose(ctx, what, &commandpb.EditNodeGrant{
+		Grant: grant, Disallow: m.GetDisallow(), Force: m.GetForce(), User: userOf(ctx),
+	})
+	return answer(&apipb.EditNodeGrantResponse{}, err)
 }

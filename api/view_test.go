@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -124,6 +125,13 @@ func TestJobs(t *testing.T) {
 
 	page := s.get("JobService/List", `{"operation": "`+id+`", "limit": 1, "offset": 3}`)
 	want(t, page, "j1", "jobs", 0, "id")
+	// The leader is asked for those that are shown alone.
+	want(t, s.get("JobService/List", `{"operation": "`+id+`", "limit": 1, "offset": 1}`), 4.0, "total")
+	if asked := *s.jobsAsked.Load(); !slices.Equal(asked, []string{"j3"}) {
+		t.Errorf("the leader is asked for %v", asked)
+	}
+	want(t, s.get("JobService/List", `{"operation": "`+id+`", "state": "completed"}`), 1.0, "total")
+	want(t, s.get("JobService/List", `{"operation": "`+id+`", "state": "aborting", "limit": 1}`), "leaving", "jobs", 0, "id")
 	want(t, s.get("JobService/List", `{"operation": "`+id+`", "state": "running"}`), 1.0, "total")
 	want(t, s.get("JobService/List", `{"operation": "`+id+`", "node": "n2"}`), 0.0, "total")
 	want(t, s.get("JobService/List", `{"operation": "`+id+`", "task": "t", "offset": 9}`), 4.0, "total")

@@ -263,6 +263,13 @@ func TestSessionOfUI(t *testing.T) {
 	if got := strings.TrimSpace(w.Body.String()); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
+	// Whose role is not known is asked for again.
+	l.cluster.answers = func(context.Context, client.Forwarded) (*http.Response, error) {
+		return nil, errors.New("no replica answers")
+	}
+	if got := l.ask(http.MethodGet, "/session", "").Body.String(); !strings.Contains(got, `"role":""`) {
+		t.Errorf("of a cluster that does not answer: %s", got)
+	}
 	if !strings.HasPrefix(l.URL(), "http://127.0.0.1:7123/#token=") || newLocal(t).URL() == l.URL() {
 		t.Errorf("the address is %s, and so is that of another run", l.URL())
 	}

@@ -37,9 +37,10 @@ func (h *Handler) session(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer := sessionAnswer{
-		Name: who.name, Role: "user", Groups: who.groups, Write: h.cfg.Write, SignOut: h.usher.signOut(), Version: h.cfg.Version,
+		Name: who.name, Groups: who.groups, Write: h.cfg.Write, SignOut: h.usher.signOut(), Version: h.cfg.Version,
 	}
-	// A cluster that does not answer keeps nobody from the page, which says so itself.
+	// A cluster that does not answer keeps nobody from the page, which says so itself, and asks again while it knows no
+	// role.
 	h.ask(r.Context(), who, &answer)
 	if answer.Groups == nil {
 		answer.Groups = []string{}

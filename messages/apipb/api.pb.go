@@ -10093,7 +10093,12 @@ type ListNodesRequest struct {
 	// What the name or a tag has in it, in upper or lower case.
 	Filter string `protobuf:"bytes,7,opt,name=filter,proto3" json:"filter,omitempty"`
 	// Those that are drained.
-	Drained       bool `protobuf:"varint,8,opt,name=drained,proto3" json:"drained,omitempty"`
+	Drained bool `protobuf:"varint,8,opt,name=drained,proto3" json:"drained,omitempty"`
+	// Not empty: answer with cells in place of nodes, whatever after and limit say. Their parts are of this resource:
+	// user_slots, cpu, gpu, memory or network, as jobs hold it; memory_used, as nodes measure it.
+	Cells string `protobuf:"bytes,9,opt,name=cells,proto3" json:"cells,omitempty"`
+	// The version of the cells of an earlier answer, whose names need not be sent again.
+	Known         uint64 `protobuf:"fixed64,10,opt,name=known,proto3" json:"known,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -10184,6 +10189,20 @@ func (x *ListNodesRequest) GetDrained() bool {
 	return false
 }
 
+func (x *ListNodesRequest) GetCells() string {
+	if x != nil {
+		return x.Cells
+	}
+	return ""
+}
+
+func (x *ListNodesRequest) GetKnown() uint64 {
+	if x != nil {
+		return x.Known
+	}
+	return 0
+}
+
 type ListNodesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// By name.
@@ -10196,7 +10215,8 @@ type ListNodesResponse struct {
 	// that never registered.
 	Refused []*RefusedAgent `protobuf:"bytes,4,rep,name=refused,proto3" json:"refused,omitempty"`
 	// Of all nodes that were asked for, those before and after these too.
-	Sums          *NodeSums `protobuf:"bytes,5,opt,name=sums,proto3" json:"sums,omitempty"`
+	Sums          *NodeSums  `protobuf:"bytes,5,opt,name=sums,proto3" json:"sums,omitempty"`
+	Cells         *NodeCells `protobuf:"bytes,6,opt,name=cells,proto3" json:"cells,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -10266,6 +10286,86 @@ func (x *ListNodesResponse) GetSums() *NodeSums {
 	return nil
 }
 
+func (x *ListNodesResponse) GetCells() *NodeCells {
+	if x != nil {
+		return x.Cells
+	}
+	return nil
+}
+
+// NodeCells is what a map of many nodes shows of them, in the order of their names.
+type NodeCells struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the names: another set of nodes has another version.
+	Version uint64 `protobuf:"fixed64,1,opt,name=version,proto3" json:"version,omitempty"`
+	// Empty if the request knows this version.
+	Names []string `protobuf:"bytes,2,rep,name=names,proto3" json:"names,omitempty"`
+	// A byte a node: 0 is offline, 1 online, 2 online and drained.
+	States []byte `protobuf:"bytes,3,opt,name=states,proto3" json:"states,omitempty"`
+	// A byte a node: hundredths of what it has of the resource, 255 at most; 0 if nothing is known.
+	Parts         []byte `protobuf:"bytes,4,opt,name=parts,proto3" json:"parts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeCells) Reset() {
+	*x = NodeCells{}
+	mi := &file_apipb_api_proto_msgTypes[139]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeCells) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeCells) ProtoMessage() {}
+
+func (x *NodeCells) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[139]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeCells.ProtoReflect.Descriptor instead.
+func (*NodeCells) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{139}
+}
+
+func (x *NodeCells) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *NodeCells) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *NodeCells) GetStates() []byte {
+	if x != nil {
+		return x.States
+	}
+	return nil
+}
+
+func (x *NodeCells) GetParts() []byte {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
 // NodeSums are sums of nodes.
 type NodeSums struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -10273,16 +10373,18 @@ type NodeSums struct {
 	Offline int64                  `protobuf:"varint,2,opt,name=offline,proto3" json:"offline,omitempty"`
 	Drained int64                  `protobuf:"varint,3,opt,name=drained,proto3" json:"drained,omitempty"`
 	// Of those that are online: their jobs, what they have and what jobs hold.
-	Jobs          int64      `protobuf:"varint,4,opt,name=jobs,proto3" json:"jobs,omitempty"`
-	Resources     *Resources `protobuf:"bytes,5,opt,name=resources,proto3" json:"resources,omitempty"`
-	Usage         *Resources `protobuf:"bytes,6,opt,name=usage,proto3" json:"usage,omitempty"`
+	Jobs      int64      `protobuf:"varint,4,opt,name=jobs,proto3" json:"jobs,omitempty"`
+	Resources *Resources `protobuf:"bytes,5,opt,name=resources,proto3" json:"resources,omitempty"`
+	Usage     *Resources `protobuf:"bytes,6,opt,name=usage,proto3" json:"usage,omitempty"`
+	// What they use of their memory, in bytes, if the request asks for cells of memory_used.
+	MemoryUsed    int64 `protobuf:"varint,7,opt,name=memory_used,json=memoryUsed,proto3" json:"memory_used,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeSums) Reset() {
 	*x = NodeSums{}
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10294,7 +10396,7 @@ func (x *NodeSums) String() string {
 func (*NodeSums) ProtoMessage() {}
 
 func (x *NodeSums) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10307,7 +10409,7 @@ func (x *NodeSums) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSums.ProtoReflect.Descriptor instead.
 func (*NodeSums) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{139}
+	return file_apipb_api_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *NodeSums) GetNodes() int64 {
@@ -10352,6 +10454,13 @@ func (x *NodeSums) GetUsage() *Resources {
 	return nil
 }
 
+func (x *NodeSums) GetMemoryUsed() int64 {
+	if x != nil {
+		return x.MemoryUsed
+	}
+	return 0
+}
+
 // RefusedAgent is an agent that may not register as it is.
 type RefusedAgent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -10371,7 +10480,7 @@ type RefusedAgent struct {
 
 func (x *RefusedAgent) Reset() {
 	*x = RefusedAgent{}
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10383,7 +10492,7 @@ func (x *RefusedAgent) String() string {
 func (*RefusedAgent) ProtoMessage() {}
 
 func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10396,7 +10505,7 @@ func (x *RefusedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedAgent.ProtoReflect.Descriptor instead.
 func (*RefusedAgent) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{140}
+	return file_apipb_api_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *RefusedAgent) GetNode() string {
@@ -10457,7 +10566,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10469,7 +10578,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[141]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10482,7 +10591,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{141}
+	return file_apipb_api_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *GetNodeRequest) GetNode() string {
@@ -10505,7 +10614,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10517,7 +10626,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[142]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10530,7 +10639,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{142}
+	return file_apipb_api_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -10567,7 +10676,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10579,7 +10688,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[143]
+	mi := &file_apipb_api_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10592,7 +10701,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{143}
+	return file_apipb_api_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -10624,7 +10733,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10636,7 +10745,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[144]
+	mi := &file_apipb_api_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10649,7 +10758,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{144}
+	return file_apipb_api_proto_rawDescGZIP(), []int{145}
 }
 
 type UndrainNodeRequest struct {
@@ -10661,7 +10770,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10673,7 +10782,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[145]
+	mi := &file_apipb_api_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10686,7 +10795,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{145}
+	return file_apipb_api_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *UndrainNodeRequest) GetNode() string {
@@ -10704,7 +10813,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10716,7 +10825,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[146]
+	mi := &file_apipb_api_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10729,7 +10838,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{146}
+	return file_apipb_api_proto_rawDescGZIP(), []int{147}
 }
 
 type RemoveNodeRequest struct {
@@ -10742,7 +10851,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10754,7 +10863,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[147]
+	mi := &file_apipb_api_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10767,7 +10876,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{147}
+	return file_apipb_api_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *RemoveNodeRequest) GetNode() string {
@@ -10792,7 +10901,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10804,7 +10913,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[148]
+	mi := &file_apipb_api_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10817,7 +10926,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{148}
+	return file_apipb_api_proto_rawDescGZIP(), []int{149}
 }
 
 type UpgradeStatusRequest struct {
@@ -10828,7 +10937,7 @@ type UpgradeStatusRequest struct {
 
 func (x *UpgradeStatusRequest) Reset() {
 	*x = UpgradeStatusRequest{}
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10840,7 +10949,7 @@ func (x *UpgradeStatusRequest) String() string {
 func (*UpgradeStatusRequest) ProtoMessage() {}
 
 func (x *UpgradeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[149]
+	mi := &file_apipb_api_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10853,7 +10962,7 @@ func (x *UpgradeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpgradeStatusRequest.ProtoReflect.Descriptor instead.
 func (*UpgradeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{149}
+	return file_apipb_api_proto_rawDescGZIP(), []int{150}
 }
 
 type UpgradeStatusResponse struct {
@@ -10873,7 +10982,7 @@ type UpgradeStatusResponse struct {
 
 func (x *UpgradeStatusResponse) Reset() {
 	*x = UpgradeStatusResponse{}
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10885,7 +10994,7 @@ func (x *UpgradeStatusResponse) String() string {
 func (*UpgradeStatusResponse) ProtoMessage() {}
 
 func (x *UpgradeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[150]
+	mi := &file_apipb_api_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10898,7 +11007,7 @@ func (x *UpgradeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpgradeStatusResponse.ProtoReflect.Descriptor instead.
 func (*UpgradeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{150}
+	return file_apipb_api_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *UpgradeStatusResponse) GetReplica() string {
@@ -10958,7 +11067,7 @@ type UpgradeProcess struct {
 
 func (x *UpgradeProcess) Reset() {
 	*x = UpgradeProcess{}
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10970,7 +11079,7 @@ func (x *UpgradeProcess) String() string {
 func (*UpgradeProcess) ProtoMessage() {}
 
 func (x *UpgradeProcess) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[151]
+	mi := &file_apipb_api_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10983,7 +11092,7 @@ func (x *UpgradeProcess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpgradeProcess.ProtoReflect.Descriptor instead.
 func (*UpgradeProcess) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{151}
+	return file_apipb_api_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *UpgradeProcess) GetRole() string {
@@ -11049,7 +11158,7 @@ type FinishUpgradeRequest struct {
 
 func (x *FinishUpgradeRequest) Reset() {
 	*x = FinishUpgradeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11061,7 +11170,7 @@ func (x *FinishUpgradeRequest) String() string {
 func (*FinishUpgradeRequest) ProtoMessage() {}
 
 func (x *FinishUpgradeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[152]
+	mi := &file_apipb_api_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11074,7 +11183,7 @@ func (x *FinishUpgradeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishUpgradeRequest.ProtoReflect.Descriptor instead.
 func (*FinishUpgradeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{152}
+	return file_apipb_api_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *FinishUpgradeRequest) GetVersion() uint32 {
@@ -11107,7 +11216,7 @@ type FinishUpgradeResponse struct {
 
 func (x *FinishUpgradeResponse) Reset() {
 	*x = FinishUpgradeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11119,7 +11228,7 @@ func (x *FinishUpgradeResponse) String() string {
 func (*FinishUpgradeResponse) ProtoMessage() {}
 
 func (x *FinishUpgradeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[153]
+	mi := &file_apipb_api_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11132,7 +11241,7 @@ func (x *FinishUpgradeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishUpgradeResponse.ProtoReflect.Descriptor instead.
 func (*FinishUpgradeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{153}
+	return file_apipb_api_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *FinishUpgradeResponse) GetVersion() uint32 {
@@ -11161,7 +11270,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11173,7 +11282,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[154]
+	mi := &file_apipb_api_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11186,7 +11295,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{154}
+	return file_apipb_api_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *Member) GetId() string {
@@ -11260,7 +11369,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11272,7 +11381,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[155]
+	mi := &file_apipb_api_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11285,7 +11394,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{155}
+	return file_apipb_api_proto_rawDescGZIP(), []int{156}
 }
 
 type MembersResponse struct {
@@ -11297,7 +11406,7 @@ type MembersResponse struct {
 
 func (x *MembersResponse) Reset() {
 	*x = MembersResponse{}
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11309,7 +11418,7 @@ func (x *MembersResponse) String() string {
 func (*MembersResponse) ProtoMessage() {}
 
 func (x *MembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[156]
+	mi := &file_apipb_api_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11322,7 +11431,7 @@ func (x *MembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersResponse.ProtoReflect.Descriptor instead.
 func (*MembersResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{156}
+	return file_apipb_api_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *MembersResponse) GetMembers() []*Member {
@@ -11333,14 +11442,16 @@ func (x *MembersResponse) GetMembers() []*Member {
 }
 
 type StatusRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// More than 0: the most agents that credentials are to have.
+	Agents        int32 `protobuf:"varint,1,opt,name=agents,proto3" json:"agents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11352,7 +11463,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[157]
+	mi := &file_apipb_api_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11365,7 +11476,14 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{157}
+	return file_apipb_api_proto_rawDescGZIP(), []int{158}
+}
+
+func (x *StatusRequest) GetAgents() int32 {
+	if x != nil {
+		return x.Agents
+	}
+	return 0
 }
 
 type StatusResponse struct {
@@ -11416,14 +11534,16 @@ type StatusResponse struct {
 	HashedIndex uint64 `protobuf:"varint,32,opt,name=hashed_index,json=hashedIndex,proto3" json:"hashed_index,omitempty"`
 	StateHash   []byte `protobuf:"bytes,33,opt,name=state_hash,json=stateHash,proto3" json:"state_hash,omitempty"`
 	// How often agents send heartbeats; not set: no leader has said it yet.
-	Pace          *Pace `protobuf:"bytes,34,opt,name=pace,proto3" json:"pace,omitempty"`
+	Pace *Pace `protobuf:"bytes,34,opt,name=pace,proto3" json:"pace,omitempty"`
+	// How many agents more the credentials would have.
+	AgentsLeftOut int32 `protobuf:"varint,35,opt,name=agents_left_out,json=agentsLeftOut,proto3" json:"agents_left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11435,7 +11555,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[158]
+	mi := &file_apipb_api_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11448,7 +11568,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{158}
+	return file_apipb_api_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *StatusResponse) GetClusterId() string {
@@ -11675,6 +11795,13 @@ func (x *StatusResponse) GetPace() *Pace {
 	return nil
 }
 
+func (x *StatusResponse) GetAgentsLeftOut() int32 {
+	if x != nil {
+		return x.AgentsLeftOut
+	}
+	return 0
+}
+
 // Pace is how often agents send heartbeats, and how long they may run jobs after the last one that was acknowledged. While both
 // become shorter, they are shown when no agent has the longer lease any more.
 type Pace struct {
@@ -11687,7 +11814,7 @@ type Pace struct {
 
 func (x *Pace) Reset() {
 	*x = Pace{}
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11699,7 +11826,7 @@ func (x *Pace) String() string {
 func (*Pace) ProtoMessage() {}
 
 func (x *Pace) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[159]
+	mi := &file_apipb_api_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11712,7 +11839,7 @@ func (x *Pace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pace.ProtoReflect.Descriptor instead.
 func (*Pace) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{159}
+	return file_apipb_api_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *Pace) GetHeartbeatMillis() int64 {
@@ -11746,7 +11873,7 @@ type LogHealth struct {
 
 func (x *LogHealth) Reset() {
 	*x = LogHealth{}
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11758,7 +11885,7 @@ func (x *LogHealth) String() string {
 func (*LogHealth) ProtoMessage() {}
 
 func (x *LogHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[160]
+	mi := &file_apipb_api_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11771,7 +11898,7 @@ func (x *LogHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogHealth.ProtoReflect.Descriptor instead.
 func (*LogHealth) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{160}
+	return file_apipb_api_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *LogHealth) GetCommitIndex() uint64 {
@@ -11824,7 +11951,7 @@ type HeldCredentials struct {
 
 func (x *HeldCredentials) Reset() {
 	*x = HeldCredentials{}
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11836,7 +11963,7 @@ func (x *HeldCredentials) String() string {
 func (*HeldCredentials) ProtoMessage() {}
 
 func (x *HeldCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[161]
+	mi := &file_apipb_api_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11849,7 +11976,7 @@ func (x *HeldCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldCredentials.ProtoReflect.Descriptor instead.
 func (*HeldCredentials) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{161}
+	return file_apipb_api_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *HeldCredentials) GetRole() string {
@@ -11904,7 +12031,7 @@ type TransferRequest struct {
 
 func (x *TransferRequest) Reset() {
 	*x = TransferRequest{}
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11916,7 +12043,7 @@ func (x *TransferRequest) String() string {
 func (*TransferRequest) ProtoMessage() {}
 
 func (x *TransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[162]
+	mi := &file_apipb_api_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11929,7 +12056,7 @@ func (x *TransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
 func (*TransferRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{162}
+	return file_apipb_api_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *TransferRequest) GetTo() string {
@@ -11948,7 +12075,7 @@ type TransferResponse struct {
 
 func (x *TransferResponse) Reset() {
 	*x = TransferResponse{}
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11960,7 +12087,7 @@ func (x *TransferResponse) String() string {
 func (*TransferResponse) ProtoMessage() {}
 
 func (x *TransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[163]
+	mi := &file_apipb_api_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11973,7 +12100,7 @@ func (x *TransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
 func (*TransferResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{163}
+	return file_apipb_api_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *TransferResponse) GetLeader() string {
@@ -11994,7 +12121,7 @@ type AddReplicaRequest struct {
 
 func (x *AddReplicaRequest) Reset() {
 	*x = AddReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12006,7 +12133,7 @@ func (x *AddReplicaRequest) String() string {
 func (*AddReplicaRequest) ProtoMessage() {}
 
 func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[164]
+	mi := &file_apipb_api_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12019,7 +12146,7 @@ func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaRequest.ProtoReflect.Descriptor instead.
 func (*AddReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{164}
+	return file_apipb_api_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *AddReplicaRequest) GetId() string {
@@ -12044,7 +12171,7 @@ type AddReplicaResponse struct {
 
 func (x *AddReplicaResponse) Reset() {
 	*x = AddReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12056,7 +12183,7 @@ func (x *AddReplicaResponse) String() string {
 func (*AddReplicaResponse) ProtoMessage() {}
 
 func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[165]
+	mi := &file_apipb_api_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12069,7 +12196,7 @@ func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaResponse.ProtoReflect.Descriptor instead.
 func (*AddReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{165}
+	return file_apipb_api_proto_rawDescGZIP(), []int{166}
 }
 
 type RemoveReplicaRequest struct {
@@ -12083,7 +12210,7 @@ type RemoveReplicaRequest struct {
 
 func (x *RemoveReplicaRequest) Reset() {
 	*x = RemoveReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12095,7 +12222,7 @@ func (x *RemoveReplicaRequest) String() string {
 func (*RemoveReplicaRequest) ProtoMessage() {}
 
 func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[166]
+	mi := &file_apipb_api_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12108,7 +12235,7 @@ func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{166}
+	return file_apipb_api_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *RemoveReplicaRequest) GetId() string {
@@ -12133,7 +12260,7 @@ type RemoveReplicaResponse struct {
 
 func (x *RemoveReplicaResponse) Reset() {
 	*x = RemoveReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12145,7 +12272,7 @@ func (x *RemoveReplicaResponse) String() string {
 func (*RemoveReplicaResponse) ProtoMessage() {}
 
 func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[167]
+	mi := &file_apipb_api_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12158,7 +12285,7 @@ func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{167}
+	return file_apipb_api_proto_rawDescGZIP(), []int{168}
 }
 
 type PromoteReplicaRequest struct {
@@ -12170,7 +12297,7 @@ type PromoteReplicaRequest struct {
 
 func (x *PromoteReplicaRequest) Reset() {
 	*x = PromoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12182,7 +12309,7 @@ func (x *PromoteReplicaRequest) String() string {
 func (*PromoteReplicaRequest) ProtoMessage() {}
 
 func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[168]
+	mi := &file_apipb_api_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12195,7 +12322,7 @@ func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{168}
+	return file_apipb_api_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *PromoteReplicaRequest) GetId() string {
@@ -12213,7 +12340,7 @@ type PromoteReplicaResponse struct {
 
 func (x *PromoteReplicaResponse) Reset() {
 	*x = PromoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12225,7 +12352,7 @@ func (x *PromoteReplicaResponse) String() string {
 func (*PromoteReplicaResponse) ProtoMessage() {}
 
 func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[169]
+	mi := &file_apipb_api_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12238,7 +12365,7 @@ func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{169}
+	return file_apipb_api_proto_rawDescGZIP(), []int{170}
 }
 
 type DemoteReplicaRequest struct {
@@ -12252,7 +12379,7 @@ type DemoteReplicaRequest struct {
 
 func (x *DemoteReplicaRequest) Reset() {
 	*x = DemoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12264,7 +12391,7 @@ func (x *DemoteReplicaRequest) String() string {
 func (*DemoteReplicaRequest) ProtoMessage() {}
 
 func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[170]
+	mi := &file_apipb_api_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12277,7 +12404,7 @@ func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{170}
+	return file_apipb_api_proto_rawDescGZIP(), []int{171}
 }
 
 func (x *DemoteReplicaRequest) GetId() string {
@@ -12302,7 +12429,7 @@ type DemoteReplicaResponse struct {
 
 func (x *DemoteReplicaResponse) Reset() {
 	*x = DemoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[171]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12314,7 +12441,7 @@ func (x *DemoteReplicaResponse) String() string {
 func (*DemoteReplicaResponse) ProtoMessage() {}
 
 func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[171]
+	mi := &file_apipb_api_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12327,7 +12454,7 @@ func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{171}
+	return file_apipb_api_proto_rawDescGZIP(), []int{172}
 }
 
 type BackupRequest struct {
@@ -12338,7 +12465,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[172]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12350,7 +12477,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[172]
+	mi := &file_apipb_api_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12363,7 +12490,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{172}
+	return file_apipb_api_proto_rawDescGZIP(), []int{173}
 }
 
 // BackupPart is the next bytes of a backup: records with their lengths, and a
@@ -12377,7 +12504,7 @@ type BackupPart struct {
 
 func (x *BackupPart) Reset() {
 	*x = BackupPart{}
-	mi := &file_apipb_api_proto_msgTypes[173]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12389,7 +12516,7 @@ func (x *BackupPart) String() string {
 func (*BackupPart) ProtoMessage() {}
 
 func (x *BackupPart) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[173]
+	mi := &file_apipb_api_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12402,7 +12529,7 @@ func (x *BackupPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart.ProtoReflect.Descriptor instead.
 func (*BackupPart) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{173}
+	return file_apipb_api_proto_rawDescGZIP(), []int{174}
 }
 
 func (x *BackupPart) GetData() []byte {
@@ -12428,7 +12555,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_apipb_api_proto_msgTypes[174]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12440,7 +12567,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[174]
+	mi := &file_apipb_api_proto_msgTypes[175]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12453,7 +12580,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{174}
+	return file_apipb_api_proto_rawDescGZIP(), []int{175}
 }
 
 func (x *JoinRequest) GetId() string {
@@ -12504,7 +12631,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_apipb_api_proto_msgTypes[175]
+	mi := &file_apipb_api_proto_msgTypes[176]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12516,7 +12643,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[175]
+	mi := &file_apipb_api_proto_msgTypes[176]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12529,7 +12656,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{175}
+	return file_apipb_api_proto_rawDescGZIP(), []int{176}
 }
 
 func (x *JoinResponse) GetSuffrage() string {
@@ -12561,7 +12688,7 @@ type StoresRequest struct {
 
 func (x *StoresRequest) Reset() {
 	*x = StoresRequest{}
-	mi := &file_apipb_api_proto_msgTypes[176]
+	mi := &file_apipb_api_proto_msgTypes[177]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12573,7 +12700,7 @@ func (x *StoresRequest) String() string {
 func (*StoresRequest) ProtoMessage() {}
 
 func (x *StoresRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[176]
+	mi := &file_apipb_api_proto_msgTypes[177]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12586,7 +12713,7 @@ func (x *StoresRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoresRequest.ProtoReflect.Descriptor instead.
 func (*StoresRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{176}
+	return file_apipb_api_proto_rawDescGZIP(), []int{177}
 }
 
 type StoresResponse struct {
@@ -12598,7 +12725,7 @@ type StoresResponse struct {
 
 func (x *StoresResponse) Reset() {
 	*x = StoresResponse{}
-	mi := &file_apipb_api_proto_msgTypes[177]
+	mi := &file_apipb_api_proto_msgTypes[178]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12610,7 +12737,7 @@ func (x *StoresResponse) String() string {
 func (*StoresResponse) ProtoMessage() {}
 
 func (x *StoresResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[177]
+	mi := &file_apipb_api_proto_msgTypes[178]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12623,7 +12750,7 @@ func (x *StoresResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoresResponse.ProtoReflect.Descriptor instead.
 func (*StoresResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{177}
+	return file_apipb_api_proto_rawDescGZIP(), []int{178}
 }
 
 func (x *StoresResponse) GetStores() []*NamedStore {
@@ -12655,7 +12782,7 @@ type NamedStore struct {
 
 func (x *NamedStore) Reset() {
 	*x = NamedStore{}
-	mi := &file_apipb_api_proto_msgTypes[178]
+	mi := &file_apipb_api_proto_msgTypes[179]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12667,7 +12794,7 @@ func (x *NamedStore) String() string {
 func (*NamedStore) ProtoMessage() {}
 
 func (x *NamedStore) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[178]
+	mi := &file_apipb_api_proto_msgTypes[179]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12680,7 +12807,7 @@ func (x *NamedStore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedStore.ProtoReflect.Descriptor instead.
 func (*NamedStore) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{178}
+	return file_apipb_api_proto_rawDescGZIP(), []int{179}
 }
 
 func (x *NamedStore) GetName() string {
@@ -12754,7 +12881,7 @@ type EditStoreRequest struct {
 
 func (x *EditStoreRequest) Reset() {
 	*x = EditStoreRequest{}
-	mi := &file_apipb_api_proto_msgTypes[179]
+	mi := &file_apipb_api_proto_msgTypes[180]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12766,7 +12893,7 @@ func (x *EditStoreRequest) String() string {
 func (*EditStoreRequest) ProtoMessage() {}
 
 func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[179]
+	mi := &file_apipb_api_proto_msgTypes[180]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12779,7 +12906,7 @@ func (x *EditStoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditStoreRequest.ProtoReflect.Descriptor instead.
 func (*EditStoreRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{179}
+	return file_apipb_api_proto_rawDescGZIP(), []int{180}
 }
 
 func (x *EditStoreRequest) GetStore() *NamedStore {
@@ -12818,7 +12945,7 @@ type EditStoreResponse struct {
 
 func (x *EditStoreResponse) Reset() {
 	*x = EditStoreResponse{}
-	mi := &file_apipb_api_proto_msgTypes[180]
+	mi := &file_apipb_api_proto_msgTypes[181]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12830,7 +12957,7 @@ func (x *EditStoreResponse) String() string {
 func (*EditStoreResponse) ProtoMessage() {}
 
 func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[180]
+	mi := &file_apipb_api_proto_msgTypes[181]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12843,7 +12970,7 @@ func (x *EditStoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditStoreResponse.ProtoReflect.Descriptor instead.
 func (*EditStoreResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{180}
+	return file_apipb_api_proto_rawDescGZIP(), []int{181}
 }
 
 type WhoAmIRequest struct {
@@ -12854,7 +12981,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[181]
+	mi := &file_apipb_api_proto_msgTypes[182]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12866,7 +12993,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[181]
+	mi := &file_apipb_api_proto_msgTypes[182]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12879,7 +13006,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{181}
+	return file_apipb_api_proto_rawDescGZIP(), []int{182}
 }
 
 type WhoAmIResponse struct {
@@ -12903,7 +13030,7 @@ type WhoAmIResponse struct {
 
 func (x *WhoAmIResponse) Reset() {
 	*x = WhoAmIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[182]
+	mi := &file_apipb_api_proto_msgTypes[183]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12915,7 +13042,7 @@ func (x *WhoAmIResponse) String() string {
 func (*WhoAmIResponse) ProtoMessage() {}
 
 func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[182]
+	mi := &file_apipb_api_proto_msgTypes[183]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12928,7 +13055,7 @@ func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
 func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{182}
+	return file_apipb_api_proto_rawDescGZIP(), []int{183}
 }
 
 func (x *WhoAmIResponse) GetUser() string {
@@ -12985,7 +13112,7 @@ type PoolRights struct {
 
 func (x *PoolRights) Reset() {
 	*x = PoolRights{}
-	mi := &file_apipb_api_proto_msgTypes[183]
+	mi := &file_apipb_api_proto_msgTypes[184]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12997,7 +13124,7 @@ func (x *PoolRights) String() string {
 func (*PoolRights) ProtoMessage() {}
 
 func (x *PoolRights) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[183]
+	mi := &file_apipb_api_proto_msgTypes[184]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13010,7 +13137,7 @@ func (x *PoolRights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolRights.ProtoReflect.Descriptor instead.
 func (*PoolRights) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{183}
+	return file_apipb_api_proto_rawDescGZIP(), []int{184}
 }
 
 func (x *PoolRights) GetTree() string {
@@ -13053,7 +13180,7 @@ type MayIRequest struct {
 
 func (x *MayIRequest) Reset() {
 	*x = MayIRequest{}
-	mi := &file_apipb_api_proto_msgTypes[184]
+	mi := &file_apipb_api_proto_msgTypes[185]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13065,7 +13192,7 @@ func (x *MayIRequest) String() string {
 func (*MayIRequest) ProtoMessage() {}
 
 func (x *MayIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[184]
+	mi := &file_apipb_api_proto_msgTypes[185]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13078,7 +13205,7 @@ func (x *MayIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIRequest.ProtoReflect.Descriptor instead.
 func (*MayIRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{184}
+	return file_apipb_api_proto_rawDescGZIP(), []int{185}
 }
 
 func (x *MayIRequest) GetRight() string {
@@ -13140,7 +13267,7 @@ type MayIResponse struct {
 
 func (x *MayIResponse) Reset() {
 	*x = MayIResponse{}
-	mi := &file_apipb_api_proto_msgTypes[185]
+	mi := &file_apipb_api_proto_msgTypes[186]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13152,7 +13279,7 @@ func (x *MayIResponse) String() string {
 func (*MayIResponse) ProtoMessage() {}
 
 func (x *MayIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[185]
+	mi := &file_apipb_api_proto_msgTypes[186]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13165,7 +13292,7 @@ func (x *MayIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MayIResponse.ProtoReflect.Descriptor instead.
 func (*MayIResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{185}
+	return file_apipb_api_proto_rawDescGZIP(), []int{186}
 }
 
 func (x *MayIResponse) GetAllowed() bool {
@@ -13206,7 +13333,7 @@ type PoolACL struct {
 
 func (x *PoolACL) Reset() {
 	*x = PoolACL{}
-	mi := &file_apipb_api_proto_msgTypes[186]
+	mi := &file_apipb_api_proto_msgTypes[187]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13218,7 +13345,7 @@ func (x *PoolACL) String() string {
 func (*PoolACL) ProtoMessage() {}
 
 func (x *PoolACL) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[186]
+	mi := &file_apipb_api_proto_msgTypes[187]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13231,7 +13358,7 @@ func (x *PoolACL) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolACL.ProtoReflect.Descriptor instead.
 func (*PoolACL) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{186}
+	return file_apipb_api_proto_rawDescGZIP(), []int{187}
 }
 
 func (x *PoolACL) GetRights() []*SubjectRight {
@@ -13254,7 +13381,7 @@ type SubjectRight struct {
 
 func (x *SubjectRight) Reset() {
 	*x = SubjectRight{}
-	mi := &file_apipb_api_proto_msgTypes[187]
+	mi := &file_apipb_api_proto_msgTypes[188]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13266,7 +13393,7 @@ func (x *SubjectRight) String() string {
 func (*SubjectRight) ProtoMessage() {}
 
 func (x *SubjectRight) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[187]
+	mi := &file_apipb_api_proto_msgTypes[188]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13279,7 +13406,7 @@ func (x *SubjectRight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubjectRight.ProtoReflect.Descriptor instead.
 func (*SubjectRight) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{187}
+	return file_apipb_api_proto_rawDescGZIP(), []int{188}
 }
 
 func (x *SubjectRight) GetSubject() string {
@@ -13313,7 +13440,7 @@ type GroupsRequest struct {
 
 func (x *GroupsRequest) Reset() {
 	*x = GroupsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[188]
+	mi := &file_apipb_api_proto_msgTypes[189]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13325,7 +13452,7 @@ func (x *GroupsRequest) String() string {
 func (*GroupsRequest) ProtoMessage() {}
 
 func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[188]
+	mi := &file_apipb_api_proto_msgTypes[189]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13338,7 +13465,7 @@ func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsRequest.ProtoReflect.Descriptor instead.
 func (*GroupsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{188}
+	return file_apipb_api_proto_rawDescGZIP(), []int{189}
 }
 
 func (x *GroupsRequest) GetName() string {
@@ -13357,7 +13484,7 @@ type GroupsResponse struct {
 
 func (x *GroupsResponse) Reset() {
 	*x = GroupsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[189]
+	mi := &file_apipb_api_proto_msgTypes[190]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13369,7 +13496,7 @@ func (x *GroupsResponse) String() string {
 func (*GroupsResponse) ProtoMessage() {}
 
 func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[189]
+	mi := &file_apipb_api_proto_msgTypes[190]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13382,7 +13509,7 @@ func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupsResponse.ProtoReflect.Descriptor instead.
 func (*GroupsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{189}
+	return file_apipb_api_proto_rawDescGZIP(), []int{190}
 }
 
 func (x *GroupsResponse) GetGroups() []*Group {
@@ -13404,7 +13531,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_apipb_api_proto_msgTypes[190]
+	mi := &file_apipb_api_proto_msgTypes[191]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13416,7 +13543,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[190]
+	mi := &file_apipb_api_proto_msgTypes[191]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13429,7 +13556,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{190}
+	return file_apipb_api_proto_rawDescGZIP(), []int{191}
 }
 
 func (x *Group) GetName() string {
@@ -13469,7 +13596,7 @@ type EditGroupRequest struct {
 
 func (x *EditGroupRequest) Reset() {
 	*x = EditGroupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[191]
+	mi := &file_apipb_api_proto_msgTypes[192]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13481,7 +13608,7 @@ func (x *EditGroupRequest) String() string {
 func (*EditGroupRequest) ProtoMessage() {}
 
 func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[191]
+	mi := &file_apipb_api_proto_msgTypes[192]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13494,7 +13621,7 @@ func (x *EditGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupRequest.ProtoReflect.Descriptor instead.
 func (*EditGroupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{191}
+	return file_apipb_api_proto_rawDescGZIP(), []int{192}
 }
 
 func (x *EditGroupRequest) GetGroup() string {
@@ -13540,7 +13667,7 @@ type EditGroupResponse struct {
 
 func (x *EditGroupResponse) Reset() {
 	*x = EditGroupResponse{}
-	mi := &file_apipb_api_proto_msgTypes[192]
+	mi := &file_apipb_api_proto_msgTypes[193]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13552,7 +13679,7 @@ func (x *EditGroupResponse) String() string {
 func (*EditGroupResponse) ProtoMessage() {}
 
 func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[192]
+	mi := &file_apipb_api_proto_msgTypes[193]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13565,7 +13692,7 @@ func (x *EditGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGroupResponse.ProtoReflect.Descriptor instead.
 func (*EditGroupResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{192}
+	return file_apipb_api_proto_rawDescGZIP(), []int{193}
 }
 
 type AccountsRequest struct {
@@ -13576,7 +13703,7 @@ type AccountsRequest struct {
 
 func (x *AccountsRequest) Reset() {
 	*x = AccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[193]
+	mi := &file_apipb_api_proto_msgTypes[194]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13588,7 +13715,7 @@ func (x *AccountsRequest) String() string {
 func (*AccountsRequest) ProtoMessage() {}
 
 func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[193]
+	mi := &file_apipb_api_proto_msgTypes[194]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13601,7 +13728,7 @@ func (x *AccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsRequest.ProtoReflect.Descriptor instead.
 func (*AccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{193}
+	return file_apipb_api_proto_rawDescGZIP(), []int{194}
 }
 
 type AccountsResponse struct {
@@ -13614,7 +13741,7 @@ type AccountsResponse struct {
 
 func (x *AccountsResponse) Reset() {
 	*x = AccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[194]
+	mi := &file_apipb_api_proto_msgTypes[195]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13626,7 +13753,7 @@ func (x *AccountsResponse) String() string {
 func (*AccountsResponse) ProtoMessage() {}
 
 func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[194]
+	mi := &file_apipb_api_proto_msgTypes[195]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13639,7 +13766,7 @@ func (x *AccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsResponse.ProtoReflect.Descriptor instead.
 func (*AccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{194}
+	return file_apipb_api_proto_rawDescGZIP(), []int{195}
 }
 
 func (x *AccountsResponse) GetAccounts() []*Accounts {
@@ -13666,7 +13793,7 @@ type Accounts struct {
 
 func (x *Accounts) Reset() {
 	*x = Accounts{}
-	mi := &file_apipb_api_proto_msgTypes[195]
+	mi := &file_apipb_api_proto_msgTypes[196]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13678,7 +13805,7 @@ func (x *Accounts) String() string {
 func (*Accounts) ProtoMessage() {}
 
 func (x *Accounts) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[195]
+	mi := &file_apipb_api_proto_msgTypes[196]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13691,7 +13818,7 @@ func (x *Accounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accounts.ProtoReflect.Descriptor instead.
 func (*Accounts) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{195}
+	return file_apipb_api_proto_rawDescGZIP(), []int{196}
 }
 
 func (x *Accounts) GetSubject() string {
@@ -13745,7 +13872,7 @@ type EditAccountsRequest struct {
 
 func (x *EditAccountsRequest) Reset() {
 	*x = EditAccountsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[196]
+	mi := &file_apipb_api_proto_msgTypes[197]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13757,7 +13884,7 @@ func (x *EditAccountsRequest) String() string {
 func (*EditAccountsRequest) ProtoMessage() {}
 
 func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[196]
+	mi := &file_apipb_api_proto_msgTypes[197]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13770,7 +13897,7 @@ func (x *EditAccountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsRequest.ProtoReflect.Descriptor instead.
 func (*EditAccountsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{196}
+	return file_apipb_api_proto_rawDescGZIP(), []int{197}
 }
 
 func (x *EditAccountsRequest) GetSubject() string {
@@ -13816,7 +13943,7 @@ type EditAccountsResponse struct {
 
 func (x *EditAccountsResponse) Reset() {
 	*x = EditAccountsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[197]
+	mi := &file_apipb_api_proto_msgTypes[198]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13828,7 +13955,7 @@ func (x *EditAccountsResponse) String() string {
 func (*EditAccountsResponse) ProtoMessage() {}
 
 func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[197]
+	mi := &file_apipb_api_proto_msgTypes[198]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13841,7 +13968,7 @@ func (x *EditAccountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditAccountsResponse.ProtoReflect.Descriptor instead.
 func (*EditAccountsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{197}
+	return file_apipb_api_proto_rawDescGZIP(), []int{198}
 }
 
 type RevocationsRequest struct {
@@ -13852,7 +13979,7 @@ type RevocationsRequest struct {
 
 func (x *RevocationsRequest) Reset() {
 	*x = RevocationsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[198]
+	mi := &file_apipb_api_proto_msgTypes[199]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13864,7 +13991,7 @@ func (x *RevocationsRequest) String() string {
 func (*RevocationsRequest) ProtoMessage() {}
 
 func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[198]
+	mi := &file_apipb_api_proto_msgTypes[199]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13877,7 +14004,7 @@ func (x *RevocationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsRequest.ProtoReflect.Descriptor instead.
 func (*RevocationsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{198}
+	return file_apipb_api_proto_rawDescGZIP(), []int{199}
 }
 
 type RevocationsResponse struct {
@@ -13889,7 +14016,7 @@ type RevocationsResponse struct {
 
 func (x *RevocationsResponse) Reset() {
 	*x = RevocationsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[199]
+	mi := &file_apipb_api_proto_msgTypes[200]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13901,7 +14028,7 @@ func (x *RevocationsResponse) String() string {
 func (*RevocationsResponse) ProtoMessage() {}
 
 func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[199]
+	mi := &file_apipb_api_proto_msgTypes[200]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13914,7 +14041,7 @@ func (x *RevocationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsResponse.ProtoReflect.Descriptor instead.
 func (*RevocationsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{199}
+	return file_apipb_api_proto_rawDescGZIP(), []int{200}
 }
 
 func (x *RevocationsResponse) GetRevocations() []*Revocation {
@@ -13943,7 +14070,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_apipb_api_proto_msgTypes[200]
+	mi := &file_apipb_api_proto_msgTypes[201]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13955,7 +14082,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[200]
+	mi := &file_apipb_api_proto_msgTypes[201]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13968,7 +14095,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{200}
+	return file_apipb_api_proto_rawDescGZIP(), []int{201}
 }
 
 func (x *Revocation) GetSerial() string {
@@ -14035,7 +14162,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[201]
+	mi := &file_apipb_api_proto_msgTypes[202]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14047,7 +14174,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[201]
+	mi := &file_apipb_api_proto_msgTypes[202]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14060,7 +14187,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{201}
+	return file_apipb_api_proto_rawDescGZIP(), []int{202}
 }
 
 func (x *RevokeRequest) GetSerial() string {
@@ -14107,7 +14234,7 @@ type RevokeResponse struct {
 
 func (x *RevokeResponse) Reset() {
 	*x = RevokeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[202]
+	mi := &file_apipb_api_proto_msgTypes[203]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14119,7 +14246,7 @@ func (x *RevokeResponse) String() string {
 func (*RevokeResponse) ProtoMessage() {}
 
 func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[202]
+	mi := &file_apipb_api_proto_msgTypes[203]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14132,7 +14259,7 @@ func (x *RevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeResponse.ProtoReflect.Descriptor instead.
 func (*RevokeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{202}
+	return file_apipb_api_proto_rawDescGZIP(), []int{203}
 }
 
 func (x *RevokeResponse) GetRevocation() *Revocation {
@@ -15008,7 +15135,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\tFileCache\x12\x14\n" +
 	"\x05files\x18\x01 \x01(\x03R\x05files\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\x03R\x05limit\"\xa8\x02\n" +
+	"\x05limit\x18\x03 \x01(\x03R\x05limit\"\xd4\x02\n" +
 	"\x10ListNodesRequest\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\tR\x05after\x12\x14\n" +
@@ -15017,23 +15144,34 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x04tags\x18\x05 \x01(\tR\x04tags\x12;\n" +
 	"\x04free\x18\x06 \x03(\v2'.weir.api.v1.ListNodesRequest.FreeEntryR\x04free\x12\x16\n" +
 	"\x06filter\x18\a \x01(\tR\x06filter\x12\x18\n" +
-	"\adrained\x18\b \x01(\bR\adrained\x1a7\n" +
+	"\adrained\x18\b \x01(\bR\adrained\x12\x14\n" +
+	"\x05cells\x18\t \x01(\tR\x05cells\x12\x14\n" +
+	"\x05known\x18\n" +
+	" \x01(\x06R\x05known\x1a7\n" +
 	"\tFreeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xcb\x01\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xf9\x01\n" +
 	"\x11ListNodesResponse\x12'\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x11.weir.api.v1.NodeR\x05nodes\x12\x12\n" +
 	"\x04next\x18\x02 \x01(\tR\x04next\x12\x19\n" +
 	"\bleft_out\x18\x03 \x01(\x05R\aleftOut\x123\n" +
 	"\arefused\x18\x04 \x03(\v2\x19.weir.api.v1.RefusedAgentR\arefused\x12)\n" +
-	"\x04sums\x18\x05 \x01(\v2\x15.weir.api.v1.NodeSumsR\x04sums\"\xcc\x01\n" +
+	"\x04sums\x18\x05 \x01(\v2\x15.weir.api.v1.NodeSumsR\x04sums\x12,\n" +
+	"\x05cells\x18\x06 \x01(\v2\x16.weir.api.v1.NodeCellsR\x05cells\"i\n" +
+	"\tNodeCells\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x06R\aversion\x12\x14\n" +
+	"\x05names\x18\x02 \x03(\tR\x05names\x12\x16\n" +
+	"\x06states\x18\x03 \x01(\fR\x06states\x12\x14\n" +
+	"\x05parts\x18\x04 \x01(\fR\x05parts\"\xed\x01\n" +
 	"\bNodeSums\x12\x14\n" +
 	"\x05nodes\x18\x01 \x01(\x03R\x05nodes\x12\x18\n" +
 	"\aoffline\x18\x02 \x01(\x03R\aoffline\x12\x18\n" +
 	"\adrained\x18\x03 \x01(\x03R\adrained\x12\x12\n" +
 	"\x04jobs\x18\x04 \x01(\x03R\x04jobs\x124\n" +
 	"\tresources\x18\x05 \x01(\v2\x16.weir.api.v1.ResourcesR\tresources\x12,\n" +
-	"\x05usage\x18\x06 \x01(\v2\x16.weir.api.v1.ResourcesR\x05usage\"\xf6\x01\n" +
+	"\x05usage\x18\x06 \x01(\v2\x16.weir.api.v1.ResourcesR\x05usage\x12\x1f\n" +
+	"\vmemory_used\x18\a \x01(\x03R\n" +
+	"memoryUsed\"\xf6\x01\n" +
 	"\fRefusedAgent\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
@@ -15095,8 +15233,10 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x03can\x18\t \x01(\rR\x03can\"\x10\n" +
 	"\x0eMembersRequest\"@\n" +
 	"\x0fMembersResponse\x12-\n" +
-	"\amembers\x18\x01 \x03(\v2\x13.weir.api.v1.MemberR\amembers\"\x0f\n" +
-	"\rStatusRequest\"\xf5\t\n" +
+	"\amembers\x18\x01 \x03(\v2\x13.weir.api.v1.MemberR\amembers\"'\n" +
+	"\rStatusRequest\x12\x16\n" +
+	"\x06agents\x18\x01 \x01(\x05R\x06agents\"\x9d\n" +
+	"\n" +
 	"\x0eStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x18\n" +
@@ -15134,7 +15274,8 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\fhashed_index\x18  \x01(\x04R\vhashedIndex\x12\x1d\n" +
 	"\n" +
 	"state_hash\x18! \x01(\fR\tstateHash\x12%\n" +
-	"\x04pace\x18\" \x01(\v2\x11.weir.api.v1.PaceR\x04pace\"T\n" +
+	"\x04pace\x18\" \x01(\v2\x11.weir.api.v1.PaceR\x04pace\x12&\n" +
+	"\x0fagents_left_out\x18# \x01(\x05R\ragentsLeftOut\"T\n" +
 	"\x04Pace\x12)\n" +
 	"\x10heartbeat_millis\x18\x01 \x01(\x03R\x0fheartbeatMillis\x12!\n" +
 	"\flease_millis\x18\x02 \x01(\x03R\vleaseMillis\"\xa4\x01\n" +
@@ -15391,7 +15532,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 213)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 214)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                    // 0: weir.api.v1.Resources
 	(*Error)(nil),                        // 1: weir.api.v1.Error
@@ -15532,110 +15673,111 @@ var file_apipb_api_proto_goTypes = []any{
 	(*FileCache)(nil),                    // 136: weir.api.v1.FileCache
 	(*ListNodesRequest)(nil),             // 137: weir.api.v1.ListNodesRequest
 	(*ListNodesResponse)(nil),            // 138: weir.api.v1.ListNodesResponse
-	(*NodeSums)(nil),                     // 139: weir.api.v1.NodeSums
-	(*RefusedAgent)(nil),                 // 140: weir.api.v1.RefusedAgent
-	(*GetNodeRequest)(nil),               // 141: weir.api.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),              // 142: weir.api.v1.GetNodeResponse
-	(*DrainNodeRequest)(nil),             // 143: weir.api.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),            // 144: weir.api.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),           // 145: weir.api.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),          // 146: weir.api.v1.UndrainNodeResponse
-	(*RemoveNodeRequest)(nil),            // 147: weir.api.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),           // 148: weir.api.v1.RemoveNodeResponse
-	(*UpgradeStatusRequest)(nil),         // 149: weir.api.v1.UpgradeStatusRequest
-	(*UpgradeStatusResponse)(nil),        // 150: weir.api.v1.UpgradeStatusResponse
-	(*UpgradeProcess)(nil),               // 151: weir.api.v1.UpgradeProcess
-	(*FinishUpgradeRequest)(nil),         // 152: weir.api.v1.FinishUpgradeRequest
-	(*FinishUpgradeResponse)(nil),        // 153: weir.api.v1.FinishUpgradeResponse
-	(*Member)(nil),                       // 154: weir.api.v1.Member
-	(*MembersRequest)(nil),               // 155: weir.api.v1.MembersRequest
-	(*MembersResponse)(nil),              // 156: weir.api.v1.MembersResponse
-	(*StatusRequest)(nil),                // 157: weir.api.v1.StatusRequest
-	(*StatusResponse)(nil),               // 158: weir.api.v1.StatusResponse
-	(*Pace)(nil),                         // 159: weir.api.v1.Pace
-	(*LogHealth)(nil),                    // 160: weir.api.v1.LogHealth
-	(*HeldCredentials)(nil),              // 161: weir.api.v1.HeldCredentials
-	(*TransferRequest)(nil),              // 162: weir.api.v1.TransferRequest
-	(*TransferResponse)(nil),             // 163: weir.api.v1.TransferResponse
-	(*AddReplicaRequest)(nil),            // 164: weir.api.v1.AddReplicaRequest
-	(*AddReplicaResponse)(nil),           // 165: weir.api.v1.AddReplicaResponse
-	(*RemoveReplicaRequest)(nil),         // 166: weir.api.v1.RemoveReplicaRequest
-	(*RemoveReplicaResponse)(nil),        // 167: weir.api.v1.RemoveReplicaResponse
-	(*PromoteReplicaRequest)(nil),        // 168: weir.api.v1.PromoteReplicaRequest
-	(*PromoteReplicaResponse)(nil),       // 169: weir.api.v1.PromoteReplicaResponse
-	(*DemoteReplicaRequest)(nil),         // 170: weir.api.v1.DemoteReplicaRequest
-	(*DemoteReplicaResponse)(nil),        // 171: weir.api.v1.DemoteReplicaResponse
-	(*BackupRequest)(nil),                // 172: weir.api.v1.BackupRequest
-	(*BackupPart)(nil),                   // 173: weir.api.v1.BackupPart
-	(*JoinRequest)(nil),                  // 174: weir.api.v1.JoinRequest
-	(*JoinResponse)(nil),                 // 175: weir.api.v1.JoinResponse
-	(*StoresRequest)(nil),                // 176: weir.api.v1.StoresRequest
-	(*StoresResponse)(nil),               // 177: weir.api.v1.StoresResponse
-	(*NamedStore)(nil),                   // 178: weir.api.v1.NamedStore
-	(*EditStoreRequest)(nil),             // 179: weir.api.v1.EditStoreRequest
-	(*EditStoreResponse)(nil),            // 180: weir.api.v1.EditStoreResponse
-	(*WhoAmIRequest)(nil),                // 181: weir.api.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),               // 182: weir.api.v1.WhoAmIResponse
-	(*PoolRights)(nil),                   // 183: weir.api.v1.PoolRights
-	(*MayIRequest)(nil),                  // 184: weir.api.v1.MayIRequest
-	(*MayIResponse)(nil),                 // 185: weir.api.v1.MayIResponse
-	(*PoolACL)(nil),                      // 186: weir.api.v1.PoolACL
-	(*SubjectRight)(nil),                 // 187: weir.api.v1.SubjectRight
-	(*GroupsRequest)(nil),                // 188: weir.api.v1.GroupsRequest
-	(*GroupsResponse)(nil),               // 189: weir.api.v1.GroupsResponse
-	(*Group)(nil),                        // 190: weir.api.v1.Group
-	(*EditGroupRequest)(nil),             // 191: weir.api.v1.EditGroupRequest
-	(*EditGroupResponse)(nil),            // 192: weir.api.v1.EditGroupResponse
-	(*AccountsRequest)(nil),              // 193: weir.api.v1.AccountsRequest
-	(*AccountsResponse)(nil),             // 194: weir.api.v1.AccountsResponse
-	(*Accounts)(nil),                     // 195: weir.api.v1.Accounts
-	(*EditAccountsRequest)(nil),          // 196: weir.api.v1.EditAccountsRequest
-	(*EditAccountsResponse)(nil),         // 197: weir.api.v1.EditAccountsResponse
-	(*RevocationsRequest)(nil),           // 198: weir.api.v1.RevocationsRequest
-	(*RevocationsResponse)(nil),          // 199: weir.api.v1.RevocationsResponse
-	(*Revocation)(nil),                   // 200: weir.api.v1.Revocation
-	(*RevokeRequest)(nil),                // 201: weir.api.v1.RevokeRequest
-	(*RevokeResponse)(nil),               // 202: weir.api.v1.RevokeResponse
-	nil,                                  // 203: weir.api.v1.Error.AttributesEntry
-	nil,                                  // 204: weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	nil,                                  // 205: weir.api.v1.Operation.PreemptedOthersEntry
-	nil,                                  // 206: weir.api.v1.Operation.LabelsEntry
-	nil,                                  // 207: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                                  // 208: weir.api.v1.OperationEvent.AttributesEntry
-	nil,                                  // 209: weir.api.v1.JobStatistics.ValuesEntry
-	nil,                                  // 210: weir.api.v1.NodeGrant.MaxEntry
-	nil,                                  // 211: weir.api.v1.ListNodesRequest.FreeEntry
-	nil,                                  // 212: weir.api.v1.MayIResponse.RefusedEntry
-	(*structpb.Struct)(nil),              // 213: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),        // 214: google.protobuf.Timestamp
-	(*structpb.Value)(nil),               // 215: google.protobuf.Value
+	(*NodeCells)(nil),                    // 139: weir.api.v1.NodeCells
+	(*NodeSums)(nil),                     // 140: weir.api.v1.NodeSums
+	(*RefusedAgent)(nil),                 // 141: weir.api.v1.RefusedAgent
+	(*GetNodeRequest)(nil),               // 142: weir.api.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),              // 143: weir.api.v1.GetNodeResponse
+	(*DrainNodeRequest)(nil),             // 144: weir.api.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),            // 145: weir.api.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),           // 146: weir.api.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),          // 147: weir.api.v1.UndrainNodeResponse
+	(*RemoveNodeRequest)(nil),            // 148: weir.api.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),           // 149: weir.api.v1.RemoveNodeResponse
+	(*UpgradeStatusRequest)(nil),         // 150: weir.api.v1.UpgradeStatusRequest
+	(*UpgradeStatusResponse)(nil),        // 151: weir.api.v1.UpgradeStatusResponse
+	(*UpgradeProcess)(nil),               // 152: weir.api.v1.UpgradeProcess
+	(*FinishUpgradeRequest)(nil),         // 153: weir.api.v1.FinishUpgradeRequest
+	(*FinishUpgradeResponse)(nil),        // 154: weir.api.v1.FinishUpgradeResponse
+	(*Member)(nil),                       // 155: weir.api.v1.Member
+	(*MembersRequest)(nil),               // 156: weir.api.v1.MembersRequest
+	(*MembersResponse)(nil),              // 157: weir.api.v1.MembersResponse
+	(*StatusRequest)(nil),                // 158: weir.api.v1.StatusRequest
+	(*StatusResponse)(nil),               // 159: weir.api.v1.StatusResponse
+	(*Pace)(nil),                         // 160: weir.api.v1.Pace
+	(*LogHealth)(nil),                    // 161: weir.api.v1.LogHealth
+	(*HeldCredentials)(nil),              // 162: weir.api.v1.HeldCredentials
+	(*TransferRequest)(nil),              // 163: weir.api.v1.TransferRequest
+	(*TransferResponse)(nil),             // 164: weir.api.v1.TransferResponse
+	(*AddReplicaRequest)(nil),            // 165: weir.api.v1.AddReplicaRequest
+	(*AddReplicaResponse)(nil),           // 166: weir.api.v1.AddReplicaResponse
+	(*RemoveReplicaRequest)(nil),         // 167: weir.api.v1.RemoveReplicaRequest
+	(*RemoveReplicaResponse)(nil),        // 168: weir.api.v1.RemoveReplicaResponse
+	(*PromoteReplicaRequest)(nil),        // 169: weir.api.v1.PromoteReplicaRequest
+	(*PromoteReplicaResponse)(nil),       // 170: weir.api.v1.PromoteReplicaResponse
+	(*DemoteReplicaRequest)(nil),         // 171: weir.api.v1.DemoteReplicaRequest
+	(*DemoteReplicaResponse)(nil),        // 172: weir.api.v1.DemoteReplicaResponse
+	(*BackupRequest)(nil),                // 173: weir.api.v1.BackupRequest
+	(*BackupPart)(nil),                   // 174: weir.api.v1.BackupPart
+	(*JoinRequest)(nil),                  // 175: weir.api.v1.JoinRequest
+	(*JoinResponse)(nil),                 // 176: weir.api.v1.JoinResponse
+	(*StoresRequest)(nil),                // 177: weir.api.v1.StoresRequest
+	(*StoresResponse)(nil),               // 178: weir.api.v1.StoresResponse
+	(*NamedStore)(nil),                   // 179: weir.api.v1.NamedStore
+	(*EditStoreRequest)(nil),             // 180: weir.api.v1.EditStoreRequest
+	(*EditStoreResponse)(nil),            // 181: weir.api.v1.EditStoreResponse
+	(*WhoAmIRequest)(nil),                // 182: weir.api.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),               // 183: weir.api.v1.WhoAmIResponse
+	(*PoolRights)(nil),                   // 184: weir.api.v1.PoolRights
+	(*MayIRequest)(nil),                  // 185: weir.api.v1.MayIRequest
+	(*MayIResponse)(nil),                 // 186: weir.api.v1.MayIResponse
+	(*PoolACL)(nil),                      // 187: weir.api.v1.PoolACL
+	(*SubjectRight)(nil),                 // 188: weir.api.v1.SubjectRight
+	(*GroupsRequest)(nil),                // 189: weir.api.v1.GroupsRequest
+	(*GroupsResponse)(nil),               // 190: weir.api.v1.GroupsResponse
+	(*Group)(nil),                        // 191: weir.api.v1.Group
+	(*EditGroupRequest)(nil),             // 192: weir.api.v1.EditGroupRequest
+	(*EditGroupResponse)(nil),            // 193: weir.api.v1.EditGroupResponse
+	(*AccountsRequest)(nil),              // 194: weir.api.v1.AccountsRequest
+	(*AccountsResponse)(nil),             // 195: weir.api.v1.AccountsResponse
+	(*Accounts)(nil),                     // 196: weir.api.v1.Accounts
+	(*EditAccountsRequest)(nil),          // 197: weir.api.v1.EditAccountsRequest
+	(*EditAccountsResponse)(nil),         // 198: weir.api.v1.EditAccountsResponse
+	(*RevocationsRequest)(nil),           // 199: weir.api.v1.RevocationsRequest
+	(*RevocationsResponse)(nil),          // 200: weir.api.v1.RevocationsResponse
+	(*Revocation)(nil),                   // 201: weir.api.v1.Revocation
+	(*RevokeRequest)(nil),                // 202: weir.api.v1.RevokeRequest
+	(*RevokeResponse)(nil),               // 203: weir.api.v1.RevokeResponse
+	nil,                                  // 204: weir.api.v1.Error.AttributesEntry
+	nil,                                  // 205: weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	nil,                                  // 206: weir.api.v1.Operation.PreemptedOthersEntry
+	nil,                                  // 207: weir.api.v1.Operation.LabelsEntry
+	nil,                                  // 208: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                                  // 209: weir.api.v1.OperationEvent.AttributesEntry
+	nil,                                  // 210: weir.api.v1.JobStatistics.ValuesEntry
+	nil,                                  // 211: weir.api.v1.NodeGrant.MaxEntry
+	nil,                                  // 212: weir.api.v1.ListNodesRequest.FreeEntry
+	nil,                                  // 213: weir.api.v1.MayIResponse.RefusedEntry
+	(*structpb.Struct)(nil),              // 214: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),        // 215: google.protobuf.Timestamp
+	(*structpb.Value)(nil),               // 216: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	203, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	204, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
 	4,   // 2: weir.api.v1.OperationStatisticsResponse.statistics:type_name -> weir.api.v1.Statistic
 	5,   // 3: weir.api.v1.OperationStatisticsResponse.advice:type_name -> weir.api.v1.MemoryAdvice
-	213, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	204, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
-	214, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	214, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	214, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	205, // 5: weir.api.v1.RetryOperationRequest.secure_vault:type_name -> weir.api.v1.RetryOperationRequest.SecureVaultEntry
+	215, // 6: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	215, // 7: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	16,  // 8: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	16,  // 9: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 10: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	213, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	213, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	214, // 11: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	214, // 12: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
 	15,  // 13: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
 	14,  // 14: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
 	92,  // 15: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
-	205, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
+	206, // 16: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
 	11,  // 17: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
 	12,  // 18: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
 	13,  // 19: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
-	206, // 20: weir.api.v1.Operation.labels:type_name -> weir.api.v1.Operation.LabelsEntry
-	214, // 21: weir.api.v1.Operation.state_since:type_name -> google.protobuf.Timestamp
-	214, // 22: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
-	213, // 23: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	207, // 24: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	207, // 20: weir.api.v1.Operation.labels:type_name -> weir.api.v1.Operation.LabelsEntry
+	215, // 21: weir.api.v1.Operation.state_since:type_name -> google.protobuf.Timestamp
+	215, // 22: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
+	214, // 23: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	208, // 24: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
 	0,   // 25: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
 	18,  // 26: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
 	20,  // 27: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
@@ -15643,11 +15785,11 @@ var file_apipb_api_proto_depIdxs = []int32{
 	17,  // 29: weir.api.v1.TaskProgress.given_up_cookies:type_name -> weir.api.v1.CookieRange
 	19,  // 30: weir.api.v1.TaskMemory.reserve:type_name -> weir.api.v1.JobReserve
 	21,  // 31: weir.api.v1.InputProgress.skipped:type_name -> weir.api.v1.SkippedRecord
-	214, // 32: weir.api.v1.ListOperationsRequest.started_since:type_name -> google.protobuf.Timestamp
-	214, // 33: weir.api.v1.ListOperationsRequest.started_before:type_name -> google.protobuf.Timestamp
-	214, // 34: weir.api.v1.ListOperationsRequest.finished_since:type_name -> google.protobuf.Timestamp
-	214, // 35: weir.api.v1.ListOperationsRequest.finished_before:type_name -> google.protobuf.Timestamp
-	214, // 36: weir.api.v1.ListOperationsRequest.failed_since:type_name -> google.protobuf.Timestamp
+	215, // 32: weir.api.v1.ListOperationsRequest.started_since:type_name -> google.protobuf.Timestamp
+	215, // 33: weir.api.v1.ListOperationsRequest.started_before:type_name -> google.protobuf.Timestamp
+	215, // 34: weir.api.v1.ListOperationsRequest.finished_since:type_name -> google.protobuf.Timestamp
+	215, // 35: weir.api.v1.ListOperationsRequest.finished_before:type_name -> google.protobuf.Timestamp
+	215, // 36: weir.api.v1.ListOperationsRequest.failed_since:type_name -> google.protobuf.Timestamp
 	10,  // 37: weir.api.v1.ListOperationsResponse.operations:type_name -> weir.api.v1.Operation
 	27,  // 38: weir.api.v1.OperationNamesResponse.operations:type_name -> weir.api.v1.OperationName
 	10,  // 39: weir.api.v1.GetOperationResponse.operation:type_name -> weir.api.v1.Operation
@@ -15655,15 +15797,15 @@ var file_apipb_api_proto_depIdxs = []int32{
 	10,  // 41: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
 	40,  // 42: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
 	40,  // 43: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	214, // 44: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	214, // 45: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	215, // 44: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	215, // 45: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
 	43,  // 46: weir.api.v1.ServicesResponse.services:type_name -> weir.api.v1.Service
 	10,  // 47: weir.api.v1.Service.operation:type_name -> weir.api.v1.Operation
 	40,  // 48: weir.api.v1.Service.leaving:type_name -> weir.api.v1.Instance
 	51,  // 49: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	213, // 50: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	214, // 51: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	208, // 52: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	214, // 50: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	215, // 51: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	209, // 52: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
 	54,  // 53: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
 	57,  // 54: weir.api.v1.ExecJobRequest.size:type_name -> weir.api.v1.TerminalSize
 	57,  // 55: weir.api.v1.ExecIORequest.size:type_name -> weir.api.v1.TerminalSize
@@ -15671,8 +15813,8 @@ var file_apipb_api_proto_depIdxs = []int32{
 	62,  // 57: weir.api.v1.ExecIOResponse.end:type_name -> weir.api.v1.ExecEnd
 	65,  // 58: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
 	1,   // 59: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	214, // 60: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	214, // 61: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	215, // 60: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	215, // 61: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
 	0,   // 62: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
 	71,  // 63: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
 	70,  // 64: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
@@ -15680,55 +15822,55 @@ var file_apipb_api_proto_depIdxs = []int32{
 	67,  // 66: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
 	69,  // 67: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
 	68,  // 68: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
-	214, // 69: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	214, // 70: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	214, // 71: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
-	209, // 72: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
+	215, // 69: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	215, // 70: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	215, // 71: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
+	210, // 72: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
 	66,  // 73: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
 	66,  // 74: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
 	80,  // 75: weir.api.v1.JobFileResponse.entries:type_name -> weir.api.v1.JobFile
-	214, // 76: weir.api.v1.JobFile.modified:type_name -> google.protobuf.Timestamp
-	214, // 77: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	215, // 76: weir.api.v1.JobFile.modified:type_name -> google.protobuf.Timestamp
+	215, // 77: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
 	87,  // 78: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
-	214, // 79: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	215, // 79: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
 	92,  // 80: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	214, // 81: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	214, // 82: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	215, // 81: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	215, // 82: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
 	95,  // 83: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	214, // 84: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	215, // 84: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
 	0,   // 85: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
 	0,   // 86: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	213, // 87: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	213, // 88: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	214, // 87: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	214, // 88: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
 	0,   // 89: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
-	214, // 90: weir.api.v1.Pool.below_since:type_name -> google.protobuf.Timestamp
+	215, // 90: weir.api.v1.Pool.below_since:type_name -> google.protobuf.Timestamp
 	96,  // 91: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	213, // 92: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	214, // 92: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
 	96,  // 93: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
 	102, // 94: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	213, // 95: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	214, // 95: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
 	96,  // 96: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
 	103, // 97: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
 	104, // 98: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	213, // 99: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	213, // 100: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	213, // 101: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	214, // 99: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	214, // 100: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	214, // 101: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
 	0,   // 102: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	214, // 103: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	215, // 103: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
 	106, // 104: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
 	106, // 105: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	213, // 106: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	213, // 107: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	214, // 106: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	214, // 107: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
 	102, // 108: weir.api.v1.WhatIfRequest.edits:type_name -> weir.api.v1.TreeEdit
 	120, // 109: weir.api.v1.WhatIfRequest.start:type_name -> weir.api.v1.WhatIfOperation
 	121, // 110: weir.api.v1.WhatIfRequest.nodes:type_name -> weir.api.v1.WhatIfNodes
-	213, // 111: weir.api.v1.WhatIfOperation.options:type_name -> google.protobuf.Struct
+	214, // 111: weir.api.v1.WhatIfOperation.options:type_name -> google.protobuf.Struct
 	0,   // 112: weir.api.v1.WhatIfOperation.usage:type_name -> weir.api.v1.Resources
 	0,   // 113: weir.api.v1.WhatIfOperation.job_resources:type_name -> weir.api.v1.Resources
 	0,   // 114: weir.api.v1.WhatIfNodes.resources:type_name -> weir.api.v1.Resources
 	123, // 115: weir.api.v1.WhatIfResponse.before:type_name -> weir.api.v1.WhatIfShares
 	123, // 116: weir.api.v1.WhatIfResponse.after:type_name -> weir.api.v1.WhatIfShares
-	214, // 117: weir.api.v1.WhatIfResponse.time:type_name -> google.protobuf.Timestamp
+	215, // 117: weir.api.v1.WhatIfResponse.time:type_name -> google.protobuf.Timestamp
 	0,   // 118: weir.api.v1.WhatIfShares.resources:type_name -> weir.api.v1.Resources
 	124, // 119: weir.api.v1.WhatIfShares.shares:type_name -> weir.api.v1.WhatIfShare
 	126, // 120: weir.api.v1.WhatIfShares.overcommitted:type_name -> weir.api.v1.Overcommit
@@ -15736,204 +15878,205 @@ var file_apipb_api_proto_depIdxs = []int32{
 	125, // 122: weir.api.v1.WhatIfShare.guarantee:type_name -> weir.api.v1.ShareVector
 	125, // 123: weir.api.v1.WhatIfShare.usage:type_name -> weir.api.v1.ShareVector
 	125, // 124: weir.api.v1.WhatIfShare.demand:type_name -> weir.api.v1.ShareVector
-	213, // 125: weir.api.v1.WhatIfShare.options:type_name -> google.protobuf.Struct
-	215, // 126: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	214, // 125: weir.api.v1.WhatIfShare.options:type_name -> google.protobuf.Struct
+	216, // 126: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
 	131, // 127: weir.api.v1.NodeGrantsResponse.grants:type_name -> weir.api.v1.NodeGrant
-	210, // 128: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
-	214, // 129: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
+	211, // 128: weir.api.v1.NodeGrant.max:type_name -> weir.api.v1.NodeGrant.MaxEntry
+	215, // 129: weir.api.v1.NodeGrant.modified_time:type_name -> google.protobuf.Timestamp
 	131, // 130: weir.api.v1.EditNodeGrantRequest.grant:type_name -> weir.api.v1.NodeGrant
-	214, // 131: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	215, // 131: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
 	0,   // 132: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
 	0,   // 133: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	214, // 134: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	214, // 135: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	215, // 134: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	215, // 135: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
 	134, // 136: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
 	136, // 137: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
-	211, // 138: weir.api.v1.ListNodesRequest.free:type_name -> weir.api.v1.ListNodesRequest.FreeEntry
+	212, // 138: weir.api.v1.ListNodesRequest.free:type_name -> weir.api.v1.ListNodesRequest.FreeEntry
 	135, // 139: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	140, // 140: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
-	139, // 141: weir.api.v1.ListNodesResponse.sums:type_name -> weir.api.v1.NodeSums
-	0,   // 142: weir.api.v1.NodeSums.resources:type_name -> weir.api.v1.Resources
-	0,   // 143: weir.api.v1.NodeSums.usage:type_name -> weir.api.v1.Resources
-	0,   // 144: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
-	214, // 145: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
-	131, // 146: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
-	135, // 147: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	66,  // 148: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	151, // 149: weir.api.v1.UpgradeStatusResponse.processes:type_name -> weir.api.v1.UpgradeProcess
-	214, // 150: weir.api.v1.UpgradeStatusResponse.mixed_since:type_name -> google.protobuf.Timestamp
-	154, // 151: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	154, // 152: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 153: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 154: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	135, // 155: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	161, // 156: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
-	140, // 157: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
-	160, // 158: weir.api.v1.StatusResponse.log:type_name -> weir.api.v1.LogHealth
-	214, // 159: weir.api.v1.StatusResponse.mixed_since:type_name -> google.protobuf.Timestamp
-	214, // 160: weir.api.v1.StatusResponse.checked_time:type_name -> google.protobuf.Timestamp
-	159, // 161: weir.api.v1.StatusResponse.pace:type_name -> weir.api.v1.Pace
-	214, // 162: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
-	154, // 163: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	178, // 164: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
-	214, // 165: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
-	178, // 166: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
-	183, // 167: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
-	195, // 168: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
-	101, // 169: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
-	212, // 170: weir.api.v1.MayIResponse.refused:type_name -> weir.api.v1.MayIResponse.RefusedEntry
-	187, // 171: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
-	190, // 172: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
-	214, // 173: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
-	195, // 174: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
-	214, // 175: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
-	200, // 176: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
-	214, // 177: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	214, // 178: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
-	200, // 179: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
-	6,   // 180: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 181: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
-	23,  // 182: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	28,  // 183: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	25,  // 184: weir.api.v1.OperationService.Names:input_type -> weir.api.v1.OperationNamesRequest
-	30,  // 185: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	32,  // 186: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	34,  // 187: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	44,  // 188: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	46,  // 189: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	48,  // 190: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	53,  // 191: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	50,  // 192: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	36,  // 193: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	38,  // 194: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	41,  // 195: weir.api.v1.OperationService.Services:input_type -> weir.api.v1.ServicesRequest
-	2,   // 196: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	72,  // 197: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	74,  // 198: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	76,  // 199: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	78,  // 200: weir.api.v1.JobService.File:input_type -> weir.api.v1.JobFileRequest
-	56,  // 201: weir.api.v1.JobService.Exec:input_type -> weir.api.v1.ExecJobRequest
-	59,  // 202: weir.api.v1.JobService.ExecIO:input_type -> weir.api.v1.ExecIORequest
-	81,  // 203: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	83,  // 204: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	63,  // 205: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	85,  // 206: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	88,  // 207: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	97,  // 208: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	99,  // 209: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	101, // 210: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	93,  // 211: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	90,  // 212: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	107, // 213: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	109, // 214: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	111, // 215: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	113, // 216: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	115, // 217: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	117, // 218: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	119, // 219: weir.api.v1.TreeService.WhatIf:input_type -> weir.api.v1.WhatIfRequest
-	127, // 220: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	137, // 221: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	141, // 222: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	143, // 223: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	145, // 224: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	147, // 225: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	129, // 226: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
-	132, // 227: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
-	155, // 228: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	157, // 229: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	162, // 230: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	164, // 231: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	166, // 232: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	168, // 233: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	170, // 234: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	172, // 235: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	174, // 236: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	149, // 237: weir.api.v1.ClusterService.UpgradeStatus:input_type -> weir.api.v1.UpgradeStatusRequest
-	152, // 238: weir.api.v1.ClusterService.FinishUpgrade:input_type -> weir.api.v1.FinishUpgradeRequest
-	181, // 239: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
-	184, // 240: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
-	188, // 241: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
-	191, // 242: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
-	193, // 243: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
-	196, // 244: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
-	198, // 245: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
-	201, // 246: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
-	176, // 247: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
-	179, // 248: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
-	7,   // 249: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 250: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
-	24,  // 251: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	29,  // 252: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	26,  // 253: weir.api.v1.OperationService.Names:output_type -> weir.api.v1.OperationNamesResponse
-	31,  // 254: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	33,  // 255: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	35,  // 256: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	45,  // 257: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	47,  // 258: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	49,  // 259: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	55,  // 260: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	52,  // 261: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	37,  // 262: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	39,  // 263: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	42,  // 264: weir.api.v1.OperationService.Services:output_type -> weir.api.v1.ServicesResponse
-	3,   // 265: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	73,  // 266: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	75,  // 267: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	77,  // 268: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	79,  // 269: weir.api.v1.JobService.File:output_type -> weir.api.v1.JobFileResponse
-	58,  // 270: weir.api.v1.JobService.Exec:output_type -> weir.api.v1.ExecJobResponse
-	60,  // 271: weir.api.v1.JobService.ExecIO:output_type -> weir.api.v1.ExecIOResponse
-	82,  // 272: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	84,  // 273: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	64,  // 274: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	86,  // 275: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	89,  // 276: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	98,  // 277: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	100, // 278: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	105, // 279: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	94,  // 280: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	91,  // 281: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	108, // 282: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	110, // 283: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	112, // 284: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	114, // 285: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	116, // 286: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	118, // 287: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	122, // 288: weir.api.v1.TreeService.WhatIf:output_type -> weir.api.v1.WhatIfResponse
-	128, // 289: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	138, // 290: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	142, // 291: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	144, // 292: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	146, // 293: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	148, // 294: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	130, // 295: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
-	133, // 296: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
-	156, // 297: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	158, // 298: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	163, // 299: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	165, // 300: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	167, // 301: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	169, // 302: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	171, // 303: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	173, // 304: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	175, // 305: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	150, // 306: weir.api.v1.ClusterService.UpgradeStatus:output_type -> weir.api.v1.UpgradeStatusResponse
-	153, // 307: weir.api.v1.ClusterService.FinishUpgrade:output_type -> weir.api.v1.FinishUpgradeResponse
-	182, // 308: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
-	185, // 309: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
-	189, // 310: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
-	192, // 311: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
-	194, // 312: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
-	197, // 313: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
-	199, // 314: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
-	202, // 315: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
-	177, // 316: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
-	180, // 317: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
-	249, // [249:318] is the sub-list for method output_type
-	180, // [180:249] is the sub-list for method input_type
-	180, // [180:180] is the sub-list for extension type_name
-	180, // [180:180] is the sub-list for extension extendee
-	0,   // [0:180] is the sub-list for field type_name
+	141, // 140: weir.api.v1.ListNodesResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	140, // 141: weir.api.v1.ListNodesResponse.sums:type_name -> weir.api.v1.NodeSums
+	139, // 142: weir.api.v1.ListNodesResponse.cells:type_name -> weir.api.v1.NodeCells
+	0,   // 143: weir.api.v1.NodeSums.resources:type_name -> weir.api.v1.Resources
+	0,   // 144: weir.api.v1.NodeSums.usage:type_name -> weir.api.v1.Resources
+	0,   // 145: weir.api.v1.RefusedAgent.resources:type_name -> weir.api.v1.Resources
+	215, // 146: weir.api.v1.RefusedAgent.time:type_name -> google.protobuf.Timestamp
+	131, // 147: weir.api.v1.RefusedAgent.given:type_name -> weir.api.v1.NodeGrant
+	135, // 148: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	66,  // 149: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	152, // 150: weir.api.v1.UpgradeStatusResponse.processes:type_name -> weir.api.v1.UpgradeProcess
+	215, // 151: weir.api.v1.UpgradeStatusResponse.mixed_since:type_name -> google.protobuf.Timestamp
+	155, // 152: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	155, // 153: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 154: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 155: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	135, // 156: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	162, // 157: weir.api.v1.StatusResponse.credentials:type_name -> weir.api.v1.HeldCredentials
+	141, // 158: weir.api.v1.StatusResponse.refused:type_name -> weir.api.v1.RefusedAgent
+	161, // 159: weir.api.v1.StatusResponse.log:type_name -> weir.api.v1.LogHealth
+	215, // 160: weir.api.v1.StatusResponse.mixed_since:type_name -> google.protobuf.Timestamp
+	215, // 161: weir.api.v1.StatusResponse.checked_time:type_name -> google.protobuf.Timestamp
+	160, // 162: weir.api.v1.StatusResponse.pace:type_name -> weir.api.v1.Pace
+	215, // 163: weir.api.v1.HeldCredentials.expire_time:type_name -> google.protobuf.Timestamp
+	155, // 164: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	179, // 165: weir.api.v1.StoresResponse.stores:type_name -> weir.api.v1.NamedStore
+	215, // 166: weir.api.v1.NamedStore.modified_time:type_name -> google.protobuf.Timestamp
+	179, // 167: weir.api.v1.EditStoreRequest.store:type_name -> weir.api.v1.NamedStore
+	184, // 168: weir.api.v1.WhoAmIResponse.rights:type_name -> weir.api.v1.PoolRights
+	196, // 169: weir.api.v1.WhoAmIResponse.accounts:type_name -> weir.api.v1.Accounts
+	101, // 170: weir.api.v1.MayIRequest.edit:type_name -> weir.api.v1.EditTreeRequest
+	213, // 171: weir.api.v1.MayIResponse.refused:type_name -> weir.api.v1.MayIResponse.RefusedEntry
+	188, // 172: weir.api.v1.PoolACL.rights:type_name -> weir.api.v1.SubjectRight
+	191, // 173: weir.api.v1.GroupsResponse.groups:type_name -> weir.api.v1.Group
+	215, // 174: weir.api.v1.Group.modified_time:type_name -> google.protobuf.Timestamp
+	196, // 175: weir.api.v1.AccountsResponse.accounts:type_name -> weir.api.v1.Accounts
+	215, // 176: weir.api.v1.Accounts.modified_time:type_name -> google.protobuf.Timestamp
+	201, // 177: weir.api.v1.RevocationsResponse.revocations:type_name -> weir.api.v1.Revocation
+	215, // 178: weir.api.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	215, // 179: weir.api.v1.Revocation.time:type_name -> google.protobuf.Timestamp
+	201, // 180: weir.api.v1.RevokeResponse.revocation:type_name -> weir.api.v1.Revocation
+	6,   // 181: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 182: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 183: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	28,  // 184: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	25,  // 185: weir.api.v1.OperationService.Names:input_type -> weir.api.v1.OperationNamesRequest
+	30,  // 186: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	32,  // 187: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	34,  // 188: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	44,  // 189: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	46,  // 190: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	48,  // 191: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	53,  // 192: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	50,  // 193: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	36,  // 194: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	38,  // 195: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	41,  // 196: weir.api.v1.OperationService.Services:input_type -> weir.api.v1.ServicesRequest
+	2,   // 197: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	72,  // 198: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	74,  // 199: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	76,  // 200: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	78,  // 201: weir.api.v1.JobService.File:input_type -> weir.api.v1.JobFileRequest
+	56,  // 202: weir.api.v1.JobService.Exec:input_type -> weir.api.v1.ExecJobRequest
+	59,  // 203: weir.api.v1.JobService.ExecIO:input_type -> weir.api.v1.ExecIORequest
+	81,  // 204: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	83,  // 205: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	63,  // 206: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	85,  // 207: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	88,  // 208: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	97,  // 209: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	99,  // 210: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	101, // 211: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	93,  // 212: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	90,  // 213: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	107, // 214: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	109, // 215: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	111, // 216: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	113, // 217: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	115, // 218: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	117, // 219: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	119, // 220: weir.api.v1.TreeService.WhatIf:input_type -> weir.api.v1.WhatIfRequest
+	127, // 221: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	137, // 222: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	142, // 223: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	144, // 224: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	146, // 225: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	148, // 226: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	129, // 227: weir.api.v1.NodeService.Grants:input_type -> weir.api.v1.NodeGrantsRequest
+	132, // 228: weir.api.v1.NodeService.EditGrant:input_type -> weir.api.v1.EditNodeGrantRequest
+	156, // 229: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	158, // 230: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	163, // 231: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	165, // 232: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	167, // 233: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	169, // 234: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	171, // 235: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	173, // 236: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	175, // 237: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	150, // 238: weir.api.v1.ClusterService.UpgradeStatus:input_type -> weir.api.v1.UpgradeStatusRequest
+	153, // 239: weir.api.v1.ClusterService.FinishUpgrade:input_type -> weir.api.v1.FinishUpgradeRequest
+	182, // 240: weir.api.v1.AccessService.WhoAmI:input_type -> weir.api.v1.WhoAmIRequest
+	185, // 241: weir.api.v1.AccessService.MayI:input_type -> weir.api.v1.MayIRequest
+	189, // 242: weir.api.v1.AccessService.Groups:input_type -> weir.api.v1.GroupsRequest
+	192, // 243: weir.api.v1.AccessService.EditGroup:input_type -> weir.api.v1.EditGroupRequest
+	194, // 244: weir.api.v1.AccessService.Accounts:input_type -> weir.api.v1.AccountsRequest
+	197, // 245: weir.api.v1.AccessService.EditAccounts:input_type -> weir.api.v1.EditAccountsRequest
+	199, // 246: weir.api.v1.AccessService.Revocations:input_type -> weir.api.v1.RevocationsRequest
+	202, // 247: weir.api.v1.AccessService.Revoke:input_type -> weir.api.v1.RevokeRequest
+	177, // 248: weir.api.v1.AccessService.Stores:input_type -> weir.api.v1.StoresRequest
+	180, // 249: weir.api.v1.AccessService.EditStore:input_type -> weir.api.v1.EditStoreRequest
+	7,   // 250: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 251: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 252: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	29,  // 253: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	26,  // 254: weir.api.v1.OperationService.Names:output_type -> weir.api.v1.OperationNamesResponse
+	31,  // 255: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	33,  // 256: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	35,  // 257: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	45,  // 258: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	47,  // 259: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	49,  // 260: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	55,  // 261: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	52,  // 262: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	37,  // 263: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	39,  // 264: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	42,  // 265: weir.api.v1.OperationService.Services:output_type -> weir.api.v1.ServicesResponse
+	3,   // 266: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	73,  // 267: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	75,  // 268: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	77,  // 269: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	79,  // 270: weir.api.v1.JobService.File:output_type -> weir.api.v1.JobFileResponse
+	58,  // 271: weir.api.v1.JobService.Exec:output_type -> weir.api.v1.ExecJobResponse
+	60,  // 272: weir.api.v1.JobService.ExecIO:output_type -> weir.api.v1.ExecIOResponse
+	82,  // 273: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	84,  // 274: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	64,  // 275: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	86,  // 276: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	89,  // 277: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	98,  // 278: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	100, // 279: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	105, // 280: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	94,  // 281: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	91,  // 282: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	108, // 283: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	110, // 284: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	112, // 285: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	114, // 286: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	116, // 287: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	118, // 288: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	122, // 289: weir.api.v1.TreeService.WhatIf:output_type -> weir.api.v1.WhatIfResponse
+	128, // 290: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	138, // 291: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	143, // 292: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	145, // 293: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	147, // 294: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	149, // 295: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	130, // 296: weir.api.v1.NodeService.Grants:output_type -> weir.api.v1.NodeGrantsResponse
+	133, // 297: weir.api.v1.NodeService.EditGrant:output_type -> weir.api.v1.EditNodeGrantResponse
+	157, // 298: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	159, // 299: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	164, // 300: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	166, // 301: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	168, // 302: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	170, // 303: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	172, // 304: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	174, // 305: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	176, // 306: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	151, // 307: weir.api.v1.ClusterService.UpgradeStatus:output_type -> weir.api.v1.UpgradeStatusResponse
+	154, // 308: weir.api.v1.ClusterService.FinishUpgrade:output_type -> weir.api.v1.FinishUpgradeResponse
+	183, // 309: weir.api.v1.AccessService.WhoAmI:output_type -> weir.api.v1.WhoAmIResponse
+	186, // 310: weir.api.v1.AccessService.MayI:output_type -> weir.api.v1.MayIResponse
+	190, // 311: weir.api.v1.AccessService.Groups:output_type -> weir.api.v1.GroupsResponse
+	193, // 312: weir.api.v1.AccessService.EditGroup:output_type -> weir.api.v1.EditGroupResponse
+	195, // 313: weir.api.v1.AccessService.Accounts:output_type -> weir.api.v1.AccountsResponse
+	198, // 314: weir.api.v1.AccessService.EditAccounts:output_type -> weir.api.v1.EditAccountsResponse
+	200, // 315: weir.api.v1.AccessService.Revocations:output_type -> weir.api.v1.RevocationsResponse
+	203, // 316: weir.api.v1.AccessService.Revoke:output_type -> weir.api.v1.RevokeResponse
+	178, // 317: weir.api.v1.AccessService.Stores:output_type -> weir.api.v1.StoresResponse
+	181, // 318: weir.api.v1.AccessService.EditStore:output_type -> weir.api.v1.EditStoreResponse
+	250, // [250:319] is the sub-list for method output_type
+	181, // [181:250] is the sub-list for method input_type
+	181, // [181:181] is the sub-list for extension type_name
+	181, // [181:181] is the sub-list for extension extendee
+	0,   // [0:181] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -15962,7 +16105,7 @@ func file_apipb_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   213,
+			NumMessages:   214,
 			NumExtensions: 0,
 			NumServices:   9,
 		},

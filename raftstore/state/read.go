@@ -253,6 +253,28 @@ func (s *State) AllocationsOfOperation(id scheduling.OperationID) []*statepb.All
 	return byGrant(o.allocations)
 }
 
+// FirstAllocations returns the first n, one at least, of the selected allocations of an operation by grant, and how many are selected.
+func FirstAllocations(s *State, id scheduling.OperationID, n int, selected func(*statepb.Allocation) bool) (first []*statepb.Allocation, count int) {
+	o, _ := operationIn(s.operations, id)
+	cut := false
+	for _, a := range o.allocations {
+		if !selected(a) {
+			continue
+		}
+		count++
+		// Invariant: once cut, the first n are sorted, and what comes after them is not wanted.
+		if !cut || compareGrants(a, first[n-1]) < 0 {
+			first = append(first, a)
+		}
+		if len(first)/2 > n {
+			slices.SortFunc(first, compareGrants)
+			first, cut = first[:n], true
+		}
+	}
+	slices.SortFunc(first, compareGrants)
+	return first[:min(n, len(first))], count
+}
+
 // AllocationsInTree returns the allocations on the nodes of a tree, in any order.
 func AllocationsInTree(s *State, tree scheduling.TreeName) []*statepb.Allocation {
 	all := make([]*statepb.Allocation, 0, s.allocations.count)

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -133,4 +134,24 @@ func TestNoCommand(t *testing.T) {
 		}
 	}()
 	New().Apply(1, &statepb.Node{})
+}
+
+// TestFirstAllocations wants the beginning of the list of an operation's allocations, however many there are.
+func TestFirstAllocations(t *testing.T) {
+	o := &operation{version: &version{record: &statepb.Operation{Id: "o"}}, allocations: map[scheduling.JobID]*statepb.Allocation{}}
+	for i := range 100 {
+		id := fmt.Sprint("j", i)
+		o.allocations[scheduling.JobID(id)] = &statepb.Allocation{JobId: id, GrantIndex: uint64(i*7%100) / 3, Task: fmt.Sprint("t", i%2)}
+	}
+	s := &State{operations: map[scheduling.OperationID]*operation{"o": o}}
+	for _, task := range []string{"", "t1"} {
+		of := func(a *statepb.Allocation) bool { return task == "" || task == a.GetTask() }
+		all := slices.DeleteFunc(s.AllocationsOfOperation("o"), func(a *statepb.Allocation) bool { return !of(a) })
+		for n := 1; n <= 101; n++ {
+			first, count := FirstAllocations(s, "o", n, of)
+			if got, want := jobsOf(first), jobsOf(all[:min(n, len(all))]); !slices.Equal(got, want) || count != len(all) {
+				t.Fatalf("the first %d of task %q: %v of %d, want %v of %d", n, task, got, count, want, len(all))
+			}
+		}
+	}
 }

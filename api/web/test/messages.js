@@ -54,16 +54,16 @@ export function history() {
   return bytes(m.PoolHistoryResponseSchema, { stepSeconds: 60n, points: points.filter((_, i) => i < 20 || i >= 30) });
 }
 
+// nodes makes cells of count nodes, some of them offline or drained.
 export function nodes(count) {
-  const all = [];
-  for (let i = 0; i < count; i++) {
-    all.push({
-      id: `node-${String(i).padStart(5, '0')}`, state: i % 97 ? 'online' : 'offline', tree: 'default', jobs: BigInt(i % 9), host: `10.0.${i >> 8}.${i & 255}`,
-      resources: { cpu: 64, memory: 2n ** 38n, userSlots: 64n }, usage: { cpu: (i * 7) % 65, memory: BigInt(i % 64) * 2n ** 32n, userSlots: BigInt(i % 65) },
-      memoryUsed: BigInt(i % 50) * 2n ** 32n, lastHeartbeat: m.timestampNow(), drain: i % 53 === 1 ? { user: 'ann', reason: 'disk' } : undefined,
-    });
-  }
-  return bytes(m.ListNodesResponseSchema, { nodes: all });
+  const all = Array.from({ length: count }, (_, i) => i);
+  return bytes(m.ListNodesResponseSchema, {
+    sums: { nodes: BigInt(count) },
+    cells: {
+      version: 1n, names: all.map((i) => `node-${String(i).padStart(5, '0')}`),
+      states: Uint8Array.from(all, (i) => (i % 97 ? (i % 53 === 1 ? 2 : 1) : 0)), parts: Uint8Array.from(all, (i) => (i * 7) % 101),
+    },
+  });
 }
 
 export function operations(count) {

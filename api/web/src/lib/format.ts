@@ -23,7 +23,7 @@ export function count(value: bigint | number): string {
 }
 
 export function cores(value: number): string {
-  return Number.isInteger(value) ? String(value) : value.toFixed(1);
+  return value.toLocaleString('en', { minimumFractionDigits: Number.isInteger(value) ? 0 : 1, maximumFractionDigits: 1 });
 }
 
 export function millis(time: Timestamp | undefined): number {

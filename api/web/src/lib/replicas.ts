@@ -16,12 +16,15 @@ export interface Seen {
   best: StatusResponse;
   replicas: Replica[];
   problems: string[];
-  // By role and name.
+  // By role and name, and how many agents more there are.
   credentials: HeldCredentials[];
+  leftOut: number;
 }
 
 // A replica that many entries are committed ahead of is behind, as `weir status` has it.
 const lag = 5000n;
+// How many agents are told of.
+const question = { agents: 20 };
 // How long one replica may take, in milliseconds.
 const patience = 3000;
 
@@ -36,7 +39,7 @@ export async function look(o: { signal: AbortSignal; timeoutMs: number }): Promi
     members.map(async (member): Promise<Replica> => {
       if (!member.alive) return { member, silent: 'down' };
       try {
-        return { member, status: await api.cluster.status({}, { ...o, timeoutMs: patience, headers: at(member.id) }), silent: '' };
+        return { member, status: await api.cluster.status(question, { ...o, timeoutMs: patience, headers: at(member.id) }), silent: '' };
       } catch (cause) {
         if (o.signal.aborted) throw cause;
         return { member, silent: ConnectError.from(cause).rawMessage };
@@ -45,7 +48,7 @@ export async function look(o: { signal: AbortSignal; timeoutMs: number }): Promi
   );
   const answers = replicas.flatMap((r) => r.status ?? []).sort((a, b) => Number(acts(b)) - Number(acts(a)) || Number(b.term - a.term) || Number(b.appliedIndex - a.appliedIndex));
   // Nobody can be asked by name: whoever answers says what there is to say, or that nobody does.
-  const best = answers[0] ?? (await api.cluster.status({}, o));
+  const best = answers[0] ?? (await api.cluster.status(question, o));
   const problems = new Set(best.problems);
   const credentials = new Map<string, HeldCredentials>();
   for (const s of answers.length ? answers : [best]) {
@@ -54,5 +57,6 @@ export async function look(o: { signal: AbortSignal; timeoutMs: number }): Promi
     if (best.appliedIndex - s.appliedIndex > lag) problems.add(`replica ${s.replica} is ${best.appliedIndex - s.appliedIndex} log entries behind ${best.replica}: it is catching up, or its disk or network is too slow`);
   }
   for (const r of replicas) if (r.silent && r.member.alive) problems.add(`replica ${r.member.id} at ${r.member.address} does not answer: ${r.silent}`);
-  return { best, replicas, problems: [...problems], credentials: [...credentials.values()].sort((a, b) => (`${b.role} ${b.name}` < `${a.role} ${a.name}` ? -1 : 1)) };
+  const leftOut = answers.reduce((sum, s) => sum + s.agentsLeftOut, 0);
+  return { best, replicas, problems: [...problems], leftOut, credentials: [...credentials.values()].sort((a, b) => (`${b.role} ${b.name}` < `${a.role} ${a.name}` ? -1 : 1)) };
 }

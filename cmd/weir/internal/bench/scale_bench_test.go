@@ -48,8 +48,8 @@ type scale struct {
 	column      *scaleColumn
 }
 
-// BenchmarkScale is what many nodes cost: to register them, to keep them, to fill them with jobs, to lose the leader,
-// and to run jobs that come and go. It takes minutes, and runs only if one of its flags is given: `make bench-scale`. The
+// BenchmarkScale is what many nodes cost: to register them, to keep them, to fill them with jobs, to be
+// looked at, to lose the leader, and to run jobs that come and go. It takes minutes, and runs only if one of its flags is given: `make bench-scale`. The
 // nodes are simulated, in one process of their own, or a few where one may not have as many open files. All steps share
 // the processors of the machine: the goals are for two cores with nothing else on them.
 func BenchmarkScale(b *testing.B) {
@@ -93,6 +93,7 @@ func (s *scale) run(b *testing.B) {
 	s.measured(jobLeader, (ofLeader-emptyLeader)/float64(s.allocations()))
 	s.measured(jobFollower, (ofFollower-emptyFollower)/float64(s.allocations()))
 	s.idle(b, fullLeader, fullFollower, fullHeartbeat)
+	s.look(b)
 	s.failOver(b)
 	s.churn(b)
 }
@@ -181,7 +182,11 @@ func (s *scale) running(b *testing.B, jobs int) {
 	b.Helper()
 	s.until(b, "jobs run", func() bool {
 		status, err := s.c.Status(b.Context())
-		return err == nil && status.GetJobsRunning() >= int64(jobs) && s.ports(b).asking <= quiet
+		if err != nil || status.GetJobsRunning() < int64(jobs) {
+			return false
+		}
+		ports, err := s.readPorts(b)
+		return err == nil && ports.asking <= quiet
 	})
 }
 
@@ -239,19 +244,27 @@ func (s *scale) lookForLeader(b *testing.B) {
 	})
 }
 
+// completes has nodes complete so many jobs a second from now on.
+func (s *scale) completes(b *testing.B, rate float64) {
+	b.Helper()
+	for _, p := range s.processes {
+		if rate == 0 {
+			p.order(b, orderRest)
+		} else {
+			p.order(b, orderChurn, rate*float64(p.Count)/float64(s.nodes))
+		}
+	}
+}
+
 // churn completes jobs, in whose places others start, and waits until all nodes are full again.
 func (s *scale) churn(b *testing.B) {
 	b.Helper()
 	before, counted := s.gauge(b), s.count(b)
-	for _, p := range s.processes {
-		p.order(b, orderChurn, churned*float64(p.Count)/float64(s.nodes))
-	}
+	s.completes(b, churned)
 	time.Sleep(scaleSpan)
 	after := s.count(b)
 	took, within := s.gauge(b).since(before)
-	for _, p := range s.processes {
-		p.order(b, orderRest)
-	}
+	s.completes(b, 0)
 	s.measured(churnAsked, churned)
 	s.measured(churnRate, float64(after.completed-counted.completed)/within.Seconds())
 	s.measured(churnLeader, percent(took.leader, within))

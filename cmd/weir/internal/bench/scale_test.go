@@ -53,11 +53,21 @@ var (
 	fullLeader     = &scaleFigure{"  then idle: leader, of a core", "%.1f %%", []scaleGoal{{10_000, 50}}}
 	fullFollower   = &scaleFigure{"  a follower", "%.1f %%", nil}
 	fullHeartbeat  = &scaleFigure{"  leader, a heartbeat", "%.0f µs", nil}
-	acceptedIn     = &scaleFigure{"4 failover: submission accepted", "%.2f s", []scaleGoal{{5000, 3}, {10_000, 6}}}
+	poolsReplicas  = &scaleFigure{"4 100 viewers of pools: replicas, of a core", "%.1f %%", []scaleGoal{{10_000, 10}}}
+	poolsGateway   = &scaleFigure{"  their gateway", "%.1f %%", nil}
+	nodesReplicas  = &scaleFigure{"  of nodes: replicas, of a core", "%.1f %%", []scaleGoal{{10_000, 10}}}
+	nodesGateway   = &scaleFigure{"  their gateway", "%.1f %%", nil}
+	topPools       = &scaleFigure{"  weir top: an update of pools", "%.0f ms", []scaleGoal{{10_000, 100}}}
+	topNodes       = &scaleFigure{"  of nodes", "%.0f ms", []scaleGoal{{10_000, 100}}}
+	pagePools      = &scaleFigure{"  page: scripting an update of pools", "%.1f ms", []scaleGoal{{10_000, 100}}}
+	pageOperations = &scaleFigure{"  of operations", "%.1f ms", []scaleGoal{{10_000, 100}}}
+	pageNodes      = &scaleFigure{"  of nodes", "%.1f ms", []scaleGoal{{10_000, 100}}}
+	pageOperation  = &scaleFigure{"  of an operation", "%.1f ms", []scaleGoal{{10_000, 100}}}
+	acceptedIn     = &scaleFigure{"5 failover: submission accepted", "%.2f s", []scaleGoal{{5000, 3}, {10_000, 6}}}
 	grantedIn      = &scaleFigure{"  its job runs", "%.2f s", []scaleGoal{{5000, 3}, {10_000, 6}}}
 	lostJobs       = &scaleFigure{"  allocations lost", "%.0f", []scaleGoal{{math.MaxInt, 0}}}
 	lostNodes      = &scaleFigure{"  nodes offline", "%.0f", []scaleGoal{{math.MaxInt, 0}}}
-	churnAsked     = &scaleFigure{"5 churn: jobs a second that end", "%.0f", nil}
+	churnAsked     = &scaleFigure{"6 churn: jobs a second that end", "%.0f", nil}
 	churnRate      = &scaleFigure{"  of which completed", "%.0f", nil}
 	churnLeader    = &scaleFigure{"  leader, of a core", "%.1f %%", nil}
 
@@ -65,6 +75,8 @@ var (
 		registeredIn, bringLeader, bringFollower, bringNodes, refused, ended,
 		idleLeader, idleFollower, idleHeartbeat, nodeLeader, nodeFollower,
 		filledIn, filledRate, memoryLeader, memoryFollower, jobLeader, jobFollower, fullLeader, fullFollower, fullHeartbeat,
+		poolsReplicas, poolsGateway, nodesReplicas, nodesGateway, topPools, topNodes,
+		pagePools, pageOperations, pageNodes, pageOperation,
 		acceptedIn, grantedIn, lostJobs, lostNodes,
 		churnAsked, churnRate, churnLeader,
 	}
@@ -186,25 +198,35 @@ type ports struct {
 }
 
 // ports reads the metrics of all replicas.
-func (s *scale) ports(b *testing.B) (sum ports) {
+func (s *scale) ports(b *testing.B) ports {
+	b.Helper()
+	sum, err := s.readPorts(b)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return sum
+}
+
+// readPorts is like ports, for replicas that may be too busy to answer.
+func (s *scale) readPorts(b *testing.B) (sum ports, err error) {
 	b.Helper()
 	config, err := s.c.Settings.Config()
 	if err != nil {
-		b.Fatal(err)
+		return sum, err
 	}
 	for _, m := range s.replicas(b) {
 		request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, config.URL(m.Address)+"/metrics", nil)
 		if err != nil {
-			b.Fatal(err)
+			return sum, err
 		}
 		answer, err := config.HTTP.Do(request)
 		if err != nil {
-			b.Fatal(err)
+			return sum, err
 		}
 		values, err := readMetrics(answer.Body)
 		_ = answer.Body.Close()
 		if err != nil || answer.StatusCode != http.StatusOK {
-			b.Fatalf("metrics of %s: %s, %v", m.Name, answer.Status, err)
+			return sum, fmt.Errorf("metrics of %s: %s, %w", m.Name, answer.Status, err)
 		}
 		for name, value := range values {
 			switch name, _, _ := strings.Cut(name, "{"); name {
@@ -222,7 +244,7 @@ func (s *scale) ports(b *testing.B) (sum ports) {
 			sum.heard = values["weir_remote_received_messages_total"]
 		}
 	}
-	return sum
+	return sum, nil
 }
 
 // jobCounts are numbers of jobs.

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -17,6 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"weir/api/gateway/oidctest"
 	"weir/cluster/identity"
 	"weir/messages/apipb"
@@ -27,47 +31,65 @@ const (
 	viewers = 500
 	// viewed is for how long they look.
 	viewed = 20 * time.Second
-	// poolsEvery and treesEvery are how often the page of pools asks for them.
-	poolsEvery, treesEvery = 2 * time.Second, 10 * time.Second
+	// poolsInView is how many pools a page has room for.
+	poolsInView = 25
 )
+
+// call is what a page asks for again and again.
+type call struct {
+	every  time.Duration
+	method string
+	asks   proto.Message
+}
+
+// ofPools is what the page of pools asks for, once it has the curves of those in view.
+func ofPools(inView []string) []call {
+	const tree = "default"
+	calls := []call{
+		{10 * time.Second, "TreeService/List", &apipb.ListTreesRequest{}},
+		{2 * time.Second, "PoolService/List", &apipb.ListPoolsRequest{Tree: tree, Brief: true, WithRoot: true}},
+	}
+	since := timestamppb.New(time.Now().Truncate(time.Minute).Add(-time.Minute))
+	for _, pool := range inView {
+		calls = append(calls, call{time.Minute, "PoolService/History", &apipb.PoolHistoryRequest{Tree: tree, Pool: pool, StepSeconds: 60, From: since}})
+	}
+	return calls
+}
 
 // BenchmarkViewers (W2) has 500 people, each with a session, look at the page of 50 pools through a gateway, and
 // prints what replicas and gateway spend on them. Goal: replicas spend less than 10% of a core.
 func BenchmarkViewers(b *testing.B) {
 	for b.Loop() {
 		c := startCluster(b, "default")
-		for i := range 50 {
-			if _, err := c.CreatePool(b.Context(), &apipb.Pool{Name: fmt.Sprintf("team-%d", i)}); err != nil {
+		pools := make([]string, 50)
+		for i := range pools {
+			pools[i] = fmt.Sprintf("team-%d", i)
+			if _, err := c.CreatePool(b.Context(), &apipb.Pool{Name: pools[i]}); err != nil {
 				b.Fatal(err)
 			}
 		}
 		c.submit(b, 100)
-		g := c.startGateway(b)
-		idle := c.spentWhile(b, g, nil)
-		var answers, failures atomic.Int64
-		looking := c.spentWhile(b, g, g.look(b, &answers, &failures))
-		replicas := (looking.replicas - idle.replicas).Seconds() / viewed.Seconds()
-		own := (looking.gateway - idle.gateway).Seconds() / viewed.Seconds()
-		if failures.Load() > 0 || answers.Load() == 0 {
-			b.Errorf("%d calls were answered, %d failed", answers.Load(), failures.Load())
-		}
-		b.ReportMetric(100*replicas, "replicas-%core")
-		b.ReportMetric(100*own, "gateway-%core")
-		b.ReportMetric(float64(answers.Load())/viewed.Seconds(), "answers/s")
+		g := c.startGateway(b, viewers)
+		idle := g.spentWhile(b, nil)
+		cost := g.watched(b, ofPools(pools[:poolsInView])).beyond(idle)
+		b.ReportMetric(cost.replicas, "replicas-%core")
+		b.ReportMetric(cost.gateway, "gateway-%core")
+		b.ReportMetric(cost.answers, "answers/s")
 		tell("%d viewers: replicas spend %.1f%% of a core on them (goal: less than 10%%), the gateway %.1f%%; %.0f answers a second",
-			viewers, 100*replicas, 100*own, float64(answers.Load())/viewed.Seconds())
+			viewers, cost.replicas, cost.gateway, cost.answers)
 	}
 }
 
-// page is a gateway with 500 people who are signed in.
+// page is a gateway with people who are signed in.
 type page struct {
+	c       *cluster
 	pid     int
 	origin  string
 	clients []*http.Client
 }
 
-// startGateway starts weir gateway before the cluster, and signs all people in.
-func (c *cluster) startGateway(b *testing.B) *page {
+// startGateway starts weir gateway before the cluster, and signs so many people in.
+func (c *cluster) startGateway(b *testing.B, people int) *page {
 	b.Helper()
 	authority, err := identity.OpenAuthority(filepath.Join(c.Dir, "dev", "authority"))
 	if err != nil {
@@ -106,8 +128,8 @@ func (c *cluster) startGateway(b *testing.B) *page {
 	if _, err := out.Read(make([]byte, 1)); err != nil { // It says that it is ready.
 		b.Fatalf("weir gateway does not start: %v", err)
 	}
-	g := &page{pid: cmd.Process.Pid, origin: "https://" + address}
-	for i := range viewers {
+	g := &page{c: c, pid: cmd.Process.Pid, origin: "https://" + address}
+	for i := range people {
 		issuer.Person(oidctest.Claims{"preferred_username": fmt.Sprintf("user-%d", i), "groups": []string{fmt.Sprintf("team-%d", i%50)}})
 		jar, err := cookiejar.New(nil)
 		if err != nil {
@@ -126,71 +148,90 @@ func (c *cluster) startGateway(b *testing.B) *page {
 	return g
 }
 
-// look has all people look for a while, each from a moment of its own on.
-func (g *page) look(b *testing.B, answers, failures *atomic.Int64) func(ctx context.Context) {
-	ask := func(ctx context.Context, client *http.Client, method, body string) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, g.origin+"/weir.api.v1."+method, strings.NewReader(body))
-		if err != nil {
-			b.Error(err)
+// ofViewers is what people cost: hundredths of a core, and how many answers they get a second.
+type ofViewers struct{ replicas, gateway, answers float64 }
+
+// beyond is what they cost beyond idleness.
+func (o ofViewers) beyond(idle ofViewers) ofViewers {
+	return ofViewers{o.replicas - idle.replicas, o.gateway - idle.gateway, o.answers}
+}
+
+// watched has all people ask for the same, each from a moment of its own on, and returns what is spent meanwhile.
+func (g *page) watched(b *testing.B, calls []call) ofViewers {
+	b.Helper()
+	var answers, failures atomic.Int64
+	cost := g.spentWhile(b, func(ctx context.Context) {
+		var all sync.WaitGroup
+		for i, client := range g.clients {
+			for _, c := range calls {
+				all.Go(func() {
+					g.repeat(ctx, client, c, c.every*time.Duration(i)/time.Duration(len(g.clients)), &answers, &failures)
+				})
+			}
+		}
+		all.Wait()
+	})
+	if failures.Load() > 0 || answers.Load() == 0 {
+		b.Errorf("%d calls were answered, %d failed", answers.Load(), failures.Load())
+	}
+	cost.answers = float64(answers.Load()) / viewed.Seconds()
+	return cost
+}
+
+// repeat makes a call again and again, first after a while.
+func (g *page) repeat(ctx context.Context, client *http.Client, c call, first time.Duration, answers, failures *atomic.Int64) {
+	for next := time.NewTimer(first); ; next.Reset(c.every) {
+		select {
+		case <-next.C:
+		case <-ctx.Done():
 			return
 		}
-		request.Header.Set("Content-Type", "application/json")
-		request.Header.Set("Origin", g.origin)
-		answer, err := client.Do(request)
-		if err == nil {
-			_, err = io.Copy(io.Discard, answer.Body)
-			_ = answer.Body.Close()
-		}
-		switch {
+		switch err := g.ask(ctx, client, c); {
 		case ctx.Err() != nil:
-		case err != nil || answer.StatusCode != http.StatusOK:
+		case err != nil:
 			failures.Add(1)
 		default:
 			answers.Add(1)
 		}
 	}
-	return func(ctx context.Context) {
-		var all sync.WaitGroup
-		for i, client := range g.clients {
-			all.Go(func() {
-				first := time.NewTimer(poolsEvery * time.Duration(i) / viewers)
-				defer first.Stop()
-				select {
-				case <-first.C:
-				case <-ctx.Done():
-					return
-				}
-				pools := time.NewTicker(poolsEvery)
-				defer pools.Stop()
-				for n := 0; ; n++ {
-					if n%int(treesEvery/poolsEvery) == 0 {
-						ask(ctx, client, "TreeService/List", "{}")
-					}
-					ask(ctx, client, "PoolService/List", `{"tree":"default"}`)
-					select {
-					case <-pools.C:
-					case <-ctx.Done():
-						return
-					}
-				}
-			})
-		}
-		all.Wait()
-	}
 }
 
-// ofViewers is what was spent while people looked.
-type ofViewers struct{ replicas, gateway time.Duration }
+// ask makes a call as a browser does.
+func (g *page) ask(ctx context.Context, client *http.Client, c call) error {
+	body, err := proto.Marshal(c.asks)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, g.origin+"/weir.api.v1."+c.method, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/proto")
+	request.Header.Set("Connect-Protocol-Version", "1")
+	request.Header.Set("Origin", g.origin)
+	// A browser unpacks it at its own cost.
+	request.Header.Set("Accept-Encoding", "gzip")
+	answer, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", c.method, answer.Status)
+	}
+	_, err = io.Copy(io.Discard, answer.Body)
+	return err
+}
 
 // spentWhile returns what is spent while work runs, or while nothing happens.
-func (c *cluster) spentWhile(b *testing.B, g *page, work func(context.Context)) ofViewers {
+func (g *page) spentWhile(b *testing.B, work func(context.Context)) ofViewers {
 	b.Helper()
-	before, own := c.spent(b), processorTime(b, g.pid)
+	before, own := g.c.spent(b), processorTime(b, g.pid)
 	ctx, cancel := context.WithTimeout(b.Context(), viewed)
 	defer cancel()
 	if work != nil {
 		work(ctx)
 	}
 	<-ctx.Done()
-	return ofViewers{c.spent(b).since(before).replicas, processorTime(b, g.pid) - own}
+	return ofViewers{replicas: percent(g.c.spent(b).since(before).replicas, viewed), gateway: percent(processorTime(b, g.pid)-own, viewed)}
 }

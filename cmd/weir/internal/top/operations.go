@@ -148,7 +148,12 @@ func newOperation(m *Model, o Operation) page {
 			delete(m.reasons, o.ID)
 		}
 	}
-	p.head = detail.head
+	p.head = func(m *Model) []string {
+		if p.note == "" {
+			return detail.head(m)
+		}
+		return append(detail.head(m), faint.on(p.note))
+	}
 	p.tell = tellJob
 	p.of = subjectOfJob
 	p.deeper = func(m *Model, j Job) { m.push(newOutput(m, subjectOfJob(j))) }

@@ -76,8 +76,8 @@ func (m *Model) titleLine() string {
 	if s.ID != "" {
 		parts = append(parts, health)
 	}
-	add(s.NodesOnline+s.NodesOffline > 0, fmt.Sprintf("nodes %d/%d", s.NodesOnline, s.NodesOnline+s.NodesOffline))
-	add(s.ID != "", fmt.Sprintf("jobs %d run, %d wait", s.JobsRunning, s.JobsPending))
+	add(s.NodesOnline+s.NodesOffline > 0, "nodes "+grouped(int(s.NodesOnline))+"/"+grouped(int(s.NodesOnline+s.NodesOffline)))
+	add(s.ID != "", fmt.Sprintf("jobs %s run, %s wait", grouped(int(s.JobsRunning)), grouped(int(s.JobsPending))))
 	add(s.CPUTotal > 0, fmt.Sprintf("cpu %.0f%%", 100*s.CPU/max(s.CPUTotal, 1)))
 	add(s.MemoryTotal > 0, fmt.Sprintf("memory %.0f%%", 100*s.Memory/max(s.MemoryTotal, 1)))
 	add(s.Leader != "", figures.Printable(s.Leader)+" leads")

@@ -17,8 +17,12 @@ import (
 	"weir/messages/explainpb"
 )
 
-// partSize is how many operations, jobs or nodes one call asks for.
-const partSize = 1000
+const (
+	// partSize is how many operations, jobs or nodes one call asks for.
+	partSize = 1000
+	// jobsListed is how many jobs of an operation are listed.
+	jobsListed = 5000
+)
 
 // Texts writes sentences as the other verbs do.
 type Texts struct {
@@ -204,7 +208,10 @@ func (s *source) jobs(ctx context.Context, q Question, a *Answer) error {
 	part, err := s.ListJobs(ctx, &apipb.ListJobsRequest{Operation: q.Operation, Limit: partSize, Offset: int32(q.Offset)})
 	a.Jobs = jobRows(part.GetJobs())
 	a.Offset = q.Offset + int64(len(a.Jobs))
-	a.More = len(a.Jobs) > 0 && a.Offset < int64(part.GetTotal())
+	left := int64(part.GetTotal()) - a.Offset
+	if a.More = len(a.Jobs) > 0 && left > 0 && a.Offset < jobsListed; !a.More && left > 0 {
+		a.Note = fmt.Sprintf("and %s more jobs: weir job list shows them by state, task or node", grouped(int(left)))
+	}
 	return err
 }
 

@@ -96,16 +96,7 @@ func newThousand(t testing.TB, w, h int) *desk {
 	routes.Handle(apipbconnect.NewNodeServiceHandler(thousandList{}))
 	routes.Handle(apipbconnect.NewClusterServiceHandler(thousandCluster{}))
 	routes.Handle(apipbconnect.NewAccessServiceHandler(thousandAccess{}))
-	server := httptest.NewServer(routes)
-	t.Cleanup(server.Close)
-	c, err := client.New(client.Config{
-		Addresses: []string{server.Listener.Addr().String()}, HTTP: server.Client(), URL: func(address string) string { return "http://" + address },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	cluster := NewCluster(c, Texts{})
+	cluster := reaching(t, routes)
 	d := newDesk(t, Config{}, w, h)
 	d.cluster = func(q Question) (Answer, error) {
 		switch q.About {
@@ -119,6 +110,50 @@ func newThousand(t testing.TB, w, h int) *desk {
 	return d
 }
 
+// reaching is a Cluster that asks these routes.
+func reaching(t testing.TB, routes http.Handler) Cluster {
+	t.Helper()
+	server := httptest.NewServer(routes)
+	t.Cleanup(server.Close)
+	c, err := client.New(client.Config{
+		Addresses: []string{server.Listener.Addr().String()}, HTTP: server.Client(), URL: func(address string) string { return "http://" + address },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return NewCluster(c, Texts{})
+}
+
+// thousandJobs has an operation of 300,000 jobs.
+type thousandJobs struct {
+	apipbconnect.UnimplementedJobServiceHandler
+}
+
+func (thousandJobs) List(_ context.Context, req *connect.Request[apipb.ListJobsRequest]) (*connect.Response[apipb.ListJobsResponse], error) {
+	return connect.NewResponse(&apipb.ListJobsResponse{Total: 300_000, Jobs: make([]*apipb.Job, req.Msg.GetLimit())}), nil
+}
+
+// TestManyJobs wants the list of an operation's jobs to end where nobody would read on, and to say how many more there are.
+func TestManyJobs(t *testing.T) {
+	routes := http.NewServeMux()
+	routes.Handle(apipbconnect.NewJobServiceHandler(thousandJobs{}))
+	cluster := reaching(t, routes)
+	for q := (Question{About: aboutJobs, Operation: "o"}); ; {
+		a, err := cluster.Fetch(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q.Offset = a.Offset; a.More {
+			continue
+		}
+		if a.Offset != jobsListed || !strings.Contains(a.Note, "and 295,000 more jobs") {
+			t.Errorf("the list ends after %d jobs with %q", a.Offset, a.Note)
+		}
+		return
+	}
+}
+
 // TestThousandNodes (W3) lists, filters, sorts and opens nodes of a cluster that has 1,000 of them, as the
 // API tells of them. The desk checks that each screen has its size.
 func TestThousandNodes(t *testing.T) {
@@ -126,7 +161,7 @@ func TestThousandNodes(t *testing.T) {
 		t.Run(fmt.Sprint(size[0], " columns"), func(t *testing.T) {
 			d := newThousand(t, size[0], size[1])
 			d.press("3")
-			d.has("nodes 990/1000", "Nodes · 1,000", "▸ simulated-0000")
+			d.has("nodes 990/1,000", "Nodes · 1,000", "▸ simulated-0000")
 			d.lacks("simulated-0999")
 			d.press("end")
 			d.has("▸ simulated-0999")

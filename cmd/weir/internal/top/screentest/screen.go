@@ -37,7 +37,7 @@ type Terminal struct {
 }
 
 // Open returns a terminal, which the end of the test closes.
-func Open(t *testing.T, width, height int) *Terminal {
+func Open(t testing.TB, width, height int) *Terminal {
 	t.Helper()
 	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -70,7 +70,7 @@ func Open(t *testing.T, width, height int) *Terminal {
 }
 
 // Resize gives the terminal another size.
-func (s *Terminal) Resize(t *testing.T, width, height int) {
+func (s *Terminal) Resize(t testing.TB, width, height int) {
 	t.Helper()
 	s.mu.Lock()
 	s.screen.Resize(width, height)
@@ -81,7 +81,7 @@ func (s *Terminal) Resize(t *testing.T, width, height int) {
 }
 
 // Start starts a program on the terminal, in a session of its own.
-func (s *Terminal) Start(t *testing.T, cmd *exec.Cmd) {
+func (s *Terminal) Start(t testing.TB, cmd *exec.Cmd) {
 	t.Helper()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.Device, s.Device, s.Device
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true, Setctty: true}
@@ -119,7 +119,7 @@ func (s *Terminal) answer() {
 }
 
 // Type presses keys.
-func (s *Terminal) Type(t *testing.T, keys string) {
+func (s *Terminal) Type(t testing.TB, keys string) {
 	t.Helper()
 	if _, err := s.keyboard.WriteString(keys); err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func (s *Terminal) Screen() string {
 }
 
 // Modes are the settings of the terminal that a program changes.
-func (s *Terminal) Modes(t *testing.T) unix.Termios {
+func (s *Terminal) Modes(t testing.TB) unix.Termios {
 	t.Helper()
 	modes, err := unix.IoctlGetTermios(int(s.Device.Fd()), unix.TCGETS)
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *Terminal) Modes(t *testing.T) unix.Termios {
 }
 
 // Until waits until the screen shows all of some texts, and returns it.
-func (s *Terminal) Until(t *testing.T, patience time.Duration, texts ...string) string {
+func (s *Terminal) Until(t testing.TB, patience time.Duration, texts ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
