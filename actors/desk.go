@@ -51,7 +51,7 @@ type desk struct{ *Replica }
 func (r *Replica) answer(ctx context.Context, m proto.Message) (proto.Message, error) {
 	switch m := m.(type) {
 	case *actorpb.Propose:
-		results, err := r.carryOut(ctx, m.GetCommands())
+		results, err := door{r}.carryOut(ctx, m.GetCommands())
 		return &actorpb.Proposed{Results: results}, fromStore(err)
 	case *actorpb.ReadIndexRequest:
 		index, err := r.store.ReadIndex(ctx)

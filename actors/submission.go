@@ -18,9 +18,12 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
+// door takes the commands of this and other replicas to the log, at the replica that leads.
+type door struct{ *Replica }
+
 // carryOut commits commands of this or another replica. The first steps of an operation share the entry of its
 // start, instead of each waiting for the commit of the one before.
-func (r *Replica) carryOut(ctx context.Context, commands []*commandpb.Command) ([]*commandpb.Result, error) {
+func (r door) carryOut(ctx context.Context, commands []*commandpb.Command) ([]*commandpb.Result, error) {
 	steps := r.firstSteps(commands)
 	results, err := r.commit(ctx, append(commands[:len(commands):len(commands)], steps...)...)
 	if len(steps) > 0 && errors.Is(err, raftstore.ErrTooLarge) {
@@ -32,7 +35,7 @@ func (r *Replica) carryOut(ctx context.Context, commands []*commandpb.Command) (
 // firstSteps returns what the actors of an operation would propose once it has started, if the only command is its
 // start and this replica leads. Each step is checked when it is applied, as if it came later: one that is refused,
 // since the start is or another leader has begun, leaves the operation to its actors.
-func (r *Replica) firstSteps(commands []*commandpb.Command) []*commandpb.Command {
+func (r door) firstSteps(commands []*commandpb.Command) []*commandpb.Command {
 	if len(commands) != 1 || command.Kind(commands[0].GetKind()) != command.StartOperation || r.leader.Load() == nil {
 		return nil
 	}
@@ -58,7 +61,7 @@ func (r *Replica) firstSteps(commands []*commandpb.Command) []*commandpb.Command
 	return steps
 }
 
-func (r *Replica) stepsOf(start *commandpb.StartOperation, term uint64) []proto.Message {
+func (r door) stepsOf(start *commandpb.StartOperation, term uint64) []proto.Message {
 	now := r.cfg.Clock.Now()
 	op := &statepb.Operation{
 		Id: start.GetOperationId(), User: start.GetUser(), Spec: start.GetSpec(), State: lifecycle.Starting.String(), StartTime: timestamppb.New(now),

@@ -83,6 +83,10 @@ func TestFirstStepsOfOthers(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3, nil)
 	leader := c.leader()
+	eventually(t, "the term has begun", func() bool {
+		current, _ := leader.store.Leadership()
+		return leader.records.Term() == current.Term
+	})
 	files := vanilla("files", 1)
 	files.Spec.Tasks[0].Files = []*statepb.FileSpec{{Source: "/nowhere/f", Path: "f"}}
 	if refused := leader.propose(t, files).GetRefusal(); refused != nil {
