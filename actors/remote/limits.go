@@ -39,9 +39,9 @@ type Limits struct {
 	// KeepAliveTimeout is how long a peer may be silent before its stream ends.
 	// Default 3 s: three pings, and shorter than a node's lease.
 	KeepAliveTimeout time.Duration
-	// AgentPatience multiplies both if one of the sides is an agent. Default 5: whether an agent is alive is told
-	// by its heartbeats. A busy machine with thousands of streams would only make more work for itself if it
-	// took slow ones for dead: their handshakes come next.
+	// AgentPatience multiplies both if one of the sides is an agent. Default 10: whether an agent is alive is told
+	// by its heartbeats, which come every 5 s in a large cluster, before a ping is due. A busy machine with thousands of
+	// streams would only make more work for itself if it took slow ones for dead: their handshakes come next.
 	AgentPatience int
 	// ConnectTimeout bounds dialing and the handshake. Default 5 s: enough for a
 	// retransmitted SYN on a slow network.
@@ -68,7 +68,7 @@ func DefaultLimits() Limits {
 		RequestTimeout:   30 * time.Second,
 		KeepAlivePeriod:  time.Second,
 		KeepAliveTimeout: 3 * time.Second,
-		AgentPatience:    5,
+		AgentPatience:    10,
 		ConnectTimeout:   5 * time.Second,
 		FarewellTimeout:  time.Second,
 		RedialMin:        100 * time.Millisecond,
