@@ -258,16 +258,19 @@ func (s *server) open(ctx context.Context) error {
 	}
 	s.roll.store.Store(s.store)
 	s.undo = append(s.undo, s.store.Close)
-	s.protection.heed(func() (current revocationOf) {
-		s.store.View(func(st *state.State) {
-			if state.RightsIn(st).AnyRevoked() {
-				current = s.revocation
-			}
-		})
-		return current
-	})
+	s.protection.heed(s.revocations)
 	// The membership uses the store, so it ends first.
 	return s.membership.follow()
+}
+
+// revocations returns those of now; nil if there are none.
+func (s *server) revocations() (current revocationOf) {
+	s.store.View(func(st *state.State) {
+		if state.RightsIn(st).AnyRevoked() {
+			current = s.revocation
+		}
+	})
+	return current
 }
 
 // revocation is a revocationOf.
