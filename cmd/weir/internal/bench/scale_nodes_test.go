@@ -80,8 +80,7 @@ func (p *nodesProcess) start(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	// Nodes have machines of their own: where they share processors with replicas, replicas go first.
-	p.command = exec.Command("nice", "-n", "10", os.Args[0])
+	p.command = exec.Command(os.Args[0])
 	p.command.Env, p.command.Stderr = append(os.Environ(), scaleVariable+"="+string(told)), os.Stderr
 	p.command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	in, inErr := p.command.StdinPipe()
