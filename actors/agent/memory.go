@@ -147,6 +147,9 @@ func (s *shortage) why(watermark int64) string {
 // evictOverdrafts stops jobs above their reserves, those farthest above first, until the other jobs
 // have room.
 func (s *shortage) evictOverdrafts(watermark int64) {
+	if !s.full(watermark) && !s.pressed() {
+		return
+	}
 	slices.SortFunc(s.jobs, func(a, b MemoryUse) int {
 		return cmp.Or(cmp.Compare(b.excess(), a.excess()), younger(a, b))
 	})

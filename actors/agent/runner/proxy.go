@@ -69,6 +69,11 @@ func startedProxy(cmd *exec.Cmd, program os.FileInfo, conn *net.UnixConn) *proxy
 		leave:   func() {},
 	}
 	go func() {
+		// Wait takes a thread for as long as it waits.
+		if handle := openHandle(cmd.Process.Pid); handle != nil {
+			_ = awaitEnd(handle) // Wait waits anyway
+			_ = handle.Close()   // nothing was written to it
+		}
 		// The error is not needed: end reads the process state.
 		_ = cmd.Wait()
 		_ = conn.CloseRead() // fails only if it is closed
