@@ -43,7 +43,8 @@ func TestEncode(t *testing.T) {
   "next": "",
   "left_out": 0,
   "refused": [],
-  "sums": null
+  "sums": null,
+  "cells": null
 }
 `,
 		formatYAML: `nodes:
@@ -68,6 +69,7 @@ next: ""
 left_out: 0
 refused: []
 sums: null
+cells: null
 `,
 	}
 	for f, want := range tests {
