@@ -280,20 +280,27 @@ func (s *Session) refused(now time.Time, ask *Ask, m *actorpb.Refused) Outcome {
 }
 
 // seek drops the leader, if there is one, and directs the next question to another replica: at
-// once, or after a pause if each has been asked.
+// once, or after a pause if each has been asked or the cluster is large.
 func (s *Session) seek(now time.Time, trouble error) Outcome {
+	s.notBefore = now
 	if s.Registered() {
 		s.turn = s.roster.index(s.leader.ID) + 1
 		s.leader = Replica{}
 		s.tries = 0
+		s.notBefore = now.Add(time.Duration(s.pause.chance() * float64(s.spread())))
 	}
 	s.hint = ""
-	s.notBefore = now
 	if s.tries >= len(s.roster.All()) {
 		s.tries = 0
 		s.notBefore = now.Add(s.pause.pause())
 	}
 	return Outcome{Trouble: trouble}
+}
+
+// spread is the longest pause of an agent that has lost its leader. All agents of a large cluster, which is one with rare
+// heartbeats, lose it together, and the next leader has to hear them all. Their leases leave them time for that.
+func (s *Session) spread() time.Duration {
+	return max(0, min(s.period-time.Second, (s.lease-2*s.period)/4))
 }
 
 func (s *Session) trouble(ask *Ask, err error) error {

@@ -134,3 +134,27 @@ func TestSessionsThatAreRefusedSpread(t *testing.T) {
 		})
 	}
 }
+
+// TestAgentsOfALargeClusterTakeTheirTime to register anew when their leader is gone, as far as their leases leave it to them.
+func TestAgentsOfALargeClusterTakeTheirTime(t *testing.T) {
+	for _, test := range []struct{ heartbeat, lease, want int64 }{
+		{1000, 5000, 0}, {500, 3000, 0}, {2500, 12500, 1500 / 2}, {5000, 25000, 3750 / 2}, {5000, 10000, 0},
+	} {
+		s, _, _ := newTestSession("r1", "r2", "r3")
+		s.pause.chance = func() float64 { return 0.5 }
+		ask, _ := s.Next(epoch)
+		s.Answer(epoch, ask.Number, &actorpb.AgentRegistered{Term: 3, LeaseMillis: test.lease, HeartbeatMillis: test.heartbeat}, nil)
+		now := epoch.Add(millis(test.heartbeat))
+		ask, _ = s.Next(now)
+		s.Answer(now, ask.Number, nil, errGone)
+		due := now.Add(millis(test.want))
+		if test.want > 0 {
+			if ask, wake := s.Next(due.Add(-1)); ask != nil || !wake.Equal(due) {
+				t.Errorf("%v: asks %v, or in %v", test, ask, wake.Sub(now))
+			}
+		}
+		if ask, _ := s.Next(due); ask == nil || ask.String() != "register r2" {
+			t.Errorf("%v: asks %v", test, ask)
+		}
+	}
+}
