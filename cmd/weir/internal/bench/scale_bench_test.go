@@ -193,7 +193,7 @@ func (s *scale) running(b *testing.B, jobs int) {
 // failOver kills the leader, and starts it again once another one has led for a while.
 func (s *scale) failOver(b *testing.B) {
 	b.Helper()
-	before := s.count(b)
+	before, connected := s.count(b), s.ports(b).open
 	spec, err := structpb.NewStruct(map[string]any{"tasks": map[string]any{"small": map[string]any{
 		"job_count": 1, "command": []any{"/bin/true"}, "cpu_limit": 0.1, "memory_limit": "10MiB",
 	}}})
@@ -231,6 +231,7 @@ func (s *scale) failOver(b *testing.B) {
 	if _, err := devcluster.StartMember(b.Context(), s.c.Dir, s.leader, scalePatience); err != nil {
 		b.Fatal(err)
 	}
+	s.until(b, "all nodes are connected with all replicas again", func() bool { return s.ports(b).open >= connected })
 	s.lookForLeader(b)
 }
 
