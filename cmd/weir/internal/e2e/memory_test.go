@@ -164,7 +164,7 @@ func TestOverdrafts(t *testing.T) {
 	// Before the first one that is above its reserve, several rounds of others teach what is
 	// used. After the last one come enough of them to fill the nodes again and again, until
 	// that is noticed. Each lasts long enough for a node to fill while jobs start slowly.
-	const jobs, every, few = 240, 80, 5
+	const jobs, every = 240, 80
 	c := newCluster(t, here, "n1", "n2", "n3")
 	for _, agent := range []string{"n1", "n2", "n3"} {
 		c.startAgent(agent, "--memory", "200MiB")
@@ -207,9 +207,9 @@ func TestOverdrafts(t *testing.T) {
 	if again != jobs/every {
 		t.Errorf("%d of %d jobs that need more were aborted and ran again", again, jobs/every)
 	}
-	// While few have taught, some of those that use as much as most are a little above it.
-	if others := len(aborted) - again; others > few {
-		t.Errorf("%d cookies were aborted beside those that need more, want at most %d", others, few)
+	// Some of those that use as much as most are a little above it: what is learned is enough for 19 of 20.
+	if others := len(aborted) - again; others > jobs/20 {
+		t.Errorf("%d cookies were aborted beside those that need more, want at most one of 20", others)
 	}
 	memory := c.memoryOf(t, operation)
 	if got := part(memory.GetReserve()); got > 0.25 || memory.GetDedicated() != 0 {
