@@ -15,7 +15,7 @@ import (
 // askedAtOnce is how many jobs of a node wait for an answer at a time: a machine that starts processes has no more.
 const askedAtOnce = 4
 
-// measureEach is how often a job is measured: as often as agents measure jobs whose use hardly changes.
+// measureEach is how often a job is measured: seldom, like the jobs of agents whose use hardly changes.
 const measureEach = 30 * time.Second
 
 // job is a job of the node, guarded by the node's mutex. It does for a job what an agent does, but for the work, and takes

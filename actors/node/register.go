@@ -10,6 +10,8 @@ import (
 	"weir/messages/commandpb"
 )
 
+// register opens a session for an agent that may have one, once the record of its node is committed as the agent describes
+// it.
 func (a *nodeActor) register(m *actorpb.RegisterAgent, reply func(proto.Message)) {
 	now := a.cfg.Now()
 	if m.GetToken().GetTerm() > a.cfg.Term {

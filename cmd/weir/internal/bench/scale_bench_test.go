@@ -231,7 +231,10 @@ func (s *scale) failOver(b *testing.B) {
 	if _, err := devcluster.StartMember(b.Context(), s.c.Dir, s.leader, scalePatience); err != nil {
 		b.Fatal(err)
 	}
-	s.until(b, "all nodes are connected with all replicas again", func() bool { return s.ports(b).open >= connected })
+	s.until(b, "all nodes are connected with all replicas again", func() bool {
+		ports, err := s.readPorts(b)
+		return err == nil && ports.open >= connected
+	})
 	s.lookForLeader(b)
 }
 
