@@ -170,8 +170,10 @@ func (e *entrance) spend(t *ticket, fewest int) {
 	e.settle()
 }
 
-// pause gives a subject with more calls no place for some time. The caller holds the lock.
+// pause gives a subject with more calls no place for some time, at most an eighth of its patience: one call that was
+// slow, on a machine that is busy with other things, does not have the next ones refused. The caller holds the lock.
 func (e *entrance) pause(of *holding, pause time.Duration) {
+	pause = min(pause, e.patience/8)
 	if pause <= 0 || of.pauses || len(of.waiting) == 0 {
 		return
 	}

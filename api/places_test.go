@@ -240,6 +240,29 @@ func shareOfTheTime(t *testing.T, procedure string, parts time.Duration) {
 	})
 }
 
+// TestSlowTurns (T5) has one user make calls that take half a second each, two of three of which wait: none is refused
+// for the time that the others took.
+func TestSlowTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoor("r1", DefaultLimits())
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				for range 10 {
+					mine := &turn{door: d, of: aUser("ann"), fewest: fewestOf(apipbconnect.OperationServiceGetProcedure), ctx: t.Context()}
+					if err := mine.take(); err != nil {
+						t.Error(err)
+						return
+					}
+					time.Sleep(500 * time.Millisecond)
+					mine.rest()
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
 // TestRateOfOutput (T5) has a user read many outputs and files at once through a replica, in parts that take a millisecond. The user has
 // partRate, or twice as much while two parts are under way together. Another user's reads wait for none of them.
 func TestRateOfOutput(t *testing.T) {
