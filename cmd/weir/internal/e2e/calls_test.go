@@ -59,7 +59,9 @@ func (r *refusal) Error() string { return fmt.Sprintf("%d %s: %s", r.Status, r.C
 
 // passes says whether the call may be answered if it is made again: see notNow, or the calls of other tests on the
 // machine take long, and those of this subject wait for each other.
-func (r *refusal) passes() bool { return notNow(r.Status) || strings.HasPrefix(r.Message, "overloaded: ") }
+func (r *refusal) passes() bool {
+	return notNow(r.Status) || strings.HasPrefix(r.Message, "overloaded: ")
+}
 
 // refusalOf returns the refusal in err, an empty one if it is something else.
 func refusalOf(err error) *refusal {
