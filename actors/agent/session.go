@@ -300,7 +300,7 @@ func (s *Session) seek(now time.Time, trouble error) Outcome {
 // spread is the longest pause of an agent that has lost its leader. All agents of a large cluster, which is one with rare
 // heartbeats, lose it together, and the next leader has to hear them all. Their leases leave them time for that.
 func (s *Session) spread() time.Duration {
-	return max(0, min(s.period-time.Second, (s.lease-2*s.period)/4))
+	return max(0, min(2*(s.period-time.Second), (s.lease-2*s.period)/2))
 }
 
 func (s *Session) trouble(ask *Ask, err error) error {

@@ -138,7 +138,7 @@ func TestSessionsThatAreRefusedSpread(t *testing.T) {
 // TestAgentsOfALargeClusterTakeTheirTime to register anew when their leader is gone, as far as their leases leave it to them.
 func TestAgentsOfALargeClusterTakeTheirTime(t *testing.T) {
 	for _, test := range []struct{ heartbeat, lease, want int64 }{
-		{1000, 5000, 0}, {500, 3000, 0}, {2500, 12500, 1500 / 2}, {5000, 25000, 3750 / 2}, {5000, 10000, 0},
+		{1000, 5000, 0}, {500, 3000, 0}, {2500, 12500, 3000 / 2}, {5000, 25000, 7500 / 2}, {5000, 10000, 0},
 	} {
 		s, _, _ := newTestSession("r1", "r2", "r3")
 		s.pause.chance = func() float64 { return 0.5 }

@@ -78,11 +78,16 @@ func (r *Remote) dial(ctx context.Context, peer string) (up bool, err error) {
 	if !ok {
 		return false, errors.New("no known address")
 	}
-	waiting, cancel := context.WithTimeoutCause(ctx, r.limits.ConnectTimeout, errNoAnswer)
+	role, _, err := ParsePeer(peer)
+	if err != nil {
+		return false, err
+	}
+	timeout := r.limits.connect(r.config.Self.Role, role)
+	waiting, cancel := context.WithTimeoutCause(ctx, timeout, errNoAnswer)
 	defer cancel()
 	d, err := r.open(waiting, addr)
 	if err != nil {
-		return false, unreached(waiting, r.limits.ConnectTimeout, addr, err)
+		return false, unreached(waiting, timeout, addr, err)
 	}
 	defer d.abort()
 	// The end of ctx must not break an established stream: Disconnect and Close end it with a Bye to the peer.
@@ -98,7 +103,7 @@ func (r *Remote) dial(ctx context.Context, peer string) (up bool, err error) {
 		r.sendAway(d, refused.Reason)
 	}
 	if err != nil {
-		return false, unreached(waiting, r.limits.ConnectTimeout, addr, err)
+		return false, unreached(waiting, timeout, addr, err)
 	}
 	if ctx.Err() != nil {
 		s.end(errors.New("disconnected by this process"), r.self+" has disconnected")

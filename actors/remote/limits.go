@@ -43,8 +43,9 @@ type Limits struct {
 	// by its heartbeats, which come every 5 s in a large cluster, before a ping is due. A busy machine with thousands of
 	// streams would only make more work for itself if it took slow ones for dead: their handshakes come next.
 	AgentPatience int
-	// ConnectTimeout bounds dialing and the handshake. Default 5 s: enough for a
-	// retransmitted SYN on a slow network.
+	// ConnectTimeout bounds dialing and the handshake. Default 5 s: enough for a retransmitted SYN on a slow network.
+	// Streams with agents have four times as long: thousands of agents connect with a replica that comes back, and
+	// whoever gave up before its turn would only come again.
 	ConnectTimeout time.Duration
 	// FarewellTimeout bounds the end of a stream, when the reason is sent to the peer. Default 1 s:
 	// the reason is not essential, and should not delay a restart.
@@ -122,6 +123,14 @@ func (l Limits) keepAlive(self, peer identity.Role) (period, timeout time.Durati
 		factor = time.Duration(l.AgentPatience)
 	}
 	return factor * l.KeepAlivePeriod, factor * l.KeepAliveTimeout
+}
+
+// connect bounds dialing and the handshake of a stream.
+func (l Limits) connect(self, peer identity.Role) time.Duration {
+	if self == identity.Agent || peer == identity.Agent {
+		return 4 * l.ConnectTimeout
+	}
+	return l.ConnectTimeout
 }
 
 // maxReadBytes bounds one read from the stream, in bytes. A peer that ignores this side's

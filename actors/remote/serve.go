@@ -78,7 +78,7 @@ func (r *Remote) takeOver(w http.ResponseWriter, request *http.Request) {
 		defer r.tasks.Done()
 		defer func() { _ = conn.Close() }()
 		opened := &framed{conn: conn, maxBytes: r.limits.maxReadBytes()}
-		opened.setRead(time.Now().Add(r.limits.ConnectTimeout))
+		opened.setRead(time.Now().Add(r.limits.connect(r.config.Self.Role, from.certified.Role)))
 		if _, err := io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+framesProtocol+"\r\n\r\n"); err != nil {
 			r.log.Info("stream failed during setup", "from", from.addr, "cause", err)
 			return
@@ -174,7 +174,7 @@ func (r *Remote) serve(ctx context.Context, stream *connect.BidiStream[remotepb.
 
 // greet receives and checks the peer's hello and makes a session of its stream.
 func (r *Remote) greet(opened opening, from newcomer) (*session, error) {
-	opened.setRead(time.Now().Add(r.limits.ConnectTimeout))
+	opened.setRead(time.Now().Add(r.limits.connect(r.config.Self.Role, from.certified.Role)))
 	batch, err := opened.Receive()
 	if from.refused != nil {
 		// With the hello unread, the end of the connection could overtake the reason.

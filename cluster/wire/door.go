@@ -19,6 +19,11 @@ const (
 	subnetDiscount = 4
 )
 
+// memberTurns is how many times as many handshakes compute at once if all but Limits.Handshakes are of members'
+// addresses. On a busy machine a turn is little but waiting for a processor: one at a time, the agents of a large
+// cluster would not be back for minutes.
+const memberTurns = 16
+
 // answerTime is how long a guest whose handshake has begun is left alone while its next word is due.
 const answerTime = time.Second
 
@@ -35,7 +40,7 @@ const memberMemory = 10 * time.Minute
 // after it. The addresses of members, of replicas and agents that are connected or
 // were until recently, have room of their own.
 //
-// Turns: few handshakes compute at the same time. The next is of the address that owes least; of equals, of
+// Turns: few handshakes compute at the same time, more of them if they are of members' addresses. The next is of the address that owes least; of equals, of
 // a member's. Of an address, the newest comes first: those who have waited longest give up first.
 type door struct {
 	limits   Limits
@@ -188,12 +193,15 @@ func (d *door) ask(g *guest) {
 // next returns the guest whose handshake computes from now on, or nil. If that is only because of what
 // the addresses owe, `wait` says after what time to call again.
 func (d *door) next(now time.Time) (turn *guest, wait time.Duration) {
-	if d.computing >= d.limits.Handshakes {
+	if d.computing >= memberTurns*d.limits.Handshakes {
 		return nil, 0
 	}
 	var best *guest
 	var bestDue time.Time
 	for o := range d.asking {
+		if d.computing >= d.limits.Handshakes && !o.known {
+			continue
+		}
 		due := later(now, later(o.owes, o.subnet.debt(o)))
 		if first := o.first(); best == nil || due.Before(bestDue) || due.Equal(bestDue) && first.before(best) {
 			best, bestDue = first, due

@@ -231,8 +231,10 @@ func TestDoorProperties(t *testing.T) {
 			},
 			"next": func(t *rapid.T) {
 				turn, wait := d.next(now)
-				waits := slices.ContainsFunc(inside, func(g *guest) bool { return g.stage == waiting })
-				if turn == nil && waits && wait == 0 && d.computing < limits.Handshakes {
+				waits := slices.ContainsFunc(inside, func(g *guest) bool {
+					return g.stage == waiting && (d.computing < limits.Handshakes || g.origin.known)
+				})
+				if turn == nil && waits && wait == 0 && d.computing < memberTurns*limits.Handshakes {
 					t.Fatal("a guest waits, and would for ever")
 				}
 			},
@@ -269,7 +271,7 @@ func TestDoorProperties(t *testing.T) {
 
 // checkDoor compares what a door counts with the guests that are in, and both with its limits.
 func checkDoor(t *rapid.T, d *door, inside []*guest) {
-	strangers, members, computes := 0, 0, 0
+	strangers, members, computes, strange := 0, 0, 0, 0
 	for _, g := range inside {
 		if g.origin.known {
 			members++
@@ -278,6 +280,9 @@ func checkDoor(t *rapid.T, d *door, inside []*guest) {
 		}
 		if g.stage == computing {
 			computes++
+			if !g.origin.known {
+				strange++
+			}
 		}
 		if d.origins[g.origin.addr] != g.origin || !slices.Contains(g.origin.guests, g) {
 			t.Fatalf("a guest of %v is lost", g.origin.addr)
@@ -286,8 +291,8 @@ func checkDoor(t *rapid.T, d *door, inside []*guest) {
 	if d.strangers != strangers || d.members != members || d.computing != computes {
 		t.Fatalf("counted %d strangers, %d members, %d computing; there are %d, %d, %d", d.strangers, d.members, d.computing, strangers, members, computes)
 	}
-	if strangers > d.limits.Strangers || computes > d.limits.Handshakes {
-		t.Fatalf("%d strangers, %d computing", strangers, computes)
+	if strangers > d.limits.Strangers || strange > d.limits.Handshakes || computes > memberTurns*d.limits.Handshakes {
+		t.Fatalf("%d strangers, of whom %d compute; %d computing", strangers, strange, computes)
 	}
 	for _, o := range d.origins {
 		if !o.known && len(o.guests) > d.limits.Address {

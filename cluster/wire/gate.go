@@ -49,6 +49,10 @@ type Stats struct {
 	Refused map[string]uint64
 }
 
+// memberPatience multiplies the time for a handshake from the address of a member. When a replica comes back, thousands
+// of agents connect at once: if the last of them gave up before their turn, they would only come again.
+const memberPatience = 4
+
 // gate lets connections wait, and take turns, as a door decides.
 type gate struct {
 	hello, handshake time.Duration
@@ -112,13 +116,17 @@ func (g *gate) enter(ctx context.Context, conn net.Conn) *visitor {
 	if tcp, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
 		v.addr = tcp.AddrPort().Addr()
 	}
-	ctx, stop := context.WithCancelCause(ctx)
-	ctx, cancel := context.WithDeadlineCause(ctx, now.Add(g.handshake), errSlow)
-	v.ctx, v.stop = ctx, func(cause error) { stop(cause); cancel() }
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	in, out := g.door.enter(v.addr, now)
 	v.guest, v.hurried = in, !in.origin.known
+	until := now.Add(g.handshake)
+	if in.origin.known {
+		until = now.Add(memberPatience * g.handshake)
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithDeadlineCause(ctx, until, errSlow)
+	v.ctx, v.stop = ctx, func(cause error) { stop(cause); cancel() }
 	g.visitors[in] = v
 	if out != nil {
 		g.visitors[out].stop(errCrowded) // Which ends its ctx before the lock is released.

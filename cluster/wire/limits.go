@@ -18,7 +18,8 @@ type Limits struct {
 	// starts; so may a client with thousands of calls, which opens a connection for each of the first.
 	MemberAddress, Members int
 	// Handshakes is how many handshakes compute at once. Default: a quarter of the processors, at
-	// least one, so that most of the machine is left for those that are connected.
+	// least one, so that most of the machine is left for those that are connected. Members may have
+	// memberTurns times as many.
 	Handshakes int
 	// User is how many connections a client or an operator may have. Default 512: a connection carries
 	// 1000 calls, but simple clients open one for each call.

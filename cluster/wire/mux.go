@@ -28,7 +28,8 @@ type Config struct {
 	// member has been at its address. Default 1 s: clients send it at once.
 	HelloTimeout time.Duration
 	// HandshakeTimeout bounds the time from accepting a connection to the end of
-	// its handshake. Default 5 s: a handshake takes two round trips.
+	// its handshake, and memberPatience times as long if a member has been at its address. Default 5 s: a handshake
+	// takes two round trips.
 	HandshakeTimeout time.Duration
 	// Limits bound connections in their handshake, and those of one user.
 	Limits Limits

@@ -21,8 +21,6 @@ func (d *Dialer) Upgrade(ctx context.Context, addr, path, protocol string) (net.
 		conn = raw
 		switch security := d.security.(type) {
 		case Mutual:
-			ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
-			defer cancel()
 			if conn, err = security.shake(ctx, raw, alpnHTTP1); err != nil {
 				return nil, identity.Explain(err)
 			}
