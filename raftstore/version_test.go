@@ -189,10 +189,12 @@ func TestRaisedVersionIsKept(t *testing.T) {
 	}
 	wantAccepted(t, c.propose(raiseTo(t, 2)))
 	c.wantEqual()
+	// It is noted after the entry has been applied.
 	for id, s := range c.stores {
-		if kept, err := ReadIdentity(s.cfg.Dir); s.Version() != 2 || err != nil || kept.Format != 2 {
-			t.Errorf("%s has version %d, and keeps %v, %v", id, s.Version(), kept, err)
-		}
+		waitUntil(t, id+" keeps the version", func() bool {
+			kept, err := ReadIdentity(s.cfg.Dir)
+			return s.Version() == 2 && err == nil && kept.Format == 2
+		})
 	}
 	var backup bytes.Buffer
 	if err := c.leader().Backup(&backup); err != nil {
