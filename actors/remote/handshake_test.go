@@ -3,6 +3,7 @@ package remote
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -83,4 +84,19 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestAgentsHaveTimeToConnect: streams with agents may take four times as long to connect as those between replicas.
+func TestAgentsHaveTimeToConnect(t *testing.T) {
+	limits := DefaultLimits()
+	for _, test := range []struct {
+		self, peer identity.Role
+		want       time.Duration
+	}{
+		{identity.Agent, identity.Replica, 20 * time.Second}, {identity.Replica, identity.Agent, 20 * time.Second}, {identity.Replica, identity.Replica, 5 * time.Second},
+	} {
+		if got := limits.connect(test.self, test.peer); got != test.want {
+			t.Errorf("%s with %s: %v, want %v", test.self, test.peer, got, test.want)
+		}
+	}
 }
