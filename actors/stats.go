@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"time"
+
 	"weir/actors/gateway"
 	"weir/actors/remote"
 	"weir/actors/scheduler"
@@ -29,10 +31,16 @@ type Stats struct {
 // told this replica as their leader.
 func (r *Replica) Credentials() map[string]*actorpb.HeldCredentials { return r.board.credentials() }
 
-// Stats returns a snapshot.
+// Leading reports whether this replica's leader actor runs.
+func (r *Replica) Leading() bool { return r.leader.Load() != nil }
+
+// SharesFound is when this replica last computed fair shares; zero: never.
+func (r *Replica) SharesFound() time.Time { return r.schedulerFigures.Stats().Updated }
+
+// Stats returns a snapshot, with a part for each peer.
 func (r *Replica) Stats() Stats {
 	return Stats{
-		Leading: r.leader.Load() != nil, Remote: r.remote.Stats(), Gateway: r.gatewayFigures.Stats(), Scheduler: r.schedulerFigures.Stats(),
+		Leading: r.Leading(), Remote: r.remote.Stats(), Gateway: r.gatewayFigures.Stats(), Scheduler: r.schedulerFigures.Stats(),
 		Clock:       r.cfg.Clock.Report(),
 		Controllers: len(r.controllers.all()), HeartbeatsDropped: r.heartbeatsDropped.Load(),
 	}

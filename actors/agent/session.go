@@ -56,6 +56,8 @@ type Session struct {
 	sequence uint64
 	period   time.Duration
 	lease    time.Duration
+	// first is when the first heartbeat is due after the registration was sent.
+	first time.Duration
 	// urgent: there is news for the leader. anew: the registration data has changed since the
 	// last registration was sent.
 	urgent, anew bool
@@ -133,6 +135,9 @@ func (s *Session) due() time.Time {
 		return due
 	}
 	next := s.asked.Add(s.period)
+	if s.sequence == 0 {
+		next = s.asked.Add(s.first)
+	}
 	if s.urgent {
 		next = s.asked.Add(s.timing.Gap(s.period))
 	}
@@ -193,7 +198,10 @@ func (s *Session) registered(now time.Time, ask *Ask, m *actorpb.AgentRegistered
 	if err := s.fence.Term(m.GetTerm()); err != nil {
 		return s.stale(now, ask, m.GetTerm(), err)
 	}
-	s.leader, s.term, s.sequence, s.period, s.lease = ask.To, m.GetTerm(), 0, period, lease
+	s.leader, s.term, s.sequence = ask.To, m.GetTerm(), 0
+	s.pace(period, lease)
+	// Agents of a large cluster that have registered together are not to send all their heartbeats together.
+	s.first = s.period - time.Duration(s.pause.chance()*float64(min(s.spread(), s.period/2)))
 	s.tries, s.hint = 0, ""
 	s.pause.reset()
 	s.busy.reset()
@@ -212,7 +220,7 @@ func (s *Session) acknowledged(now time.Time, ask *Ask, m *actorpb.HeartbeatAck)
 		return s.stale(now, ask, s.term, err)
 	}
 	if lease, period := millis(m.GetLeaseMillis()), millis(m.GetHeartbeatMillis()); period > 0 && lease > period {
-		s.lease, s.period = lease, period
+		s.pace(period, lease)
 	}
 	s.busy.reset()
 	return Outcome{Lease: s.lease, Learned: s.roster.Learn(m.GetReplicas())}
@@ -295,6 +303,13 @@ func (s *Session) seek(now time.Time, trouble error) Outcome {
 		s.notBefore = now.Add(s.pause.pause())
 	}
 	return Outcome{Trouble: trouble}
+}
+
+// pace takes over the pace that a leader has told. Agents of a large cluster do not look for the next leader often: while
+// there is none, each of them would ask every replica time and again, and all would find it in the same moment.
+func (s *Session) pace(period, lease time.Duration) {
+	s.period, s.lease = period, lease
+	s.pause.min, s.pause.max = max(s.timing.SeekMin, s.spread()/8), max(s.timing.SeekMax, s.spread()/2)
 }
 
 // spread is the longest pause of an agent that has lost its leader. All agents of a large cluster, which is one with rare

@@ -158,3 +158,64 @@ func TestAgentsOfALargeClusterTakeTheirTime(t *testing.T) {
 		}
 	}
 }
+
+// TestHeartbeatsOfALargeClusterSpread: agents that have registered in the same moment send their first heartbeats within half
+// a period, and then one each period.
+func TestHeartbeatsOfALargeClusterSpread(t *testing.T) {
+	for _, test := range []struct {
+		heartbeat, lease, want int64
+		chance                 float64
+	}{
+		{1000, 5000, 1000, 0.9}, {5000, 25000, 5000, 0}, {5000, 25000, 3750, 0.5}, {5000, 25000, 2525, 0.99}, {5000, 10000, 5000, 0.9},
+	} {
+		s, _, _ := newTestSession("r1")
+		s.pause.chance = func() float64 { return test.chance }
+		ask, _ := s.Next(epoch)
+		s.Answer(epoch, ask.Number, &actorpb.AgentRegistered{Term: 3, LeaseMillis: test.lease, HeartbeatMillis: test.heartbeat}, nil)
+		_, first := s.Next(epoch)
+		if got := first.Sub(epoch).Round(time.Millisecond); got != millis(test.want) {
+			t.Errorf("%v: first heartbeat after %v", test, got)
+		}
+		ask, _ = s.Next(first)
+		s.Answer(first, ask.Number, acked(1), nil)
+		if _, second := s.Next(first); second.Sub(first) != millis(test.heartbeat) {
+			t.Errorf("%v: second heartbeat %v after the first", test, second.Sub(first))
+		}
+	}
+}
+
+// TestAgentsOfALargeClusterAskSeldom while no replica knows of a leader, but often enough to find the next one within their
+// leases.
+func TestAgentsOfALargeClusterAskSeldom(t *testing.T) {
+	for _, test := range []struct {
+		heartbeat, lease int64
+		fewest, most     int
+		longest          time.Duration
+	}{
+		{1000, 5000, 90, 120, time.Second}, {2500, 12500, 40, 70, 1500 * time.Millisecond}, {5000, 25000, 20, 30, 3750 * time.Millisecond},
+	} {
+		s, _, _ := newTestSession("r1", "r2", "r3")
+		s.pause.chance = func() float64 { return 0.5 }
+		ask, _ := s.Next(epoch)
+		s.Answer(epoch, ask.Number, &actorpb.AgentRegistered{Term: 3, LeaseMillis: test.lease, HeartbeatMillis: test.heartbeat}, nil)
+		_, now := s.Next(epoch)
+		ask, _ = s.Next(now)
+		s.Answer(now, ask.Number, nil, errGone)
+		lost, asks, longest := now, 0, time.Duration(0)
+		for now.Sub(lost) < 25*time.Second {
+			ask, wake := s.Next(now)
+			if ask == nil {
+				if asks > 0 {
+					longest = max(longest, wake.Sub(now))
+				}
+				now = wake
+				continue
+			}
+			asks++
+			s.Answer(now, ask.Number, &actorpb.Redirect{}, nil)
+		}
+		if asks < test.fewest || asks > test.most || longest > test.longest {
+			t.Errorf("%v: %d questions in 25s, %v without one", test, asks, longest)
+		}
+	}
+}

@@ -58,9 +58,8 @@ type Fleet struct {
 	// replicas. started counts jobs that began.
 	registered, joined, started *tally
 	// joining holds an entry for each node that is connecting.
-	joining chan struct{}
-	// dials has an entry for each connection that is being made.
-	dials    chan struct{}
+	joining  chan struct{}
+	exchange *exchange
 	ctx      context.Context
 	cancel   context.CancelFunc
 	sessions sync.WaitGroup
@@ -68,7 +67,7 @@ type Fleet struct {
 
 // Start starts a fleet and returns when every node is registered, and connected with every replica.
 func Start(ctx context.Context, cfg Config) (*Fleet, error) {
-	f := &Fleet{cfg: cfg, registered: newTally(cfg.Registered), joined: newTally(nil), started: newTally(nil), joining: make(chan struct{}, joinedAtOnce), dials: make(chan struct{}, dialsAtOnce)}
+	f := &Fleet{cfg: cfg, registered: newTally(cfg.Registered), joined: newTally(nil), started: newTally(nil), joining: make(chan struct{}, joinedAtOnce), exchange: newExchange(dialsAtOnce)}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return silence }))
 	life := uint64(time.Now().UnixNano())
@@ -103,7 +102,7 @@ func (f *Fleet) open(name string, life uint64) (*node, error) {
 	peers := agent.NewPeers(patience)
 	r, err := remote.Start(f.system, remote.Config{
 		Self: identity.Identity{Cluster: f.cfg.Cluster, Role: identity.Agent, Name: name}, Version: f.cfg.Version,
-		Directory: peers, Dialer: queued{dialer, f.dials}, OnPeer: peers.OnPeer, Limits: remote.DefaultLimits(), Logger: silence,
+		Directory: peers, Dialer: queued{dialer, f.exchange}, OnPeer: peers.OnPeer, Limits: remote.DefaultLimits(), Logger: silence,
 	})
 	if err != nil {
 		return nil, err

@@ -100,3 +100,25 @@ func TestAgentsHaveTimeToConnect(t *testing.T) {
 		}
 	}
 }
+
+// TestAgentsPing: an agent pings a silent replica first; a replica that hears nothing of an agent does so later. Between replicas
+// both ping soon.
+func TestAgentsPing(t *testing.T) {
+	limits := DefaultLimits()
+	for _, test := range []struct {
+		self, peer    identity.Role
+		period, limit time.Duration
+	}{
+		{identity.Agent, identity.Replica, 10 * time.Second, 30 * time.Second},
+		{identity.Replica, identity.Agent, 15 * time.Second, 30 * time.Second},
+		{identity.Replica, identity.Replica, time.Second, 3 * time.Second},
+	} {
+		if period, timeout := limits.keepAlive(test.self, test.peer); period != test.period || timeout != test.limit {
+			t.Errorf("%s pings %s after %v, gives it up after %v; want %v, %v", test.self, test.peer, period, timeout, test.period, test.limit)
+		}
+	}
+	limits.KeepAliveTimeout = limits.KeepAlivePeriod + time.Millisecond
+	if period, timeout := limits.keepAlive(identity.Replica, identity.Agent); period > timeout {
+		t.Errorf("pings after %v, gives up after %v", period, timeout)
+	}
+}

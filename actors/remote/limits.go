@@ -42,6 +42,7 @@ type Limits struct {
 	// AgentPatience multiplies both if one of the sides is an agent. Default 10: whether an agent is alive is told
 	// by its heartbeats, which come every 5 s in a large cluster, before a ping is due. A busy machine with thousands of
 	// streams would only make more work for itself if it took slow ones for dead: their handshakes come next.
+	// A replica pings an agent half as late again, so that it need not where the agent does.
 	AgentPatience int
 	// ConnectTimeout bounds dialing and the handshake. Default 5 s: enough for a retransmitted SYN on a slow network.
 	// Streams with agents have four times as long: thousands of agents connect with a replica that comes back, and
@@ -122,7 +123,11 @@ func (l Limits) keepAlive(self, peer identity.Role) (period, timeout time.Durati
 	if self == identity.Agent || peer == identity.Agent {
 		factor = time.Duration(l.AgentPatience)
 	}
-	return factor * l.KeepAlivePeriod, factor * l.KeepAliveTimeout
+	period, timeout = factor*l.KeepAlivePeriod, factor*l.KeepAliveTimeout
+	if self != identity.Agent && peer == identity.Agent {
+		period = min(3*period/2, timeout)
+	}
+	return period, timeout
 }
 
 // connect bounds dialing and the handshake of a stream.

@@ -295,8 +295,7 @@ func (s *server) knowsLeader(context.Context) error {
 
 // health returns the state of this replica.
 func (s *server) health() api.Health {
-	stats := s.replica.Stats()
-	health := api.Health{Store: s.store.Stats(), Leading: stats.Leading, SharesFound: stats.Scheduler.Updated, Clock: stats.Clock}
+	health := api.Health{Store: s.store.Stats(), Leading: s.replica.Leading(), SharesFound: s.replica.SharesFound(), Clock: s.clock.Report()}
 	if since := s.membership.mixedSince.Load(); since != nil {
 		health.MixedSince = *since
 	}
