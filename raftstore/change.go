@@ -207,7 +207,7 @@ func (s membership) readiness(id string) error {
 }
 
 // silence is how long a follower may fail to answer and still count as live.
-func (s membership) silence() time.Duration { return 2 * s.cfg.Timeouts.Heartbeat }
+func (s membership) silence() time.Duration { return s.cfg.Timeouts.silence() }
 
 // dispensable returns an error if m is the only voter. Without force it also returns an error if
 // the voters that remain without m have no live majority.

@@ -167,12 +167,15 @@ type Timeouts struct {
 	// Election is how long an election may take before it is repeated. It must be at least
 	// Heartbeat.
 	Election time.Duration
-	// Lease is how long a leader continues to lead without answers from a majority. It must be at
-	// most Heartbeat.
+	// Lease is how long a leader continues to lead when it is cut off from a majority. As long as its connections
+	// stand, answers may be late by twice Heartbeat. It must be at most Heartbeat.
 	Lease time.Duration
 	// RPC bounds one request to another replica. A snapshot may take this long per 256 KiB.
 	RPC time.Duration
 }
+
+// silence is how long a follower may fail to answer and still count as live.
+func (t Timeouts) silence() time.Duration { return 2 * t.Heartbeat }
 
 // DefaultTimeouts suit machines that run other work too.
 func DefaultTimeouts() Timeouts {

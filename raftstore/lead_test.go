@@ -197,6 +197,23 @@ func TestLeaderThatIsOnlyCutOff(t *testing.T) {
 	c.wantEqual()
 }
 
+// TestTurnsOfVoters has the voters stand for election in the order of their ids, from the one that follows the leader's.
+func TestTurnsOfVoters(t *testing.T) {
+	voters := []raft.ServerID{"r3", "r1", "r2"}
+	for gone, want := range map[raft.ServerID][]raft.ServerID{
+		"r1": {"r2", "r3"}, "r2": {"r3", "r1"}, "r3": {"r1", "r2"}, "removed": {"r1", "r2", "r3"}, "r20": {"r3", "r1", "r2"},
+	} {
+		for turn, self := range want {
+			if got := turnOf(self, gone, voters); got != turn {
+				t.Errorf("%s gone: %s stands after %d others, want %d", gone, self, got, turn)
+			}
+		}
+	}
+	if got := turnOf("removed", "r1", voters[1:2]); got != 0 {
+		t.Errorf("without other voters: after %d", got)
+	}
+}
+
 func TestLeadershipChannel(t *testing.T) {
 	signal := newLeadershipSignal()
 	_, changed := signal.read()

@@ -36,10 +36,12 @@ func (s *Store) ReadIndex(ctx context.Context) (uint64, error) {
 		return 0, fmt.Errorf("read index: %w", err)
 	}
 	commit := s.raft.CommitIndex()
-	// Raft also counts answers to heartbeats that were sent before the call. After a pause, a
-	// leader could mistake an answer from before the pause for a confirmation. So ask until the
-	// answers are fresh.
+	// Raft also counts answers to heartbeats that were sent before the call: those that came late, and those that
+	// it is given again. After a pause, a leader could mistake an answer from before the pause for a confirmation. So
+	// ask until the answers are fresh.
 	for {
+		answered := s.transport.nextAck()
+		_, changed := s.Leadership()
 		if err := s.ask(ctx, s.raft.VerifyLeader); err != nil {
 			return 0, fmt.Errorf("read index: %w", err)
 		}
@@ -48,6 +50,12 @@ func (s *Store) ReadIndex(ctx context.Context) (uint64, error) {
 		}
 		if s.raft.CurrentTerm() != term {
 			return 0, fmt.Errorf("read index: %w", s.notLeader())
+		}
+		select {
+		case <-answered:
+		case <-changed:
+		case <-s.stopped:
+		case <-ctx.Done():
 		}
 	}
 	index, err := s.lastCommand(commit)

@@ -295,7 +295,7 @@ func TestFollowedSince(t *testing.T) {
 
 func TestAcksOnlyGrow(t *testing.T) {
 	now := time.Now()
-	transport := &transport{acks: map[raft.ServerID]ack{}, near: map[raft.ServerID]time.Time{}}
+	transport := &transport{acks: map[raft.ServerID]ack{}, near: map[raft.ServerID]time.Time{}, news: make(chan struct{})}
 	for _, a := range []ack{{term: 2, sent: now}, {term: 2, sent: now.Add(-time.Second)}, {term: 1, sent: now.Add(time.Second)}} {
 		transport.acked("r2", a, 0)
 	}

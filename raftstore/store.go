@@ -168,6 +168,7 @@ func (s *Store) close() error {
 	// them.
 	closed := s.transport.closeConns()
 	err := down.Error()
+	s.transport.late.working.Wait()
 	s.announcer.close()
 	close(s.down)
 	s.watching.Wait()

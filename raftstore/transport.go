@@ -26,6 +26,8 @@ type transport struct {
 	announcer atomic.Pointer[announcer]
 	// silent are the peers to which entries are not sent yet.
 	silent silences
+	// late are the heartbeats that this replica sends.
+	late lateness
 	// doubtful reports whether this replica's disk may hang.
 	doubtful func() bool
 	// appendBytes bounds the entries of a request.
@@ -33,6 +35,8 @@ type transport struct {
 
 	mu   sync.Mutex
 	acks map[raft.ServerID]ack
+	// news is closed with the next ack.
+	news chan struct{}
 	// near holds the time at which each peer came within nearEntries of the commit index. A peer
 	// that is further behind is not in the map.
 	near map[raft.ServerID]time.Time
@@ -69,7 +73,9 @@ func newTransport(cfg Config, d *disk, log hclog.Logger) *transport {
 		appendBytes: cfg.AppendBytes,
 		acks:        make(map[raft.ServerID]ack),
 		near:        make(map[raft.ServerID]time.Time),
+		news:        make(chan struct{}),
 		silent:      silences{peers: map[raft.ServerID]*silence{}},
+		late:        lateness{limit: cfg.Timeouts.silence(), peers: map[raft.ServerID]*pulse{}},
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream:                stream,
 			ServerAddressProvider: book,
@@ -105,14 +111,23 @@ var errDoubtful = errors.New("slow write to the log; no heartbeats until it ends
 // AppendEntries implements raft.Transport; heartbeats use it too. A leader whose disk may hang
 // sends nothing, so that it is replaced sooner if the disk does hang. Entries for a silent peer wait.
 func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	if !isHeartbeat(req) {
+	beat := isHeartbeat(req)
+	if !beat {
 		t.silent.await(t.stream.ctx, id)
 	}
 	if t.doubtful() {
 		return errDoubtful
 	}
+	if beat {
+		return t.late.beat(id, req.Term, resp, func(resp *raft.AppendEntriesResponse) error { return t.send(id, target, req, resp) })
+	}
 	// Raft goes on after the last entry that is left, as it does after a request that is full.
 	req.Entries = firstBytes(req.Entries, t.appendBytes)
+	return t.send(id, target, req, resp)
+}
+
+// send sends a request, and takes note of the answer.
+func (t *transport) send(id raft.ServerID, target raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	sent := time.Now()
 	err := t.NetworkTransport.AppendEntries(id, target, req, resp)
 	t.silent.heard(id, err == nil)
@@ -148,6 +163,8 @@ func (t *transport) acked(id raft.ServerID, a ack, commit uint64) {
 		return
 	}
 	t.acks[id] = a
+	close(t.news)
+	t.news = make(chan struct{})
 	if a.last+nearEntries < commit {
 		delete(t.near, id)
 	} else if _, near := t.near[id]; !near || a.term != old.term {
@@ -171,6 +188,13 @@ func (t *transport) follows(id raft.ServerID, term uint64, since, now time.Time)
 	return true, near
 }
 
+// nextAck returns a channel that is closed with the next ack of any peer.
+func (t *transport) nextAck() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.news
+}
+
 // forget drops the data about a peer.
 func (t *transport) forget(id raft.ServerID) {
 	t.mu.Lock()
@@ -179,6 +203,7 @@ func (t *transport) forget(id raft.ServerID) {
 	delete(t.acks, id)
 	// Nothing is held for it any more.
 	t.silent.heard(id, true)
+	t.late.forget(id)
 }
 
 // followedSince reports whether a majority of voters, which includes self, has answered as

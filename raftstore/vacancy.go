@@ -24,7 +24,7 @@ const (
 
 // vacancy replaces a leader whose process has ended without waiting for Timeouts.Heartbeat. Silence alone
 // may be that of a leader that is slow; but if its connection breaks and its port refuses the next one, the
-// process that led is gone. Then the lease is wait enough: after that time without answers the leader would
+// process that led is gone. Then the lease is wait enough: after that time without connections the leader would
 // have stepped down even if it lived.
 type vacancy struct{ *Store }
 
@@ -76,9 +76,7 @@ func (s vacancy) refuses(address raft.ServerAddress) bool {
 // among the voters, and has elections follow each other sooner until there is a leader.
 func (s vacancy) replace(gone Leadership) {
 	t := s.cfg.Timeouts
-	others := slices.DeleteFunc(s.voters(), func(id raft.ServerID) bool { return id == raft.ServerID(gone.LeaderID) })
-	slices.Sort(others)
-	turn := max(slices.Index(others, s.self()), 0)
+	turn := turnOf(s.self(), raft.ServerID(gone.LeaderID), s.voters())
 	if s.succeeded(gone, s.raft.LastContact().Add(t.Lease+time.Duration(turn)*t.Lease/vacancyTurns)) {
 		return
 	}
@@ -86,6 +84,14 @@ func (s vacancy) replace(gone Leadership) {
 	s.hasten(t.Lease, t.Lease)
 	defer s.hasten(t.Heartbeat, t.Election)
 	s.succeeded(gone, time.Now().Add(2*t.Election))
+}
+
+// turnOf returns after how many of the voters self stands for election, when a leader is gone. The one whose id follows
+// the leader's is first: agents ask it first.
+func turnOf(self, gone raft.ServerID, voters []raft.ServerID) int {
+	others := slices.DeleteFunc(slices.Sorted(slices.Values(voters)), func(id raft.ServerID) bool { return id == gone })
+	next, _ := slices.BinarySearch(others, gone)
+	return max(slices.Index(slices.Concat(others[next:], others[:next]), self), 0)
 }
 
 // succeeded waits until the deadline for another leader, and returns true if there is one, or the store closes.

@@ -1,0 +1,74 @@
+package raftstore
+
+import (
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// lateness lets followers answer heartbeats late. Raft gives up the lead if no majority has answered for Timeouts.Lease.
+// But where many goroutines or processes wait for a processor, answers of followers that are alive take longer, and an
+// election would only make more work. So raft does not wait for an answer if the former one is no older than limit: it is
+// given that one again. If a connection breaks or a follower refuses, raft hears of it with its next heartbeat. Reads do not
+// depend on what raft is given: ReadIndex counts only what was sent after it was called.
+type lateness struct {
+	limit time.Duration
+
+	mu    sync.Mutex
+	peers map[raft.ServerID]*pulse
+	// working are the requests on their way.
+	working sync.WaitGroup
+}
+
+// pulse is the heartbeats of a peer.
+type pulse struct {
+	// answer is the last one, to a request of the term that was sent at the time; err says why there is none.
+	answer raft.AppendEntriesResponse
+	term   uint64
+	sent   time.Time
+	err    error
+	// open is closed when the request on its way is answered; nil: none is on its way.
+	open chan struct{}
+}
+
+// beat sends a heartbeat of a term to a peer, if none is on its way, and returns its answer, or the former one.
+func (l *lateness) beat(id raft.ServerID, term uint64, resp *raft.AppendEntriesResponse, send func(*raft.AppendEntriesResponse) error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.peers[id]
+	if p == nil {
+		p = new(pulse)
+		l.peers[id] = p
+	}
+	if p.open == nil {
+		p.open = make(chan struct{})
+		l.working.Go(func() { l.ask(p, term, send) })
+	}
+	if p.term != term || p.err != nil || !p.answer.Success || time.Since(p.sent) > l.limit {
+		open := p.open
+		l.mu.Unlock()
+		<-open
+		l.mu.Lock()
+	}
+	*resp = p.answer
+	return p.err
+}
+
+func (l *lateness) ask(p *pulse, term uint64, send func(*raft.AppendEntriesResponse) error) {
+	var answer raft.AppendEntriesResponse
+	sent := time.Now()
+	err := send(&answer)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p.answer, p.term, p.sent, p.err = answer, term, sent, err
+	close(p.open)
+	p.open = nil
+}
+
+// forget drops what is known of a peer.
+func (l *lateness) forget(id raft.ServerID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.peers, id)
+}
