@@ -21,7 +21,7 @@ type lateness struct {
 	working sync.WaitGroup
 }
 
-// pulse is the heartbeats of a peer.
+// pulse is what is heard of a peer.
 type pulse struct {
 	// answer is the last one, to a request of the term that was sent at the time; err says why there is none.
 	answer raft.AppendEntriesResponse
@@ -36,11 +36,7 @@ type pulse struct {
 func (l *lateness) beat(id raft.ServerID, term uint64, resp *raft.AppendEntriesResponse, send func(*raft.AppendEntriesResponse) error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p := l.peers[id]
-	if p == nil {
-		p = new(pulse)
-		l.peers[id] = p
-	}
+	p := l.of(id)
 	if p.open == nil {
 		p.open = make(chan struct{})
 		l.working.Go(func() { l.ask(p, term, send) })
@@ -64,6 +60,24 @@ func (l *lateness) ask(p *pulse, term uint64, send func(*raft.AppendEntriesRespo
 	p.answer, p.term, p.sent, p.err = answer, term, sent, err
 	close(p.open)
 	p.open = nil
+}
+
+// follows says that a peer has answered a request with entries as a follower in the term. It may have lacked entries before them.
+func (l *lateness) follows(id raft.ServerID, term uint64, sent time.Time, answer raft.AppendEntriesResponse) {
+	answer.Success = true
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.of(id)
+	p.answer, p.term, p.sent, p.err = answer, term, sent, nil
+}
+
+func (l *lateness) of(id raft.ServerID) *pulse {
+	p := l.peers[id]
+	if p == nil {
+		p = new(pulse)
+		l.peers[id] = p
+	}
+	return p
 }
 
 // forget drops what is known of a peer.

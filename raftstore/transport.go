@@ -123,7 +123,12 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, r
 	}
 	// Raft goes on after the last entry that is left, as it does after a request that is full.
 	req.Entries = firstBytes(req.Entries, t.appendBytes)
-	return t.send(id, target, req, resp)
+	sent := time.Now()
+	err := t.send(id, target, req, resp)
+	if err == nil && resp.Term == req.Term {
+		t.late.follows(id, req.Term, sent, *resp)
+	}
+	return err
 }
 
 // send sends a request, and takes note of the answer.

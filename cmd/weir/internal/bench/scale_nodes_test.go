@@ -82,7 +82,8 @@ func (p *nodesProcess) start(b *testing.B) {
 	}
 	p.command = exec.Command(os.Args[0])
 	p.command.Env, p.command.Stderr = append(os.Environ(), scaleVariable+"="+string(told)), os.Stderr
-	p.command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	// It ends with its input, also when this process is killed. A signal then would come with the end of any thread.
+	p.command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	in, inErr := p.command.StdinPipe()
 	out, outErr := p.command.StdoutPipe()
 	if err := errors.Join(inErr, outErr); err != nil {
