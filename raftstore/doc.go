@@ -37,7 +37,8 @@
 // This is the only package that imports hashicorp/raft. It works around these problems of raft. The
 // transport does not pipeline. Close closes every connection. Raft drops unanswered futures at
 // shutdown, so the store first waits for all of them. A confirmation of leadership counts only
-// answers to requests that were sent after the confirmation was asked for. A heartbeat bypasses
+// answers to requests that were sent after the confirmation was asked for. A leader does not step down
+// while a follower only answers late, over a connection that stands (lateness.go). A heartbeat bypasses
 // raft's main loop only if its term is the one on disk, and blocks a change of that term until the
 // heartbeat is handled. Callers see only indexes of entries with commands, because raft does not
 // pass its own entries to the state machine.
