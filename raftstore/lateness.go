@@ -21,11 +21,11 @@ type lateness struct {
 	working sync.WaitGroup
 }
 
-// pulse is what is heard of a peer.
+// pulse is what is heard of a peer in a term.
 type pulse struct {
-	// answer is the last one, to a request of the term that was sent at the time; err says why there is none.
+	term uint64
+	// answer is the last one, to a request that was sent at the time; err says why there is none.
 	answer raft.AppendEntriesResponse
-	term   uint64
 	sent   time.Time
 	err    error
 	// open is closed when the request on its way is answered; nil: none is on its way.
@@ -36,12 +36,12 @@ type pulse struct {
 func (l *lateness) beat(id raft.ServerID, term uint64, resp *raft.AppendEntriesResponse, send func(*raft.AppendEntriesResponse) error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p := l.of(id)
+	p := l.of(id, term)
 	if p.open == nil {
 		p.open = make(chan struct{})
-		l.working.Go(func() { l.ask(p, term, send) })
+		l.working.Go(func() { l.ask(p, send) })
 	}
-	if p.term != term || p.err != nil || !p.answer.Success || time.Since(p.sent) > l.limit {
+	if p.err != nil || !p.answer.Success || time.Since(p.sent) > l.limit {
 		open := p.open
 		l.mu.Unlock()
 		<-open
@@ -51,13 +51,13 @@ func (l *lateness) beat(id raft.ServerID, term uint64, resp *raft.AppendEntriesR
 	return p.err
 }
 
-func (l *lateness) ask(p *pulse, term uint64, send func(*raft.AppendEntriesResponse) error) {
+func (l *lateness) ask(p *pulse, send func(*raft.AppendEntriesResponse) error) {
 	var answer raft.AppendEntriesResponse
 	sent := time.Now()
 	err := send(&answer)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p.answer, p.term, p.sent, p.err = answer, term, sent, err
+	p.answer, p.sent, p.err = answer, sent, err
 	close(p.open)
 	p.open = nil
 }
@@ -67,16 +67,21 @@ func (l *lateness) follows(id raft.ServerID, term uint64, sent time.Time, answer
 	answer.Success = true
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p := l.of(id)
-	p.answer, p.term, p.sent, p.err = answer, term, sent, nil
+	p := l.of(id, term)
+	p.answer, p.sent, p.err = answer, sent, nil
 }
 
-func (l *lateness) of(id raft.ServerID) *pulse {
+// of returns the pulse of a peer in a term. What is on its way in an earlier one holds up nothing.
+func (l *lateness) of(id raft.ServerID, term uint64) *pulse {
 	p := l.peers[id]
-	if p == nil {
-		p = new(pulse)
-		l.peers[id] = p
+	switch {
+	case p != nil && p.term == term:
+		return p
+	case p != nil && p.term > term:
+		return &pulse{term: term}
 	}
+	p = &pulse{term: term}
+	l.peers[id] = p
 	return p
 }
 

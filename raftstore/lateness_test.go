@@ -52,6 +52,10 @@ func TestHeartbeatsDoNotWait(t *testing.T) {
 			{time.Millisecond, term, time.Hour - 1901*time.Millisecond, 2, true, nil},
 		}},
 		"a new term": {slowFollower{takes: time.Second}, []beat{{100 * time.Millisecond, term + 1, time.Second, 2, true, nil}}},
+		"a new term, while an answer is late": {slowFollower{takes: time.Hour}, []beat{
+			{100 * time.Millisecond, term, 0, 1, true, nil}, {100 * time.Millisecond, term + 1, time.Hour, 3, true, nil},
+			{0, term, time.Hour, 4, true, nil},
+		}},
 		"a connection that breaks": {slowFollower{takes: time.Second, err: errBroken}, []beat{
 			{100 * time.Millisecond, term, 0, 1, true, nil}, {1100 * time.Millisecond, term, time.Second, 3, true, errBroken},
 		}},
