@@ -104,7 +104,7 @@ func TestWhatWasLearnedIsLeftLater(t *testing.T) {
 	}
 	r.controllersPID = r.system.Root.Spawn(supervised(r.cfg.Logger, newControllersActor(r.ctx, r.Replica), true))
 	eventually(t, "the profile is there", func() bool { return r.records.Profile(key).GetSampleCount() == jobs })
-	eventually(t, "its controller has gone", func() bool { return r.Controlled() == 0 })
+	eventually(t, "its controller has gone", func() bool { return r.Stats().Controllers == 0 })
 	if !r.operation("op").GetTasks()[0].GetMemory().GetSaved() {
 		t.Error("the operation does not know that its profile is there")
 	}

@@ -163,9 +163,6 @@ func hear[M proto.Message](r *Replica, known *hearsay.Known[M], news func(M)) *a
 // Handler returns the handler for the streams of other machines, and its path.
 func (r *Replica) Handler() (path string, handler http.Handler) { return r.remote.Handler() }
 
-// Controlled returns how many operations have their controller here.
-func (r *Replica) Controlled() int { return len(r.controllers.all()) }
-
 // Stopping returns why a job is leaving, as far as this replica knows; empty if it is not.
 func (r *Replica) Stopping(job string) string { return r.signals.Stopping(job) }
 

@@ -46,7 +46,7 @@ func TestLifeOfOperations(t *testing.T) {
 			}
 		}
 	}
-	eventually(t, "controllers have gone with their operations", func() bool { return leader.Controlled()+follower.Controlled() == 0 })
+	eventually(t, "controllers have gone with their operations", func() bool { return leader.Stats().Controllers+follower.Stats().Controllers == 0 })
 }
 
 func readsWrites(t *testing.T, leader, follower *testReplica) {

@@ -1,8 +1,6 @@
 package actors
 
 import (
-	"time"
-
 	"weir/actors/gateway"
 	"weir/actors/remote"
 	"weir/actors/scheduler"
@@ -14,7 +12,6 @@ import (
 type Stats struct {
 	// Leading is set while this replica's leader actor runs.
 	Leading bool
-	Remote  remote.Stats
 	Gateway gateway.Stats
 	// Scheduler counts over all terms that this replica led.
 	Scheduler scheduler.Stats
@@ -31,16 +28,13 @@ type Stats struct {
 // told this replica as their leader.
 func (r *Replica) Credentials() map[string]*actorpb.HeldCredentials { return r.board.credentials() }
 
-// Leading reports whether this replica's leader actor runs.
-func (r *Replica) Leading() bool { return r.leader.Load() != nil }
+// Streams returns a snapshot of the streams with other processes, of which there may be thousands.
+func (r *Replica) Streams() remote.Stats { return r.remote.Stats() }
 
-// SharesFound is when this replica last computed fair shares; zero: never.
-func (r *Replica) SharesFound() time.Time { return r.schedulerFigures.Stats().Updated }
-
-// Stats returns a snapshot, with a part for each peer.
+// Stats returns a snapshot.
 func (r *Replica) Stats() Stats {
 	return Stats{
-		Leading: r.Leading(), Remote: r.remote.Stats(), Gateway: r.gatewayFigures.Stats(), Scheduler: r.schedulerFigures.Stats(),
+		Leading: r.leader.Load() != nil, Gateway: r.gatewayFigures.Stats(), Scheduler: r.schedulerFigures.Stats(),
 		Clock:       r.cfg.Clock.Report(),
 		Controllers: len(r.controllers.all()), HeartbeatsDropped: r.heartbeatsDropped.Load(),
 	}

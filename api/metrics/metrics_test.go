@@ -32,6 +32,7 @@ import (
 type replicaFake struct {
 	state   *state.State
 	actors  actors.Stats
+	streams remote.Stats
 	view    *actorpb.SchedulerView
 	noViews bool
 }
@@ -43,10 +44,10 @@ func newReplicaFake() *replicaFake {
 			Leading: true, Controllers: 3, HeartbeatsDropped: 4,
 			Gateway:   gateway.Stats{InFlight: 5, Refused: map[string]uint64{"overloaded": 6}},
 			Scheduler: scheduler.Stats{Updates: 7, UpdateTook: 8 * time.Second, Updated: time.UnixMilli(9500), Plans: 10, Started: 12, Refused: 13, InFlight: 14, LeftOut: map[string]uint64{scheduler.ByLimits: 15, "cpu": 16}},
-			Remote: remote.Stats{
-				SentMessages: 15, SentBytes: 16, Dropped: map[string]uint64{"queue_full": 17},
-				Peers: []remote.PeerStats{{Peer: "agent/n1", QueuedMessages: 1, QueuedBytes: 10}, {Peer: "agent/n2", QueuedMessages: 2, OpenRequests: 3}, {Peer: "replica/r2"}},
-			},
+		},
+		streams: remote.Stats{
+			SentMessages: 15, SentBytes: 16, Dropped: map[string]uint64{"queue_full": 17},
+			Peers: []remote.PeerStats{{Peer: "agent/n1", QueuedMessages: 1, QueuedBytes: 10}, {Peer: "agent/n2", QueuedMessages: 2, OpenRequests: 3}, {Peer: "replica/r2"}},
 		},
 		view: &actorpb.SchedulerView{Elements: []*actorpb.ElementView{
 			{Tree: "default", Id: "<Root>", Pool: true, FairShare: 1, UsageShare: 0.5, DemandShare: 0.75},
@@ -100,6 +101,8 @@ func (storeFake) Stats() raftstore.Stats {
 type actorsFake struct{ *replicaFake }
 
 func (f actorsFake) Stats() actors.Stats { return f.actors }
+
+func (f actorsFake) Streams() remote.Stats { return f.streams }
 
 type apiFake struct{}
 

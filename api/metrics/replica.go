@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"weir/actors"
+	"weir/actors/remote"
 	"weir/api"
 	"weir/api/auditlog"
 	"weir/cluster/gossip"
@@ -27,6 +28,7 @@ type Store interface {
 // Actors are the actors of a replica.
 type Actors interface {
 	Stats() actors.Stats
+	Streams() remote.Stats
 	SchedulerView(ctx context.Context, m *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error)
 }
 
@@ -67,7 +69,7 @@ func replicaRegistry(cfg ReplicaConfig) *prometheus.Registry {
 		acting := cfg.Actors.Stats()
 		s.leader(acting, cfg.Actors)
 		s.gateway(acting.Gateway)
-		s.remote(acting.Remote)
+		s.remote(cfg.Actors.Streams())
 		gauge(s, "gossip_members", "Replicas alive according to gossip, including this one.", len(cfg.Gossip.Members()))
 		s.api(cfg.API.Stats())
 		s.port(cfg.Port.Stats())

@@ -295,7 +295,8 @@ func (s *server) knowsLeader(context.Context) error {
 
 // health returns the state of this replica.
 func (s *server) health() api.Health {
-	health := api.Health{Store: s.store.Stats(), Leading: s.replica.Leading(), SharesFound: s.replica.SharesFound(), Clock: s.clock.Report()}
+	stats := s.replica.Stats()
+	health := api.Health{Store: s.store.Stats(), Leading: stats.Leading, SharesFound: stats.Scheduler.Updated, Clock: stats.Clock}
 	if since := s.membership.mixedSince.Load(); since != nil {
 		health.MixedSince = *since
 	}
