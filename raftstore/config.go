@@ -167,8 +167,8 @@ type Timeouts struct {
 	// Election is how long an election may take before it is repeated. It must be at least
 	// Heartbeat.
 	Election time.Duration
-	// Lease is how long a leader continues to lead when it is cut off from a majority. As long as its connections
-	// stand, answers may be late by twice Heartbeat. It must be at most Heartbeat.
+	// Lease is how long a leader continues to lead when a majority refuses its connections. It must be at most
+	// Heartbeat. While connections stand, it leads until twice Heartbeat after the last request that a majority has answered.
 	Lease time.Duration
 	// RPC bounds one request to another replica. A snapshot may take this long per 256 KiB.
 	RPC time.Duration
@@ -176,6 +176,10 @@ type Timeouts struct {
 
 // silence is how long a follower may fail to answer and still count as live.
 func (t Timeouts) silence() time.Duration { return 2 * t.Heartbeat }
+
+// lateness is how old the last answer of a follower may be that raft is given again. With the lease after it, a leader that
+// is cut off does not lead for longer than it takes the others, by chance, to stand for election.
+func (t Timeouts) lateness() time.Duration { return 2*t.Heartbeat - t.Lease }
 
 // DefaultTimeouts suit machines that run other work too.
 func DefaultTimeouts() Timeouts {

@@ -10,14 +10,14 @@ import (
 // lateness lets followers answer heartbeats late. Raft gives up the lead if no majority has answered for Timeouts.Lease.
 // But where many goroutines or processes wait for a processor, answers of followers that are alive take longer, and an
 // election would only make more work. So raft does not wait for an answer if the former one is no older than limit: it is
-// given that one again. If a connection breaks or a follower refuses, raft hears of it with its next heartbeat. Reads do not
+// given that one again. After a request that failed, or was refused, raft waits for the answer to the next. Reads do not
 // depend on what raft is given: ReadIndex counts only what was sent after it was called.
 type lateness struct {
 	limit time.Duration
 
 	mu    sync.Mutex
 	peers map[raft.ServerID]*pulse
-	// working are the requests on their way.
+	// working are the requests in flight.
 	working sync.WaitGroup
 }
 
@@ -28,16 +28,19 @@ type pulse struct {
 	answer raft.AppendEntriesResponse
 	sent   time.Time
 	err    error
-	// open is closed when the request on its way is answered; nil: none is on its way.
+	// open is closed when the request in flight is answered; nil: none is in flight.
 	open chan struct{}
+	// again: there was another heartbeat meanwhile. It is sent next.
+	again bool
 }
 
-// beat sends a heartbeat of a term to a peer, if none is on its way, and returns its answer, or the former one.
+// beat sends a heartbeat of a term to a peer, after the one in flight if there is one, and returns the former answer, or
+// the next one.
 func (l *lateness) beat(id raft.ServerID, term uint64, resp *raft.AppendEntriesResponse, send func(*raft.AppendEntriesResponse) error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := l.of(id, term)
-	if p.open == nil {
+	if p.again = p.open != nil; !p.again {
 		p.open = make(chan struct{})
 		l.working.Go(func() { l.ask(p, send) })
 	}
@@ -52,14 +55,19 @@ func (l *lateness) beat(id raft.ServerID, term uint64, resp *raft.AppendEntriesR
 }
 
 func (l *lateness) ask(p *pulse, send func(*raft.AppendEntriesResponse) error) {
-	var answer raft.AppendEntriesResponse
-	sent := time.Now()
-	err := send(&answer)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	p.answer, p.sent, p.err = answer, sent, err
-	close(p.open)
-	p.open = nil
+	for again := true; again; {
+		var answer raft.AppendEntriesResponse
+		sent := time.Now()
+		err := send(&answer)
+		l.mu.Lock()
+		p.answer, p.sent, p.err = answer, sent, err
+		close(p.open)
+		p.open = nil
+		if again, p.again = p.again, false; again {
+			p.open = make(chan struct{})
+		}
+		l.mu.Unlock()
+	}
 }
 
 // follows says that a peer has answered a request with entries as a follower in the term. It may have lacked entries before them.
@@ -71,7 +79,7 @@ func (l *lateness) follows(id raft.ServerID, term uint64, sent time.Time, answer
 	p.answer, p.sent, p.err = answer, sent, nil
 }
 
-// of returns the pulse of a peer in a term. What is on its way in an earlier one holds up nothing.
+// of returns the pulse of a peer in a term. A request of an earlier term does not delay those of this one.
 func (l *lateness) of(id raft.ServerID, term uint64) *pulse {
 	p := l.peers[id]
 	switch {

@@ -3,6 +3,7 @@ package raftstore
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,12 +16,11 @@ type slowFollower struct {
 	takes   time.Duration
 	err     error
 	refuses bool
-	asked   int
+	asked   atomic.Int64
 }
 
 func (f *slowFollower) answer(resp *raft.AppendEntriesResponse) error {
-	f.asked++
-	resp.LastLog, resp.Success = uint64(f.asked), !f.refuses
+	resp.LastLog, resp.Success = uint64(f.asked.Add(1)), !f.refuses
 	takes, err := f.takes, f.err
 	time.Sleep(takes)
 	return err
@@ -40,26 +40,26 @@ func TestHeartbeatsDoNotWait(t *testing.T) {
 		err      error
 	}
 	for name, test := range map[string]struct {
-		then  slowFollower
+		then  *slowFollower
 		beats []beat
 	}{
-		"a follower that answers at once": {slowFollower{}, []beat{{0, term, 0, 1, true, nil}, {time.Second, term, 0, 2, true, nil}}},
-		"late answers": {slowFollower{takes: 1500 * time.Millisecond}, []beat{
+		"a follower that answers at once": {&slowFollower{}, []beat{{0, term, 0, 1, true, nil}, {time.Second, term, 0, 2, true, nil}}},
+		"late answers": {&slowFollower{takes: 1500 * time.Millisecond}, []beat{
 			{100 * time.Millisecond, term, 0, 1, true, nil}, {time.Second, term, 0, 1, true, nil}, {600 * time.Millisecond, term, 0, 2, true, nil},
 		}},
-		"an answer that is too late": {slowFollower{takes: time.Hour}, []beat{
+		"an answer that is too late": {&slowFollower{takes: time.Hour}, []beat{
 			{100 * time.Millisecond, term, 0, 1, true, nil}, {1900 * time.Millisecond, term, 0, 1, true, nil},
 			{time.Millisecond, term, time.Hour - 1901*time.Millisecond, 2, true, nil},
 		}},
-		"a new term": {slowFollower{takes: time.Second}, []beat{{100 * time.Millisecond, term + 1, time.Second, 2, true, nil}}},
-		"a new term, while an answer is late": {slowFollower{takes: time.Hour}, []beat{
+		"a new term": {&slowFollower{takes: time.Second}, []beat{{100 * time.Millisecond, term + 1, time.Second, 2, true, nil}}},
+		"a new term, while an answer is late": {&slowFollower{takes: time.Hour}, []beat{
 			{100 * time.Millisecond, term, 0, 1, true, nil}, {100 * time.Millisecond, term + 1, time.Hour, 3, true, nil},
 			{0, term, time.Hour, 4, true, nil},
 		}},
-		"a connection that breaks": {slowFollower{takes: time.Second, err: errBroken}, []beat{
+		"a connection that breaks": {&slowFollower{takes: time.Second, err: errBroken}, []beat{
 			{100 * time.Millisecond, term, 0, 1, true, nil}, {1100 * time.Millisecond, term, time.Second, 3, true, errBroken},
 		}},
-		"a follower that refuses": {slowFollower{takes: time.Second, refuses: true}, []beat{
+		"a follower that refuses": {&slowFollower{takes: time.Second, refuses: true}, []beat{
 			{100 * time.Millisecond, term, 0, 1, true, nil}, {1100 * time.Millisecond, term, time.Second, 3, false, nil},
 		}},
 	} {
@@ -94,7 +94,7 @@ func TestHeartbeatsDoNotWait(t *testing.T) {
 // stand: it goes on, and reads nothing that it could not confirm.
 func TestLateAnswersCostNoElection(t *testing.T) {
 	timeouts := steady()
-	timeouts.Heartbeat, timeouts.Election, timeouts.Lease = 5*time.Second, 5*time.Second, 1500*time.Millisecond
+	timeouts.Heartbeat, timeouts.Election, timeouts.Lease = 10*time.Second, 10*time.Second, 2500*time.Millisecond
 	c := startCluster(t, 3, func(cfg *Config) { cfg.Timeouts = timeouts })
 	c.propose(createPool(t, testPool), setWeight(t, 1))
 	leader := c.leader()
@@ -149,5 +149,26 @@ func TestEntriesCountAsHeartbeats(t *testing.T) {
 			t.Errorf("one that was forgotten: after %v, %v", time.Since(began), err)
 		}
 		l.working.Wait()
+	})
+}
+
+// TestHeartbeatsFollowEachOther: those that come while one is in flight are sent after it, once.
+func TestHeartbeatsFollowEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, f := lateness{limit: time.Minute, peers: map[raft.ServerID]*pulse{}}, slowFollower{takes: time.Second}
+		var resp raft.AppendEntriesResponse
+		for i, want := range []int64{1, 2, 2, 2} {
+			if err := l.beat("r2", 3, &resp, f.answer); err != nil || resp.LastLog != 1 {
+				t.Errorf("heartbeat %d: %+v, %v", i, resp, err)
+			}
+			synctest.Wait()
+			if asked := f.asked.Load(); asked != want {
+				t.Errorf("heartbeat %d: %d requests, want %d", i, asked, want)
+			}
+		}
+		l.working.Wait()
+		if asked := f.asked.Load(); asked != 3 {
+			t.Errorf("%d requests, want 3", asked)
+		}
 	})
 }

@@ -36,33 +36,47 @@ func (s *Store) ReadIndex(ctx context.Context) (uint64, error) {
 		return 0, fmt.Errorf("read index: %w", err)
 	}
 	commit := s.raft.CommitIndex()
-	// Raft also counts answers to heartbeats that were sent before the call: those that came late, and those that
-	// it is given again. After a pause, a leader could mistake an answer from before the pause for a confirmation. So
-	// ask until the answers are fresh.
-	for {
-		answered := s.transport.nextAck()
-		_, changed := s.Leadership()
-		if err := s.ask(ctx, s.raft.VerifyLeader); err != nil {
-			return 0, fmt.Errorf("read index: %w", err)
-		}
-		if s.transport.followedSince(s.self(), s.voters(), term, begin) {
-			break
-		}
-		if s.raft.CurrentTerm() != term {
-			return 0, fmt.Errorf("read index: %w", s.notLeader())
-		}
-		select {
-		case <-answered:
-		case <-changed:
-		case <-s.stopped:
-		case <-ctx.Done():
-		}
+	if err := s.confirm(ctx, term, begin); err != nil {
+		return 0, fmt.Errorf("read index: %w", err)
 	}
 	index, err := s.lastCommand(commit)
 	if err != nil {
 		return 0, fmt.Errorf("read index: %w", err)
 	}
 	return index, nil
+}
+
+// confirm returns when a majority has answered, as followers in the term, requests that were sent at begin or later. Raft
+// also counts answers to earlier ones: those that came late, and those that it is given again. After a pause, a leader could
+// mistake an answer from before the pause for a confirmation.
+func (s *Store) confirm(ctx context.Context, term uint64, begin time.Time) error {
+	again := time.NewTicker(s.cfg.Timeouts.Lease / 5)
+	defer again.Stop()
+	for {
+		_, changed := s.Leadership()
+		if err := s.ask(ctx, s.raft.VerifyLeader); err != nil {
+			return err
+		}
+		// It has had each peer asked. Ask again if that fails.
+		for asked := true; asked; {
+			answered := s.transport.nextAck()
+			if s.transport.followedSince(s.self(), s.voters(), term, begin) {
+				return nil
+			}
+			if s.raft.CurrentTerm() != term {
+				return s.notLeader()
+			}
+			select {
+			case <-answered:
+				continue
+			case <-again.C:
+			case <-changed:
+			case <-s.stopped:
+			case <-ctx.Done():
+			}
+			asked = false
+		}
+	}
 }
 
 // beginReading returns the term that this replica leads in, once an entry of that term is

@@ -35,7 +35,7 @@ type transport struct {
 
 	mu   sync.Mutex
 	acks map[raft.ServerID]ack
-	// news is closed with the next ack.
+	// news is closed with the next answer that any peer gives as a follower.
 	news chan struct{}
 	// near holds the time at which each peer came within nearEntries of the commit index. A peer
 	// that is further behind is not in the map.
@@ -75,7 +75,7 @@ func newTransport(cfg Config, d *disk, log hclog.Logger) *transport {
 		near:        make(map[raft.ServerID]time.Time),
 		news:        make(chan struct{}),
 		silent:      silences{peers: map[raft.ServerID]*silence{}},
-		late:        lateness{limit: cfg.Timeouts.silence(), peers: map[raft.ServerID]*pulse{}},
+		late:        lateness{limit: cfg.Timeouts.lateness(), peers: map[raft.ServerID]*pulse{}},
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream:                stream,
 			ServerAddressProvider: book,
@@ -163,13 +163,13 @@ func firstBytes(entries []*raft.Log, limit int64) []*raft.Log {
 func (t *transport) acked(id raft.ServerID, a ack, commit uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	close(t.news)
+	t.news = make(chan struct{})
 	old := t.acks[id]
 	if a.term < old.term || a.term == old.term && !a.sent.After(old.sent) {
 		return
 	}
 	t.acks[id] = a
-	close(t.news)
-	t.news = make(chan struct{})
 	if a.last+nearEntries < commit {
 		delete(t.near, id)
 	} else if _, near := t.near[id]; !near || a.term != old.term {
@@ -193,7 +193,7 @@ func (t *transport) follows(id raft.ServerID, term uint64, since, now time.Time)
 	return true, near
 }
 
-// nextAck returns a channel that is closed with the next ack of any peer.
+// nextAck returns a channel that is closed with the next answer that any peer gives as a follower.
 func (t *transport) nextAck() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()

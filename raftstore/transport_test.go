@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -49,6 +50,15 @@ func TestDoubtfulDiskLetsFollowersGo(t *testing.T) {
 		if err := heartbeat(); !errors.Is(err, want) {
 			t.Errorf("%d writes may hang: %v, want %v", doubts, err, want)
 		}
+	}
+	// Nor is raft given a former answer then.
+	transport.late.follows("r2", 0, time.Now(), raft.AppendEntriesResponse{})
+	if err := heartbeat(); err != nil {
+		t.Errorf("a peer that has just answered: %v", err)
+	}
+	d.doubt.now.Store(1)
+	if err := heartbeat(); !errors.Is(err, errDoubtful) {
+		t.Errorf("a write may hang, and a peer has just answered: %v, want %v", err, errDoubtful)
 	}
 }
 

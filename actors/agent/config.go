@@ -107,7 +107,8 @@ type Timing struct {
 	// HeartbeatGap is the least time between two heartbeats, or a twentieth of the heartbeat period if that is
 	// longer: the leader has many nodes then. Default 50 ms: jobs that end together share one, and nobody feels the delay.
 	HeartbeatGap time.Duration
-	// SeekMin and SeekMax bound the pause after every replica failed to register the agent.
+	// SeekMin and SeekMax bound the pause after every replica failed to register the agent. Agents of a large cluster
+	// pause for longer: see Session.
 	// Default 100 ms and 1 s: about as long as an election.
 	SeekMin, SeekMax time.Duration
 	// SlowRetry is the pause after a rejection without a retry time, whose cause an operator has to

@@ -249,8 +249,12 @@ func (s *Session) redirected(now time.Time, ask *Ask, m *actorpb.Redirect) Outco
 		}
 		learned = s.roster.Learn(known) || learned
 	}
+	registered := s.Registered()
 	outcome := s.seek(now, nil)
 	s.hint = leader.GetId()
+	if soon := now.Add(s.timing.SeekMin); !registered && soon.Before(s.notBefore) {
+		s.notBefore = soon
+	}
 	outcome.Learned = learned
 	return outcome
 }
@@ -309,7 +313,7 @@ func (s *Session) seek(now time.Time, trouble error) Outcome {
 // there is none, each of them would ask every replica time and again, and all would find it in the same moment.
 func (s *Session) pace(period, lease time.Duration) {
 	s.period, s.lease = period, lease
-	s.pause.min, s.pause.max = max(s.timing.SeekMin, s.spread()/8), max(s.timing.SeekMax, s.spread()/2)
+	s.pause.min, s.pause.max = max(s.timing.SeekMin, s.spread()/8), max(s.timing.SeekMax, s.spread()/4)
 }
 
 // spread is the longest pause of an agent that has lost its leader. All agents of a large cluster, which is one with rare

@@ -192,7 +192,7 @@ func TestAgentsOfALargeClusterAskSeldom(t *testing.T) {
 		fewest, most     int
 		longest          time.Duration
 	}{
-		{1000, 5000, 90, 120, time.Second}, {2500, 12500, 40, 70, 1500 * time.Millisecond}, {5000, 25000, 20, 30, 3750 * time.Millisecond},
+		{1000, 5000, 90, 120, time.Second}, {2500, 12500, 90, 110, time.Second}, {5000, 25000, 40, 55, 1875 * time.Millisecond},
 	} {
 		s, _, _ := newTestSession("r1", "r2", "r3")
 		s.pause.chance = func() float64 { return 0.5 }

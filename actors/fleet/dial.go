@@ -19,7 +19,7 @@ const dialsAtOnce = 64
 // that try a replica which is down would take processors that the others need.
 const refusalLasts = 200 * time.Millisecond
 
-// exchange makes the connections of a fleet.
+// exchange has the nodes of a fleet take turns to connect, and remembers who refused them.
 type exchange struct {
 	// turns has an entry for each connection that is being made.
 	turns chan struct{}

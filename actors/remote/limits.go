@@ -37,12 +37,12 @@ type Limits struct {
 	// KeepAlivePeriod is after what silence a peer is pinged. Default 1 s.
 	KeepAlivePeriod time.Duration
 	// KeepAliveTimeout is how long a peer may be silent before its stream ends.
-	// Default 3 s: three pings, and shorter than a node's lease.
+	// Default 3 s: three pings, and shorter than a node's lease. An agent that falls silent is pinged once.
 	KeepAliveTimeout time.Duration
 	// AgentPatience multiplies both if one of the sides is an agent. Default 10: whether an agent is alive is told
 	// by its heartbeats, which come every 5 s in a large cluster, before a ping is due. A busy machine with thousands of
 	// streams would only make more work for itself if it took slow ones for dead: their handshakes come next.
-	// A replica pings an agent half as late again, so that it need not where the agent does.
+	// The agent pings first: a replica waits half as long again.
 	AgentPatience int
 	// ConnectTimeout bounds dialing and the handshake. Default 5 s: enough for a retransmitted SYN on a slow network.
 	// Streams with agents have four times as long: thousands of agents connect with a replica that comes back, and

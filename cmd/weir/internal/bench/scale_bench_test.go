@@ -216,11 +216,16 @@ func (s *scale) failOver(b *testing.B) {
 	})
 	s.measured(grantedIn, time.Since(began).Seconds())
 	offline := 0.0
+	looks := 0
 	for time.Since(began) < leaseSpan {
 		if status, err := s.c.Status(b.Context()); err == nil {
 			offline = math.Max(offline, float64(status.GetNodesOffline()))
+			looks++
 		}
-		time.Sleep(time.Second)
+		time.Sleep(100 * time.Millisecond)
+	}
+	if looks == 0 {
+		b.Fatal("no replica said how many nodes are offline")
 	}
 	s.measured(lostNodes, offline)
 	after := s.count(b)

@@ -82,7 +82,7 @@ func (p *nodesProcess) start(b *testing.B) {
 	}
 	p.command = exec.Command(os.Args[0])
 	p.command.Env, p.command.Stderr = append(os.Environ(), scaleVariable+"="+string(told)), os.Stderr
-	// It ends with its input, also when this process is killed. A signal then would come with the end of any thread.
+	// It ends with its input, also when this process is killed. Pdeathsig would end it with the thread that has started it.
 	p.command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	in, inErr := p.command.StdinPipe()
 	out, outErr := p.command.StdoutPipe()
@@ -133,6 +133,14 @@ func runNodes(told string) error {
 	defer reach.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), s.Patience)
 	defer cancel()
+	orders := make(chan string)
+	go func() {
+		defer close(orders)
+		defer cancel()
+		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+			orders <- lines.Text()
+		}
+	}()
 	nodes, err := reach.JoinFleet(ctx, fleet.Config{
 		Names: s.names(), Version: "simulated",
 		Resources: resource.Amounts{UserSlots: int64(s.Jobs) + 1, CPU: resource.Cores(float64(s.Jobs) + 0.5), Memory: int64(s.Jobs+1) * 26 << 20},
@@ -149,23 +157,22 @@ func runNodes(told string) error {
 	}
 	defer nodes.Close()
 	fmt.Println(saysJoined)
-	return obey(nodes, os.Stdin)
+	obey(nodes, orders)
+	return nil
 }
 
 // obey carries out orders until they end.
-func obey(nodes *fleet.Fleet, orders io.Reader) error {
+func obey(nodes *fleet.Fleet, orders <-chan string) {
 	rest := func() {}
 	defer func() { rest() }()
-	lines := bufio.NewScanner(orders)
-	for lines.Scan() {
+	for order := range orders {
 		rest()
 		rest = func() {}
 		var rate float64
-		if _, err := fmt.Sscanf(lines.Text()+"\n", orderChurn, &rate); err == nil {
+		if _, err := fmt.Sscanf(order+"\n", orderChurn, &rate); err == nil {
 			ctx, cancel := context.WithCancel(context.Background())
 			go nodes.Churn(ctx, rate)
 			rest = cancel
 		}
 	}
-	return lines.Err()
 }
