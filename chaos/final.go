@@ -13,8 +13,8 @@ import (
 	"weir/scheduling"
 )
 
-// page is the largest page that replicas answer with.
-const page = 1000
+// page is how much is read at once: little enough for a try of a client of the run, at a busy replica too.
+const page = 200
 
 // readState records all that the cluster knows, by linearizable reads.
 func readState(ctx context.Context, api *client.Client, journal *history.Writer) error {

@@ -219,3 +219,23 @@ func TestAgentsOfALargeClusterAskSeldom(t *testing.T) {
 		}
 	}
 }
+
+// TestKnownLeaderIsAskedSoon has an agent of a large cluster ask all replicas in vain, but for the last one, which knows a leader.
+func TestKnownLeaderIsAskedSoon(t *testing.T) {
+	s, _, _ := newTestSession("r1", "r2", "r3")
+	s.pause.chance = func() float64 { return 0.5 }
+	ask, _ := s.Next(epoch)
+	s.Answer(epoch, ask.Number, &actorpb.AgentRegistered{Term: 3, LeaseMillis: 25000, HeartbeatMillis: 5000}, nil)
+	_, now := s.Next(epoch)
+	ask, _ = s.Next(now)
+	s.Answer(now, ask.Number, nil, errGone)
+	_, now = s.Next(now)
+	for _, reply := range []proto.Message{&actorpb.Redirect{}, &actorpb.Redirect{}, &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r3"}}} {
+		ask, _ = s.Next(now)
+		s.Answer(now, ask.Number, reply, nil)
+	}
+	now = now.Add(s.timing.SeekMin)
+	if ask, wake := s.Next(now); ask == nil || ask.String() != "register r3" {
+		t.Errorf("asks %v, or in %v; want the leader", ask, wake.Sub(now))
+	}
+}
