@@ -100,9 +100,12 @@ func (l *load) settle(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// mostInProgress is the largest page that replicas answer with. Far fewer operations of a run are in progress.
+const mostInProgress = 1000
+
 // inProgress returns the operations that have not ended.
 func (l *load) inProgress(ctx context.Context) (map[string]bool, error) {
-	list, err := l.api.ListOperations(ctx, &apipb.ListOperationsRequest{InProgress: true, Limit: page})
+	list, err := l.api.ListOperations(ctx, &apipb.ListOperationsRequest{InProgress: true, Limit: mostInProgress})
 	if err != nil {
 		return nil, err
 	}
