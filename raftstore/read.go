@@ -36,7 +36,7 @@ func (s *Store) ReadIndex(ctx context.Context) (uint64, error) {
 		return 0, fmt.Errorf("read index: %w", err)
 	}
 	commit := s.raft.CommitIndex()
-	if err := s.confirm(ctx, term, begin); err != nil {
+	if err := (confirmation{s, term, begin}).wait(ctx); err != nil {
 		return 0, fmt.Errorf("read index: %w", err)
 	}
 	index, err := s.lastCommand(commit)
@@ -46,10 +46,17 @@ func (s *Store) ReadIndex(ctx context.Context) (uint64, error) {
 	return index, nil
 }
 
-// confirm returns when a majority has answered, as followers in the term, requests that were sent at begin or later. Raft
-// also counts answers to earlier ones: those that came late, and those that it is given again. After a pause, a leader could
-// mistake an answer from before the pause for a confirmation.
-func (s *Store) confirm(ctx context.Context, term uint64, begin time.Time) error {
+// confirmation is that this replica leads in the term: a majority has answered, as followers in it, requests that were sent at
+// begin or later. Raft also counts answers to earlier ones: those that came late, and those that it is given again. After a
+// pause, a leader could mistake an answer from before the pause for a confirmation.
+type confirmation struct {
+	*Store
+	term  uint64
+	begin time.Time
+}
+
+// wait returns when there is one.
+func (s confirmation) wait(ctx context.Context) error {
 	again := time.NewTicker(s.cfg.Timeouts.Lease / 5)
 	defer again.Stop()
 	for {
@@ -60,10 +67,10 @@ func (s *Store) confirm(ctx context.Context, term uint64, begin time.Time) error
 		// It has had each peer asked. Ask again if that fails.
 		for asked := true; asked; {
 			answered := s.transport.nextAck()
-			if s.transport.followedSince(s.self(), s.voters(), term, begin) {
+			if s.transport.followedSince(s.self(), s.voters(), s.term, s.begin) {
 				return nil
 			}
-			if s.raft.CurrentTerm() != term {
+			if s.raft.CurrentTerm() != s.term {
 				return s.notLeader()
 			}
 			select {
