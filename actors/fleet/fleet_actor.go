@@ -60,6 +60,8 @@ type Fleet struct {
 	// joining holds an entry for each node that is connecting.
 	joining  chan struct{}
 	exchange *exchange
+	// asks is how many jobs of a node wait for an answer at a time.
+	asks     int
 	ctx      context.Context
 	cancel   context.CancelFunc
 	sessions sync.WaitGroup
@@ -67,7 +69,7 @@ type Fleet struct {
 
 // Start starts a fleet and returns when every node is registered, and connected with every replica.
 func Start(ctx context.Context, cfg Config) (*Fleet, error) {
-	f := &Fleet{cfg: cfg, registered: newTally(cfg.Registered), joined: newTally(nil), started: newTally(nil), joining: make(chan struct{}, joinedAtOnce), exchange: newExchange(dialsAtOnce)}
+	f := &Fleet{cfg: cfg, registered: newTally(cfg.Registered), joined: newTally(nil), started: newTally(nil), joining: make(chan struct{}, joinedAtOnce), exchange: newExchange(dialsAtOnce), asks: askedAtOnce(max(1, len(cfg.Names)))}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return silence }))
 	life := uint64(time.Now().UnixNano())

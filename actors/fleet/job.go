@@ -12,8 +12,9 @@ import (
 	"weir/messages/statepb"
 )
 
-// askedAtOnce is how many jobs of a node wait for an answer at a time: a machine that starts processes has no more.
-const askedAtOnce = 4
+// askedAtOnce is how many jobs of a node of a fleet wait for an answer at a time. A machine that starts processes has hardly
+// more than four; the nodes of a small fleet may have jobs that take no time.
+func askedAtOnce(nodes int) int { return max(4, 2000/nodes) }
 
 // measureEach is how often a job is measured: seldom, like the jobs of agents whose use hardly changes.
 const measureEach = 30 * time.Second
@@ -98,7 +99,7 @@ func (j *job) put(question proto.Message) {
 func (n *node) askNext() {
 	for n.fleet.ctx.Err() == nil {
 		n.mu.Lock()
-		if len(n.queue) == 0 || n.asking == askedAtOnce {
+		if len(n.queue) == 0 || n.asking == n.fleet.asks {
 			n.mu.Unlock()
 			return
 		}

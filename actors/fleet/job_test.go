@@ -93,7 +93,7 @@ const life = 7
 
 // fleetOf returns a fleet with a node, which asks controllers.
 func fleetOf(c *controllers, lasts func() time.Duration) (*Fleet, *node) {
-	f := &Fleet{cfg: Config{Lasts: lasts, Replicas: []agent.Replica{{ID: "r1"}, {ID: "r2"}}}, started: newTally(nil), ctx: context.Background()}
+	f := &Fleet{cfg: Config{Lasts: lasts, Replicas: []agent.Replica{{ID: "r1"}, {ID: "r2"}}}, started: newTally(nil), asks: 4, ctx: context.Background()}
 	n := &node{fleet: f, name: "n", life: life, peers: c, jobs: map[string]*job{}, urgent: make(chan struct{}, 1)}
 	f.nodes = []*node{n}
 	return f, n
@@ -146,4 +146,13 @@ func planOf(term uint64, jobs ...string) *actorpb.NodePlan {
 		})
 	}
 	return plan
+}
+
+// TestSmallFleetsAskMore at once, for each node.
+func TestSmallFleetsAskMore(t *testing.T) {
+	for nodes, want := range map[int]int{1: 2000, 20: 100, 500: 4, 10_000: 4} {
+		if got := askedAtOnce(nodes); got != want {
+			t.Errorf("%d nodes: %d jobs of each, want %d", nodes, got, want)
+		}
+	}
 }
