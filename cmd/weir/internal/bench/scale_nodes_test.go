@@ -134,12 +134,15 @@ func runNodes(told string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.Patience)
 	defer cancel()
 	orders := make(chan string)
+	var unread error
 	go func() {
 		defer close(orders)
 		defer cancel()
-		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		lines := bufio.NewScanner(os.Stdin)
+		for lines.Scan() {
 			orders <- lines.Text()
 		}
+		unread = lines.Err()
 	}()
 	nodes, err := reach.JoinFleet(ctx, fleet.Config{
 		Names: s.names(), Version: "simulated",
@@ -158,7 +161,7 @@ func runNodes(told string) error {
 	defer nodes.Close()
 	fmt.Println(saysJoined)
 	obey(nodes, orders)
-	return nil
+	return unread
 }
 
 // obey carries out orders until they end.
