@@ -8,11 +8,11 @@ import (
 )
 
 // lateness lets followers answer heartbeats late. Raft gives up the lead if no majority has answered for Timeouts.Lease
-// (hashicorp/raft, checkLeaderLease).
-// But where many goroutines or processes wait for a processor, answers of followers that are alive take longer, and an
-// election would only make more work. So raft does not wait for an answer if the former one is no older than limit: it is
-// given that one again. A follower that hears nothing for Timeouts.Heartbeat still stands for election. After a request that failed, or was refused, raft waits for the answer to the next. Reads do not
-// depend on what raft is given: ReadIndex counts only what was sent after it was called.
+// (hashicorp/raft, checkLeaderLease). But where many goroutines or processes wait for a processor, answers of followers
+// that are alive take longer, and an election would only make more work. So raft does not wait for an answer if the former
+// one is no older than limit: it is given that one again. A follower that hears nothing for Timeouts.Heartbeat still stands
+// for election. After a request that failed, or was refused, raft waits for the answer to the next. Reads do not depend on
+// what raft is given: ReadIndex counts only what was sent after it was called.
 type lateness struct {
 	limit time.Duration
 
