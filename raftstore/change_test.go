@@ -274,12 +274,17 @@ func TestHangingDiskOfTheLeader(t *testing.T) {
 	c.propose(createPool(t, testPool))
 	old := c.stores[id]
 	c.insist(id+" leads", func(ctx context.Context, leader *Store) error { return leader.Transfer(ctx, id) })
-	// A process whose disk has failed ends at once. This one does not, so it must not
-	// hear of what others have decided since: raft falls over what it cannot write.
-	disk.hangs = sync.OnceFunc(c.wires[id].requests.hold)
+	// A process whose disk has failed ends at once. This one does not, so it must not hear of what
+	// others have decided since, or win their votes: raft falls over what it cannot write.
+	wire := c.wires[id]
+	disk.hangs = sync.OnceFunc(func() {
+		wire.requests.hold()
+		wire.answers.hold()
+	})
 	thaw := sync.OnceFunc(func() {
 		disk.hangs() // So that there is something to release, whatever has failed.
-		c.wires[id].requests.release()
+		wire.requests.release()
+		wire.answers.release()
 		close(disk.thaw)
 	})
 	t.Cleanup(thaw)
@@ -295,7 +300,7 @@ func TestHangingDiskOfTheLeader(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	// What the process would do: it is gone.
-	c.wires[id].setCut(true)
+	wire.setCut(true)
 	c.forget(id)
 	c.propose(setWeight(t, 6))
 	if c.leader() == old {

@@ -257,8 +257,8 @@ func (d *disk) fail(err error) {
 	}
 }
 
-// doubtful reports whether a write of log entries takes so long that the disk may hang.
-func (d *disk) doubtful() bool { return d.doubt.now.Load() > 0 }
+// doubtful reports whether a write of log entries takes so long that the disk may hang, or a write has failed.
+func (d *disk) doubtful() bool { return d.doubt.now.Load() > 0 || d.failure() != nil }
 
 func (d *disk) failure() error {
 	d.mu.Lock()

@@ -16,12 +16,16 @@ const logCacheEntries = 512
 const entryBytes = 128
 
 // logStore is the log as raft uses it. It keeps the latest entries in memory, and knows how many
-// bytes entries take, so that snapshots and what they leave of the log go by bytes.
+// bytes entries take, so that snapshots and what they leave of the log go by bytes. It writes the
+// commands of a leader while followers get them.
 //
 // bbolt never shortens its file: pages of entries that are removed are used again. So the file has
 // the size of the longest log that there was, which the limits in Config bound.
 type logStore struct {
-	raft.LogStore
+	stores
+	unwritten *unwritten
+	// parallel, if set, reports whether this replica leads others.
+	parallel func() bool
 	// cacheBytes bounds the entries in memory.
 	cacheBytes int64
 	// stored, if set, is called after each write of entries.
@@ -34,9 +38,15 @@ type logStore struct {
 	sizes       logSizes
 }
 
-// newLogStore returns the log in d.
-func newLogStore(d *disk, cacheBytes int64) *logStore {
-	return &logStore{LogStore: d, cacheBytes: cacheBytes, sizes: d.sizes}
+// stores hold the log and raft's other values.
+type stores interface {
+	raft.LogStore
+	raft.StableStore
+}
+
+// newLogStore returns the log in `on`. The entries there take sizes.
+func newLogStore(on stores, sizes logSizes, cacheBytes int64) *logStore {
+	return &logStore{stores: on, unwritten: newUnwritten(on.StoreLogs), cacheBytes: cacheBytes, sizes: sizes}
 }
 
 // sizeOf returns what an entry takes, in bytes.
@@ -51,15 +61,35 @@ func (l *logStore) GetLog(index uint64, entry *raft.Log) error {
 		return nil
 	}
 	l.mu.RUnlock()
-	return l.LogStore.GetLog(index, entry)
+	if waiting := l.unwritten.get(index); waiting != nil {
+		*entry = *waiting
+		return nil
+	}
+	return l.stores.GetLog(index, entry)
+}
+
+// FirstIndex implements raft.LogStore.
+func (l *logStore) FirstIndex() (uint64, error) {
+	if err := l.unwritten.awaitAll(); err != nil {
+		return 0, err
+	}
+	return l.stores.FirstIndex()
+}
+
+// LastIndex implements raft.LogStore.
+func (l *logStore) LastIndex() (uint64, error) {
+	if err := l.unwritten.awaitAll(); err != nil {
+		return 0, err
+	}
+	return l.stores.LastIndex()
 }
 
 // StoreLog implements raft.LogStore.
 func (l *logStore) StoreLog(entry *raft.Log) error { return l.StoreLogs([]*raft.Log{entry}) }
 
-// StoreLogs implements raft.LogStore.
+// StoreLogs implements raft.LogStore. Raft calls it in the goroutine that changes its state.
 func (l *logStore) StoreLogs(entries []*raft.Log) error {
-	if err := l.LogStore.StoreLogs(entries); err != nil {
+	if err := l.store(entries); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -72,6 +102,27 @@ func (l *logStore) StoreLogs(entries []*raft.Log) error {
 		l.stored()
 	}
 	return nil
+}
+
+// store writes entries, or has them written. Those of raft itself are written at once: a change of
+// members may leave the leader alone.
+func (l *logStore) store(entries []*raft.Log) error {
+	commands := !slices.ContainsFunc(entries, func(entry *raft.Log) bool { return entry.Type != raft.LogCommand })
+	if commands && l.parallel != nil && l.parallel() {
+		return l.unwritten.add(entries)
+	}
+	if err := l.unwritten.awaitAll(); err != nil {
+		return err
+	}
+	return l.stores.StoreLogs(entries)
+}
+
+// SetUint64 implements raft.StableStore. A new term begins with all entries of the old one.
+func (l *logStore) SetUint64(key []byte, value uint64) error {
+	if err := l.unwritten.awaitAll(); err != nil {
+		return err
+	}
+	return l.stores.SetUint64(key, value)
 }
 
 // cache adds an entry to those in memory, and forgets the oldest beyond the limits.
@@ -97,7 +148,10 @@ func (l *logStore) DeleteRange(first, last uint64) error {
 	l.cached, l.cachedBytes = nil, 0
 	l.sizes.remove(first, last)
 	l.mu.Unlock()
-	return l.LogStore.DeleteRange(first, last)
+	if err := l.unwritten.awaitAll(); err != nil {
+		return err
+	}
+	return l.stores.DeleteRange(first, last)
 }
 
 // since returns how many bytes the entries after index take.

@@ -22,7 +22,7 @@ func TestLogStore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const limit = 4000
 		files := raft.NewInmemStore()
-		log := &logStore{LogStore: files, cacheBytes: limit}
+		log := newLogStore(files, logSizes{}, limit)
 		next := uint64(1)
 		for range rapid.IntRange(1, 50).Draw(t, "steps") {
 			first, last := indexes(t, files)
@@ -175,7 +175,7 @@ func TestLogIsTrailedByBytes(t *testing.T) {
 // TestSnapshotsAreNoSmallerThanTheLog has a snapshot larger than the limit: the next one waits for as
 // many bytes of log.
 func TestSnapshotsAreNoSmallerThanTheLog(t *testing.T) {
-	s := &Store{cfg: Config{SnapshotLogBytes: 1000}, disk: &disk{snapshots: &snapshots{}}, log: &logStore{LogStore: raft.NewInmemStore(), cacheBytes: 1}}
+	s := &Store{cfg: Config{SnapshotLogBytes: 1000}, disk: &disk{snapshots: &snapshots{}}, log: newLogStore(raft.NewInmemStore(), logSizes{}, 1)}
 	long := make(chan struct{}, 1)
 	s.log.stored = func() { s.tellLong(long) }
 	s.disk.snapshots.last.Store(&raft.SnapshotMeta{Index: 1, Size: 5000})

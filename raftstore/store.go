@@ -77,7 +77,7 @@ func start(cfg Config, d *disk, t *transport, logger hclog.Logger) (*Store, erro
 		cfg:        cfg,
 		opened:     time.Now(),
 		disk:       d,
-		log:        newLogStore(d, cfg.LogCacheBytes),
+		log:        newLogStore(d, d.sizes, cfg.LogCacheBytes),
 		transport:  t,
 		settings:   settings{raft: &t.book.raft},
 		machine:    newMachine(cfg),
@@ -95,8 +95,9 @@ func start(cfg Config, d *disk, t *transport, logger hclog.Logger) (*Store, erro
 	}
 	long := make(chan struct{}, 1)
 	s.log.stored = func() { s.tellLong(long) }
+	s.log.parallel, t.written = t.book.leadsOthers, s.log.unwritten.await
 	var err error
-	if s.raft, err = raft.NewRaft(raftConfig(cfg, logger), fsm{s.machine, s.trail}, s.log, d, d.snapshots, t); err != nil {
+	if s.raft, err = raft.NewRaft(raftConfig(cfg, logger), fsm{s.machine, s.trail}, s.log, s.log, d.snapshots, t); err != nil {
 		return nil, errors.Join(fmt.Errorf("start raft: %w", err), s.machine.restoreErr)
 	}
 	s.machine.running.Store(true)
@@ -175,7 +176,7 @@ func (s *Store) close() error {
 	s.machine.checks.working.Wait()
 	s.machine.feed.close()
 	close(s.stopped)
-	return errors.Join(err, closed, s.disk.Close())
+	return errors.Join(err, closed, s.log.unwritten.awaitAll(), s.disk.Close())
 }
 
 // resign announces the final commit index, rejects new proposals and transfers leadership

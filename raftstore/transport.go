@@ -30,6 +30,8 @@ type transport struct {
 	late lateness
 	// doubtful reports whether this replica's disk may hang.
 	doubtful func() bool
+	// written waits until this replica has written the entries up to an index.
+	written func(index uint64) error
 	// appendBytes bounds the entries of a request.
 	appendBytes int64
 
@@ -109,7 +111,8 @@ func (t *transport) Close() error {
 var errDoubtful = errors.New("slow write to the log; no heartbeats until it ends")
 
 // AppendEntries implements raft.Transport; heartbeats use it too. A leader whose disk may hang
-// sends nothing, so that it is replaced sooner if the disk does hang. Entries for a silent peer wait.
+// sends nothing, so that it is replaced sooner if the disk does hang. Entries for a silent peer wait. Raft learns that a
+// peer has stored entries once this replica has too.
 func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	beat := isHeartbeat(req)
 	if !beat {
@@ -127,6 +130,9 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, r
 	err := t.send(id, target, req, resp)
 	if err == nil && resp.Term == req.Term {
 		t.late.follows(id, req.Term, sent, *resp)
+	}
+	if n := len(req.Entries); n > 0 && err == nil && resp.Success {
+		err = t.written(req.Entries[n-1].Index)
 	}
 	return err
 }
@@ -256,6 +262,12 @@ func (b *addressBook) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
 		}
 	}
 	return "", fmt.Errorf("address of replica %q: neither configured nor in the log", id)
+}
+
+// leadsOthers reports whether this replica leads, and no entry is committed by itself alone.
+func (b *addressBook) leadsOthers() bool {
+	r := b.raft.Load()
+	return r != nil && r.State() == raft.Leader && len(votersOf(r.GetConfiguration().Configuration())) > 1
 }
 
 // replicaAddr is the address that a replica announces to others.

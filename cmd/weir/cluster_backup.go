@@ -205,8 +205,9 @@ func failStop(log *slog.Logger, err error) {
 	said := make(chan struct{})
 	go func() {
 		defer close(said)
-		log.Error("exiting at once: the state on disk may be wrong", "error", err)
+		// The log may have a queue of goroutines before it.
 		fmt.Fprintln(os.Stderr, "weir:", err)
+		log.Error("exiting at once: the state on disk may be wrong", "error", err)
 	}()
 	select {
 	case <-said:
