@@ -5,9 +5,10 @@
 //
 // Propose sends commands to the log on the leader and returns when they are committed and applied.
 // Commands of callers that wait at the same time share a log entry, so that one write to disk
-// serves them all. Propose returns results or an error. NotLeaderError, ErrOverloaded, ErrTooLarge
-// and ErrClosed mean that nothing happened. After ErrOutcomeUnknown the command may still be
-// applied, so a retry is safe only if the command is idempotent.
+// serves them all. The leader writes an entry while followers do (unwritten.go). Propose returns
+// results or an error. NotLeaderError, ErrOverloaded, ErrTooLarge and ErrClosed mean that nothing
+// happened. After ErrOutcomeUnknown the command may still be applied, so a retry is safe only if
+// the command is idempotent.
 //
 // # Reading
 //

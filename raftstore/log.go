@@ -28,7 +28,7 @@ type logStore struct {
 	parallel func() bool
 	// cacheBytes bounds the entries in memory.
 	cacheBytes int64
-	// stored, if set, is called after each write of entries.
+	// stored, if set, is called after entries were stored.
 	stored func()
 
 	mu sync.RWMutex
@@ -105,10 +105,10 @@ func (l *logStore) StoreLogs(entries []*raft.Log) error {
 }
 
 // store writes entries, or has them written. Those of raft itself are written at once: a change of
-// members may leave the leader alone.
+// members may leave the leader alone. So are damaged ones: the write fails, and nobody gets them.
 func (l *logStore) store(entries []*raft.Log) error {
-	commands := !slices.ContainsFunc(entries, func(entry *raft.Log) bool { return entry.Type != raft.LogCommand })
-	if commands && l.parallel != nil && l.parallel() {
+	whole := !slices.ContainsFunc(entries, func(entry *raft.Log) bool { return entry.Type != raft.LogCommand || verify(entry) != nil })
+	if whole && l.parallel != nil && l.parallel() {
 		return l.unwritten.add(entries)
 	}
 	if err := l.unwritten.awaitAll(); err != nil {

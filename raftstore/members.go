@@ -193,7 +193,7 @@ type Stats struct {
 	Term uint64
 	// Leader is set when this replica leads.
 	Leader bool
-	// Indexes of log entries: Last is the last one written here, Commit is the last one known to be
+	// Indexes of log entries: Last is the last one stored here, Commit is the last one known to be
 	// committed, Applied is the last one that changed the state here, and Snapshot is the last one
 	// in the snapshot.
 	Last, Commit, Applied, Snapshot uint64

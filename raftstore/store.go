@@ -95,7 +95,7 @@ func start(cfg Config, d *disk, t *transport, logger hclog.Logger) (*Store, erro
 	}
 	long := make(chan struct{}, 1)
 	s.log.stored = func() { s.tellLong(long) }
-	s.log.parallel, t.written = t.book.leadsOthers, s.log.unwritten.await
+	s.log.parallel, t.written = func() bool { return leadsOthers(t.book.raft.Load()) }, s.log.unwritten.await
 	var err error
 	if s.raft, err = raft.NewRaft(raftConfig(cfg, logger), fsm{s.machine, s.trail}, s.log, s.log, d.snapshots, t); err != nil {
 		return nil, errors.Join(fmt.Errorf("start raft: %w", err), s.machine.restoreErr)
@@ -176,7 +176,8 @@ func (s *Store) close() error {
 	s.machine.checks.working.Wait()
 	s.machine.feed.close()
 	close(s.stopped)
-	return errors.Join(err, closed, s.log.unwritten.awaitAll(), s.disk.Close())
+	written := s.log.unwritten.awaitAll()
+	return errors.Join(err, closed, written, s.disk.Close())
 }
 
 // resign announces the final commit index, rejects new proposals and transfers leadership

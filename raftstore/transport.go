@@ -82,7 +82,8 @@ func newTransport(cfg Config, d *disk, log hclog.Logger) *transport {
 			Stream:                stream,
 			ServerAddressProvider: book,
 			MaxPool:               3,
-			// With more than one in flight, a follower that has stalled may never catch up.
+			// With more than one in flight, a follower that has stalled may never catch up, and
+			// raft would hear of entries that followers have stored without AppendEntries.
 			MaxRPCsInFlight: 1,
 			Timeout:         cfg.Timeouts.RPC,
 			Logger:          log,
@@ -262,12 +263,6 @@ func (b *addressBook) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
 		}
 	}
 	return "", fmt.Errorf("address of replica %q: neither configured nor in the log", id)
-}
-
-// leadsOthers reports whether this replica leads, and no entry is committed by itself alone.
-func (b *addressBook) leadsOthers() bool {
-	r := b.raft.Load()
-	return r != nil && r.State() == raft.Leader && len(votersOf(r.GetConfiguration().Configuration())) > 1
 }
 
 // replicaAddr is the address that a replica announces to others.

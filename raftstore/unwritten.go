@@ -1,7 +1,6 @@
 package raftstore
 
 import (
-	"math"
 	"sync"
 
 	"github.com/hashicorp/raft"
@@ -11,9 +10,10 @@ import (
 // commit takes the longer of two writes, not their sum (Ongaro, "Consensus: Bridging Theory and Practice", section
 // 10.2.1). Raft takes them for stored by the leader at once. Therefore an answer of a follower is withheld from raft
 // until the leader has written the same entries too: see transport.AppendEntries. Every commit needs such an answer,
-// because entries wait here only where there are other voters. So what is committed is on the leader's disk, and it
-// makes no difference to a leader that crashes whether its last entries had reached it. A replica writes them before
-// it enters another term, so that what it says as a follower or as a candidate is on its disk.
+// because entries wait here only where there are other voters; a change of members is written after all that wait. So
+// what is committed is on the leader's disk, and it makes no difference to a leader that crashes whether its last
+// entries had reached it. A replica writes them before it enters another term, so what it acknowledges as a follower
+// and its votes rest on its disk. raft.Raft.Restore, which leaves a hole in the log, must not be used.
 type unwritten struct {
 	// write writes entries. It is not called again after an error.
 	write func([]*raft.Log) error
@@ -84,5 +84,18 @@ func (u *unwritten) await(index uint64) error {
 	return u.err
 }
 
-// awaitAll waits until all entries are written.
-func (u *unwritten) awaitAll() error { return u.await(math.MaxUint64) }
+// awaitAll waits until all entries are written that wait now.
+func (u *unwritten) awaitAll() error {
+	u.mu.Lock()
+	var last uint64
+	if n := len(u.entries); n > 0 {
+		last = u.entries[n-1].Index
+	}
+	u.mu.Unlock()
+	return u.await(last)
+}
+
+// leadsOthers reports whether a replica leads, and no entry is committed by itself alone. It is nil before raft runs.
+func leadsOthers(r *raft.Raft) bool {
+	return r != nil && r.State() == raft.Leader && len(votersOf(r.GetConfiguration().Configuration())) > 1
+}

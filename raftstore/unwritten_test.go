@@ -3,7 +3,9 @@ package raftstore
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/raft"
 	"pgregory.net/rapid"
@@ -34,14 +36,25 @@ func (w *turns) StoreLogs(entries []*raft.Log) error {
 	return w.InmemStore.StoreLogs(entries)
 }
 
-func (w *turns) last(t *rapid.T) uint64 {
-	last, err := w.LastIndex()
-	must(t, err)
-	return last
+// has reports whether the entries from first to last are written.
+func (w *turns) has(first, last uint64) bool {
+	for index := first; index <= last; index++ {
+		if w.GetLog(index, new(raft.Log)) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// commandEntry is an entry of raft's log with a command of some bytes.
+func commandEntry(index uint64, bytes int) *raft.Log {
+	data := make([]byte, bytes)
+	return &raft.Log{Index: index, Type: raft.LogCommand, Data: data, Extensions: checksum(data)}
 }
 
 // TestWritingInParallel is a property: what a leader has stored can be read at once, whoever waits for an entry waits
-// until it is written, and all is written before raft's own entries, before the log is cut, and before another term.
+// until it is written, and all is written before raft's own entries and those that are damaged, before the log is cut,
+// and before another term.
 func TestWritingInParallel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		files := newTurns()
@@ -55,43 +68,52 @@ func TestWritingInParallel(t *testing.T) {
 			}
 		}
 		defer let(100)
-		next := uint64(1)
+		first, next := uint64(1), uint64(1)
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
-			switch step := rapid.IntRange(0, 6).Draw(t, "step"); step {
-			case 0, 1, 2:
+			step := rapid.SampledFrom([]string{"add", "add", "add", "let", "await", "term", "noop", "damaged", "cut"}).Draw(t, "step")
+			switch step {
+			case "add":
 				var entries []*raft.Log
 				for range rapid.IntRange(1, 3).Draw(t, "entries") {
-					entries = append(entries, &raft.Log{Index: next, Type: raft.LogCommand, Data: make([]byte, rapid.IntRange(0, 1500).Draw(t, "bytes"))})
+					entries = append(entries, commandEntry(next, rapid.IntRange(0, 1500).Draw(t, "bytes")))
 					next++
 				}
 				must(t, log.StoreLogs(entries))
-			case 3:
+			case "let":
 				let(1)
-			case 4:
-				if next > 1 {
-					index := rapid.Uint64Range(1, next-1).Draw(t, "awaited")
-					waiting.Go(func() {
-						if err := log.unwritten.await(index); err != nil || files.last(t) < index {
-							t.Errorf("waited for entry %d, written are %d, %v", index, files.last(t), err)
-						}
-					})
-				}
-			case 5, 6:
+			case "await":
+				index := rapid.Uint64Range(first-1, next-1).Draw(t, "awaited")
+				from := first
+				waiting.Go(func() {
+					if err := log.unwritten.await(index); err != nil || !files.has(max(from, index), index) {
+						t.Errorf("waited for entry %d, %v, which is not written", index, err)
+					}
+				})
+			default:
 				let(100)
-				if step == 5 {
+				switch step {
+				case "term":
 					must(t, log.SetUint64(keyTerm, next))
-				} else {
+				case "noop":
 					must(t, log.StoreLog(&raft.Log{Index: next, Type: raft.LogNoop}))
 					next++
+				case "damaged":
+					must(t, log.StoreLog(&raft.Log{Index: next, Type: raft.LogCommand, Extensions: []byte("x")}))
+					next++
+				case "cut":
+					waiting.Wait()
+					to := rapid.Uint64Range(first-1, next-1).Draw(t, "to")
+					must(t, log.DeleteRange(first, to))
+					first = to + 1
 				}
-				if last := files.last(t); last != next-1 {
-					t.Fatalf("step %d: entries up to %d are written, want %d", step, last, next-1)
+				if !files.has(first, next-1) {
+					t.Fatalf("%s: entries %d to %d are not all written", step, first, next-1)
 				}
 				for len(files.let) > 0 {
 					<-files.let
 				}
 			}
-			for index := uint64(1); index < next; index++ {
+			for index := first; index < next; index++ {
 				var entry raft.Log
 				if err := log.GetLog(index, &entry); err != nil || entry.Index != index {
 					t.Fatalf("entry %d: %+v, %v", index, entry, err)
@@ -106,7 +128,7 @@ func TestWritesAreShared(t *testing.T) {
 	files := newTurns()
 	u := newUnwritten(files.StoreLogs)
 	for index := range uint64(5) {
-		if err := u.add([]*raft.Log{{Index: index + 1}}); err != nil {
+		if err := u.add([]*raft.Log{commandEntry(index+1, 0)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -120,6 +142,34 @@ func TestWritesAreShared(t *testing.T) {
 	}
 }
 
+// TestWaitingEnds although more entries come all the time: they are not waited for.
+func TestWaitingEnds(t *testing.T) {
+	var u *unwritten
+	var over atomic.Bool
+	next := uint64(1)
+	u = newUnwritten(func(entries []*raft.Log) error {
+		if over.Load() {
+			return nil
+		}
+		next += uint64(len(entries))
+		return u.add([]*raft.Log{commandEntry(next, 0)})
+	})
+	defer over.Store(true)
+	if err := u.add([]*raft.Log{commandEntry(1, 0)}); err != nil {
+		t.Fatal(err)
+	}
+	waited := make(chan error, 1)
+	go func() { waited <- u.awaitAll() }()
+	select {
+	case err := <-waited:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Error("waited for entries that came later")
+	}
+}
+
 // TestFailedWrite refuses whatever comes after it, and those who wait hear of it.
 func TestFailedWrite(t *testing.T) {
 	errBroken := errors.New("broken")
@@ -127,7 +177,7 @@ func TestFailedWrite(t *testing.T) {
 	files.err = errBroken
 	log := newLogStore(files, logSizes{}, 0)
 	log.parallel = func() bool { return true }
-	if err := log.StoreLog(&raft.Log{Index: 1}); err != nil {
+	if err := log.StoreLog(commandEntry(1, 0)); err != nil {
 		t.Fatal(err)
 	}
 	close(files.let)
@@ -135,7 +185,7 @@ func TestFailedWrite(t *testing.T) {
 		"await":   log.unwritten.await(1),
 		"a term":  log.SetUint64(keyTerm, 2),
 		"a noop":  log.StoreLog(&raft.Log{Index: 2, Type: raft.LogNoop}),
-		"entries": log.StoreLog(&raft.Log{Index: 2}),
+		"entries": log.StoreLog(commandEntry(2, 0)),
 		"a cut":   log.DeleteRange(1, 1),
 	} {
 		if !errors.Is(err, errBroken) {

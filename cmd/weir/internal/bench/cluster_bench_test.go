@@ -21,8 +21,8 @@ const (
 
 // BenchmarkOneJob is N1: from the call that submits an operation of one /bin/true to
 // the answer that it has completed. What bounds it: an operation is three commits one
-// after the other, each an fsync at the leader and one at a follower, and a job three
-// batches of its agent's journal, each an fsync more.
+// after the other, each an fsync at the leader and at a follower side by side, and a job
+// three batches of its agent's journal, each an fsync more.
 func BenchmarkOneJob(b *testing.B) {
 	const goal = 15 * time.Millisecond
 	c := startCluster(b, "default")
