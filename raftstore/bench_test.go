@@ -75,7 +75,7 @@ func BenchmarkPropose(b *testing.B) {
 		c := startCluster(b, replicas, nil)
 		c.propose(createPool(b, testPool))
 		s := c.leader()
-		for _, callers := range []int{8, 512} {
+		for _, callers := range []int{1, 8, 512} {
 			b.Run(fmt.Sprintf("replicas=%d/callers=%d", replicas, callers), func(b *testing.B) {
 				before := s.Stats().Applied
 				b.ResetTimer()

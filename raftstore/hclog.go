@@ -28,8 +28,12 @@ var slogLevels = map[hclog.Level]slog.Level{
 
 // everyday lists prefixes of raft's warnings that are normal when the leader changes or when a new
 // or returning replica catches up. Such a replica lacks the entry before the first one that the
-// leader sends, so the leader goes back until it finds an entry that the replica has.
-var everyday = []string{"heartbeat timeout reached", "failed to get previous log", "appendEntries rejected, sending older logs"}
+// leader sends, so the leader goes back until it finds an entry that the replica has. A candidate that
+// the others have elected may send entries before its request for a vote arrives.
+var everyday = []string{
+	"heartbeat timeout reached", "failed to get previous log", "appendEntries rejected, sending older logs",
+	"rejecting vote request since our last term is greater",
+}
 
 // Accept implements hclog.SinkAdapter.
 func (l raftLog) Accept(_ string, level hclog.Level, msg string, args ...any) {

@@ -29,6 +29,7 @@ func TestRaftLogGoesToSlog(t *testing.T) {
 		"warnings stay":          {func() { log.Warn("slow") }, "level=WARN msg=slow part=raft"},
 		"elections are everyday": {func() { log.Warn("heartbeat timeout reached, starting election") }, "level=INFO msg=\"heartbeat timeout reached, starting election\" part=raft"},
 		"so is catching up":      {func() { log.Warn("failed to get previous log", "error", "log not found") }, "level=INFO msg=\"failed to get previous log\" part=raft error=\"log not found\""},
+		"so are late votes":      {func() { log.Warn("rejecting vote request since our last term is greater", "candidate", "r2") }, "level=INFO msg=\"rejecting vote request since our last term is greater\" part=raft candidate=r2"},
 		"errors stay":            {func() { log.Error("bad", "err", "x") }, "level=ERROR msg=bad part=raft err=x"},
 		"trace is below debug":   {func() { log.Trace("detail") }, ""},
 		"formats are filled in":  {func() { log.Debug("m", "at", hclog.Fmt("%d-%d", 1, 2)) }, "level=DEBUG msg=m part=raft at=1-2"},
