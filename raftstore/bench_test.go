@@ -5,6 +5,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
 
 	"weir/messages/commandpb"
 )
@@ -86,6 +89,29 @@ func BenchmarkPropose(b *testing.B) {
 			})
 		}
 	}
+}
+
+// slowDisk takes diskTime longer to write entries.
+type slowDisk struct{ files }
+
+const diskTime = 2 * time.Millisecond
+
+func (d slowDisk) StoreLogs(entries []*raft.Log) error {
+	time.Sleep(diskTime)
+	return d.files.StoreLogs(entries)
+}
+
+// BenchmarkSlowDisks measures commands one after the other where each replica has a disk of its own that is slow.
+func BenchmarkSlowDisks(b *testing.B) {
+	c := startCluster(b, 3, func(cfg *Config) { cfg.spoil = func(f files) files { return slowDisk{f} } })
+	c.propose(createPool(b, testPool))
+	s, ctx, weight := c.leader(), testContext(b), setWeight(b, 5)
+	for b.Loop() {
+		if _, err := s.Propose(ctx, weight); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed())/float64(diskTime)/float64(b.N), "disk-times")
 }
 
 // BenchmarkReadIndex measures reads that see every write before them.
