@@ -112,8 +112,8 @@ func (t *transport) Close() error {
 var errDoubtful = errors.New("slow write to the log; no heartbeats until it ends")
 
 // AppendEntries implements raft.Transport; heartbeats use it too. A leader whose disk may hang
-// sends nothing, so that it is replaced sooner if the disk does hang. Entries for a silent peer wait. Raft learns that a
-// peer has stored entries once this replica has too.
+// sends nothing, so that it is replaced sooner if the disk does hang. Entries for a silent peer wait.
+// Raft learns that a peer has stored entries once this replica has too.
 func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	beat := isHeartbeat(req)
 	if !beat {

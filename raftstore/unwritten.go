@@ -20,7 +20,7 @@ type unwritten struct {
 
 	mu      sync.Mutex
 	changed *sync.Cond
-	// entries have consecutive indexes. writing: a goroutine writes them.
+	// entries have consecutive indexes. While there are any, a goroutine writes them, and writing is set.
 	entries []*raft.Log
 	writing bool
 	err     error
@@ -95,7 +95,7 @@ func (u *unwritten) awaitAll() error {
 	return u.await(last)
 }
 
-// leadsOthers reports whether a replica leads, and no entry is committed by itself alone. It is nil before raft runs.
+// leadsOthers reports whether the replica of r leads, and commits no entry by itself alone. r is nil until raft runs.
 func leadsOthers(r *raft.Raft) bool {
 	return r != nil && r.State() == raft.Leader && len(votersOf(r.GetConfiguration().Configuration())) > 1
 }

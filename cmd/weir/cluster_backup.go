@@ -202,16 +202,21 @@ const farewell = 200 * time.Millisecond
 // failStop exits the process at once: after a failed write its state cannot be trusted, and
 // an orderly stop would wait for the disk.
 func failStop(log *slog.Logger, err error) {
+	lastWords(log, os.Stderr, err)
+	os.Exit(codeOf(coded(err)))
+}
+
+// lastWords says why the process exits, and takes no longer than farewell. Many goroutines may wait for the log, so
+// it comes second.
+func lastWords(log *slog.Logger, to io.Writer, err error) {
 	said := make(chan struct{})
 	go func() {
 		defer close(said)
-		// The log may have a queue of goroutines before it.
-		fmt.Fprintln(os.Stderr, "weir:", err)
+		fmt.Fprintln(to, "weir:", err)
 		log.Error("exiting at once: the state on disk may be wrong", "error", err)
 	}()
 	select {
 	case <-said:
 	case <-time.After(farewell):
 	}
-	os.Exit(codeOf(coded(err)))
 }

@@ -1,11 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"weir/raftstore"
 )
 
 // TestBackupIsRefusedAtOnce where it could not be written, or would replace a file that
@@ -48,4 +54,30 @@ func TestRestoreNeedsAnEmptyFolder(t *testing.T) {
 	if !errors.As(err, &coded) || coded.code != exitUsage || !strings.Contains(err.Error(), raftDir(data)+" is not empty") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// fullLog takes no line, as one that many wait for.
+type fullLog struct{ free chan struct{} }
+
+func (l fullLog) Write(line []byte) (int, error) {
+	<-l.free
+	return len(line), nil
+}
+
+// TestLastWordsDoNotWaitForTheLog of a replica that exits since its disk hangs: chaos runs know it by these words.
+func TestLastWordsDoNotWaitForTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := fullLog{make(chan struct{})}
+		var said bytes.Buffer
+		began := time.Now()
+		lastWords(slog.New(slog.NewTextHandler(log, nil)), &said, raftstore.ErrDisk)
+		if took := time.Since(began); took != farewell {
+			t.Errorf("took %v, want %v", took, farewell)
+		}
+		synctest.Wait()
+		if want := "weir: " + raftstore.ErrDisk.Error() + "\n"; said.String() != want {
+			t.Errorf("said %q, want %q", said.String(), want)
+		}
+		close(log.free)
+	})
 }
