@@ -126,7 +126,13 @@ func (e *Engine) look(n *node, now time.Time, plan *Plan) {
 	e.graceful.dismiss(n, now, plan)
 	if open {
 		e.placement.fill(n, now, plan)
+		kept := n.reserved.pool != nil
 		e.stages.run(n, now, plan)
+		if kept && n.reserved.pool == nil {
+			// A starving operation of the pool took some of what was reserved. The rest is reserved
+			// again, or given to others.
+			e.placement.fill(n, now, plan)
+		}
 	}
 	e.repair.repair(n, now, plan)
 	e.repair.relieve(n, now, plan)

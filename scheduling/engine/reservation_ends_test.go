@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/scheduling"
+	"weir/scheduling/resource"
 )
 
 // reserved is how many nodes keep something for jobs to come.
@@ -149,4 +150,29 @@ func TestWhatIsKeptCountsAbove(t *testing.T) {
 	if most == 0 {
 		t.Error("nothing was ever kept")
 	}
+}
+
+// TestWhatTheStarvingLeave of what was kept for their pool is kept again, in the same heartbeat: a
+// small job that starves takes what it needs, and not more.
+func TestWhatTheStarvingLeave(t *testing.T) {
+	d := newDrive(t, soon(nil), map[scheduling.PoolName]pool{"a": {}})
+	needs := func(slots, memory int64) resource.Amounts { return resource.Amounts{UserSlots: slots, Memory: memory} }
+	must(t, d.SetNode("n", needs(7, 1), true))
+	must(t, d.SetNode("m", needs(8, 0), true))
+	d.wants("holds", scheduling.RootPool, 1, needs(2, 1), nil)
+	d.pass(time.Second, time.Second, "n")
+	d.wants("waits", scheduling.RootPool, 1, needs(2, 1), nil)
+	d.wants("beside", "a", 4, needs(4, 0), nil)
+	d.pass(10*time.Second, time.Second, "m")
+	d.wants("small", scheduling.RootPool, 9, needs(2, 0), nil)
+	d.pass(10*time.Second, time.Second, "m")
+	d.wantRuns(runs{"holds": 1, "small": 2, "beside": 1})
+	d.beat("n")
+	d.wantRuns(runs{"holds": 1, "small": 3, "beside": 1})
+	if d.reserved() != 1 {
+		t.Error("the rest is kept for nobody")
+	}
+	must(t, d.RemoveOperation("waits"))
+	d.beat("n")
+	d.wantRuns(runs{"holds": 1, "small": 4, "beside": 1})
 }
