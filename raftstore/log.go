@@ -23,7 +23,7 @@ const entryBytes = 128
 // the size of the longest log that there was, which the limits in Config bound.
 type logStore struct {
 	stores
-	unwritten *unwritten
+	unwritten unwritten
 	// parallel, if set, reports whether this replica leads others.
 	parallel func() bool
 	// cacheBytes bounds the entries in memory.
@@ -46,7 +46,7 @@ type stores interface {
 
 // newLogStore returns the log in `on`. The entries there take sizes.
 func newLogStore(on stores, sizes logSizes, cacheBytes int64) *logStore {
-	return &logStore{stores: on, unwritten: newUnwritten(on.StoreLogs), cacheBytes: cacheBytes, sizes: sizes}
+	return &logStore{stores: on, unwritten: unwritten{write: on.StoreLogs}, cacheBytes: cacheBytes, sizes: sizes}
 }
 
 // sizeOf returns what an entry takes, in bytes.

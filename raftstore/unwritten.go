@@ -1,7 +1,8 @@
 package raftstore
 
 import (
-	"sync"
+	"math"
+	"sync/atomic"
 
 	"github.com/hashicorp/raft"
 )
@@ -17,83 +18,58 @@ import (
 type unwritten struct {
 	// write writes entries. It is not called again after an error.
 	write func([]*raft.Log) error
+	// batch is what is being written; nil if nothing is. A batch that could not be written stays.
+	batch atomic.Pointer[batch]
+}
 
-	mu      sync.Mutex
-	changed *sync.Cond
-	// entries have consecutive indexes. While there are any, a goroutine writes them, and writing is set.
+// batch are entries that are written together. Their indexes are consecutive.
+type batch struct {
 	entries []*raft.Log
-	writing bool
-	err     error
+	// done is closed when the write has ended, with err.
+	done chan struct{}
+	err  error
 }
 
-func newUnwritten(write func([]*raft.Log) error) *unwritten {
-	u := &unwritten{write: write}
-	u.changed = sync.NewCond(&u.mu)
-	return u
-}
-
-// add has entries written, after those that wait. It returns the error of an earlier write.
+// add has entries written, once those before are: what raft is asked to store meanwhile shares the next write. It
+// returns the error of an earlier write. Only one goroutine may call it at a time.
 func (u *unwritten) add(entries []*raft.Log) error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.err != nil {
-		return u.err
+	if err := u.awaitAll(); err != nil {
+		return err
 	}
-	u.entries = append(u.entries, entries...)
-	if !u.writing {
-		u.writing = true
-		go u.writeAll()
-	}
-	return nil
-}
-
-// writeAll writes entries until none waits. Those that have come during one write share the next.
-func (u *unwritten) writeAll() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for len(u.entries) > 0 && u.err == nil {
-		entries := u.entries
-		u.mu.Unlock()
-		err := u.write(entries)
-		u.mu.Lock()
-		if u.err = err; err == nil {
-			u.entries = u.entries[len(entries):]
+	b := &batch{entries: entries, done: make(chan struct{})}
+	u.batch.Store(b)
+	go func() {
+		defer close(b.done)
+		if b.err = u.write(entries); b.err == nil {
+			u.batch.Store(nil)
 		}
-		u.changed.Broadcast()
-	}
-	u.writing = false
+	}()
+	return nil
 }
 
 // get returns the entry at index; nil: it does not wait.
 func (u *unwritten) get(index uint64) *raft.Log {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if n := len(u.entries); n > 0 && index >= u.entries[0].Index && index <= u.entries[n-1].Index {
-		return u.entries[index-u.entries[0].Index]
+	b := u.batch.Load()
+	if b == nil || index < b.first() || index-b.first() >= uint64(len(b.entries)) {
+		return nil
 	}
-	return nil
+	return b.entries[index-b.first()]
 }
 
 // await waits until all entries up to index are written. It returns the error of a write that failed.
 func (u *unwritten) await(index uint64) error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for u.err == nil && len(u.entries) > 0 && u.entries[0].Index <= index {
-		u.changed.Wait()
+	b := u.batch.Load()
+	if b == nil || index < b.first() {
+		return nil
 	}
-	return u.err
+	<-b.done
+	return b.err
 }
 
 // awaitAll waits until all entries are written that wait now.
-func (u *unwritten) awaitAll() error {
-	u.mu.Lock()
-	var last uint64
-	if n := len(u.entries); n > 0 {
-		last = u.entries[n-1].Index
-	}
-	u.mu.Unlock()
-	return u.await(last)
-}
+func (u *unwritten) awaitAll() error { return u.await(math.MaxUint64) }
+
+func (b *batch) first() uint64 { return b.entries[0].Index }
 
 // leadsOthers reports whether the replica of r leads, and commits no entry by itself alone. r is nil until raft runs.
 func leadsOthers(r *raft.Raft) bool {
