@@ -20,12 +20,10 @@ const taughtFor = time.Hour
 func taughtBefore(s *state.State, replica string, now time.Time) (ended []*statepb.Operation) {
 	for op := range s.Operations() {
 		at, err := lifecycle.ParseState(op.GetState())
-		if err != nil || !at.Terminal() || now.Sub(op.GetFinishTime().AsTime()) > taughtFor {
+		if err != nil || !at.Terminal() || now.Sub(op.GetFinishTime().AsTime()) > taughtFor || op.GetAssignment().GetReplica() != replica {
 			continue
 		}
-		if op, _ = s.Operation(scheduling.OperationID(op.GetId())); op.GetAssignment().GetReplica() != replica {
-			continue
-		}
+		op, _ = s.Operation(scheduling.OperationID(op.GetId()))
 		if slices.ContainsFunc(op.GetTasks(), func(t *statepb.Task) bool {
 			m := t.GetMemory()
 			return m.GetProfile() != "" && m.GetSampleCount() > 0 && !m.GetSaved()

@@ -225,7 +225,7 @@ func (f *eventFlow) cut(told []*eventpb.Event) (shown []*eventpb.Event, hidden i
 			if _, known := readable[e.GetOperation()]; known || e.GetOperation() == "" {
 				continue
 			}
-			if op, ok := st.Operation(scheduling.OperationID(e.GetOperation())); ok {
+			if op, ok := state.Head(st, scheduling.OperationID(e.GetOperation())); ok {
 				readable[e.GetOperation()] = seen.reads(op)
 				continue
 			}

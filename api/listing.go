@@ -259,22 +259,18 @@ func (f operationFilter) selects(op *statepb.Operation, seen sight) bool {
 		!strings.Contains(op.GetSpec().GetTitle(), f.GetTitle()):
 		return false
 	}
-	if f.failed != nil || f.GetType() != "" || len(f.labels) > 0 {
+	named := strings.Contains(op.GetSpec().GetTitle(), f.GetFilter()) || strings.Contains(op.GetSpec().GetAlias(), f.GetFilter())
+	if !strings.Contains(op.GetId(), f.GetFilter()) && !(named && seen.reads(op)) || f.named() && !seen.reads(op) {
+		return false
+	}
+	// The rest is not known of all that have ended without reading from the disk.
+	if f.failed != nil || f.GetType() == typeService || f.GetType() == typeGang || len(f.labels) > 0 {
 		op = whole(seen.State, op)
 	}
 	if f.failed != nil && !failedIn(op, f.failed) || !isOfType(op.GetSpec(), f.GetType()) {
 		return false
 	}
-	for _, label := range f.labels {
-		if !label.Selects(op.GetSpec()) {
-			return false
-		}
-	}
-	if f.named() && !seen.reads(op) {
-		return false
-	}
-	return f.GetFilter() == "" || strings.Contains(op.GetId(), f.GetFilter()) ||
-		(strings.Contains(op.GetSpec().GetTitle(), f.GetFilter()) || strings.Contains(op.GetSpec().GetAlias(), f.GetFilter())) && seen.reads(op)
+	return !slices.ContainsFunc(f.labels, func(label spec.LabelSelector) bool { return !label.Selects(op.GetSpec()) })
 }
 
 // named reports whether the filter selects by what only those may see who may read an operation.

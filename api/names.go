@@ -24,7 +24,7 @@ func (s operations) Names(ctx context.Context, req *connect.Request[apipb.Operat
 	err := s.read(ctx, "name operations", func(st *state.State) error {
 		seen := askerOf(ctx).sight(st)
 		for _, id := range req.Msg.GetIds() {
-			op, known := st.Operation(scheduling.OperationID(id))
+			op, known := state.Head(st, scheduling.OperationID(id))
 			if !known {
 				continue
 			}

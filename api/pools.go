@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -276,9 +277,16 @@ func changesOf(values *structpb.Struct) *commandpb.Changes {
 	return &commandpb.Changes{Values: values.GetFields()}
 }
 
-// mostOf returns nine tenths of the cores of those nodes of a tree that may have jobs, in hundredths.
-func (s *server) mostOf(tree string) (cpu int64) {
+// hearsAll is how long after its begin a leader has heard of all nodes: of the others it knows then that they are lost.
+const hearsAll = time.Minute
+
+// mostOf returns nine tenths of the cores of those nodes of a tree that may have jobs, in hundredths, if the leader has only
+// begun.
+func (s *server) mostOf(tree string, now time.Time) (cpu int64) {
 	s.cfg.Store.View(func(st *state.State) {
+		if now.Sub(st.Term().GetTime().AsTime()) > hearsAll {
+			return
+		}
 		for _, n := range st.Nodes() {
 			if n.GetTree() == tree && n.GetState() == statepb.NodeOnline && n.GetDrain() == nil {
 				cpu += n.GetResources().GetCpuHundredths()
@@ -293,7 +301,7 @@ func (s *server) mostOf(tree string) (cpu int64) {
 func (s *server) elements(ctx context.Context, what, tree string) (map[string]*actorpb.ElementView, error) {
 	view, _, err := s.seen(ctx, what, &actorpb.SchedulerViewRequest{Tree: tree, WithoutNodes: true})
 	elements := make(map[string]*actorpb.ElementView, len(view.GetElements()))
-	if known := view.GetTotal(); known != nil && known.GetCpuHundredths() < s.mostOf(tree) {
+	if known := view.GetTotal(); known != nil && known.GetCpuHundredths() < s.mostOf(tree, view.GetTime().AsTime()) {
 		return elements, err
 	}
 	for _, e := range view.GetElements() {

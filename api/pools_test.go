@@ -301,7 +301,8 @@ func TestRootIsNamedAsOtherPools(t *testing.T) {
 	}
 }
 
-// TestSharesOfFewNodes wants no shares from a leader that has not heard of most nodes: they would be parts of a few.
+// TestSharesOfFewNodes wants no shares from a leader that has begun and not heard of most nodes: they would be parts of a
+// few. Nodes of which it does not hear later take no jobs.
 func TestSharesOfFewNodes(t *testing.T) {
 	s := newSite(t)
 	s.must(&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{Id: "m1", Incarnation: 1, Resources: &statepb.Resources{UserSlots: 1, CpuHundredths: 10_000, Memory: 1 << 30}}})
@@ -309,14 +310,23 @@ func TestSharesOfFewNodes(t *testing.T) {
 	for _, n := range s.state.Nodes() {
 		all += n.GetResources().GetCpuHundredths()
 	}
-	for part, known := range map[int64]bool{0: false, 50: false, 89: false, 91: true, 100: true} {
+	begun := s.state.Term().GetTime().AsTime()
+	for _, tc := range []struct {
+		part  int64
+		leads time.Duration
+		known bool
+	}{
+		{0, time.Second, false}, {50, time.Second, false}, {89, 50 * time.Second, false}, {91, time.Second, true}, {100, time.Second, true},
+		{50, 2 * time.Minute, true},
+	} {
 		s.view.Store(&actorpb.SchedulerView{
-			Total:    &statepb.Resources{CpuHundredths: all * part / 100},
+			Time:     timestamppb.New(begun.Add(tc.leads)),
+			Total:    &statepb.Resources{CpuHundredths: all * tc.part / 100},
 			Elements: []*actorpb.ElementView{{Tree: "default", Id: "default", Pool: true, UsageShare: 3.77}},
 		})
 		pool := at(t, s.get("PoolService/Get", `{"name": "default"}`), "pool").(map[string]any)
-		if _, told := pool["usage_share"]; told != known {
-			t.Errorf("of a leader that knows %d%% of all nodes: %v", part, pool)
+		if _, told := pool["usage_share"]; told != tc.known {
+			t.Errorf("of a leader that knows %d%% of all nodes after %v: %v", tc.part, tc.leads, pool)
 		}
 	}
 }

@@ -105,7 +105,7 @@ func (s sight) reads(op *statepb.Operation) bool { return s.Gives(s.who, access.
 // readsID reports whether the caller may read an operation by its id. Only operators may read one that
 // is gone.
 func (s sight) readsID(id string) bool {
-	op, ok := s.State.Operation(scheduling.OperationID(id))
+	op, ok := state.Head(s.State, scheduling.OperationID(id))
 	return s.who.Operator || ok && s.reads(op)
 }
 

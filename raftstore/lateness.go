@@ -25,7 +25,7 @@ type lateness struct {
 // pulse is what is heard of a peer in a term.
 type pulse struct {
 	term uint64
-	// answer is the last one, to a request that was sent at the time; err says why there is none.
+	// answer is that to the last request that is over, which was sent at the time; err says why there is none.
 	answer raft.AppendEntriesResponse
 	sent   time.Time
 	err    error
@@ -61,7 +61,7 @@ func (l *lateness) ask(p *pulse, send func(*raft.AppendEntriesResponse) error) {
 		sent := time.Now()
 		err := send(&answer)
 		l.mu.Lock()
-		p.answer, p.sent, p.err = answer, sent, err
+		p.hear(answer, sent, err)
 		close(p.open)
 		p.open = nil
 		if again, p.again = p.again, false; again {
@@ -76,8 +76,14 @@ func (l *lateness) follows(id raft.ServerID, term uint64, sent time.Time, answer
 	answer.Success = true
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p := l.of(id, term)
-	p.answer, p.sent, p.err = answer, sent, nil
+	l.of(id, term).hear(answer, sent, nil)
+}
+
+// hear notes the outcome of a request, unless one that was sent later is known.
+func (p *pulse) hear(answer raft.AppendEntriesResponse, sent time.Time, err error) {
+	if !sent.Before(p.sent) {
+		p.answer, p.sent, p.err = answer, sent, err
+	}
 }
 
 // of returns the pulse of a peer in a term. A request of an earlier term does not delay those of this one.

@@ -90,6 +90,33 @@ func TestHeartbeatsDoNotWait(t *testing.T) {
 	}
 }
 
+// TestOlderAnswerIsLate has a follower's answers come out of order: the one to the later request counts.
+func TestOlderAnswerIsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := lateness{limit: 2 * time.Second, peers: map[raft.ServerID]*pulse{}}
+		var f slowFollower
+		var resp raft.AppendEntriesResponse
+		if err := l.beat("r2", 3, &resp, f.answer); err != nil {
+			t.Fatal(err)
+		}
+		l.follows("r2", 3, time.Now().Add(-time.Minute), raft.AppendEntriesResponse{LastLog: 99})
+		f.takes, f.err = time.Hour, errors.New("broken")
+		time.Sleep(time.Second)
+		if err := l.beat("r2", 3, &resp, f.answer); err != nil || resp.LastLog != 1 {
+			t.Errorf("got the answer to request %d, %v; want the one before, at once", resp.LastLog, err)
+		}
+		time.Sleep(time.Hour - time.Second)
+		l.follows("r2", 3, time.Now(), raft.AppendEntriesResponse{LastLog: 7})
+		// The heartbeat fails after this.
+		l.working.Wait()
+		f.takes, f.err = 0, nil
+		if err := l.beat("r2", 3, &resp, f.answer); err != nil || resp.LastLog != 7 {
+			t.Errorf("got the answer to request %d, %v; want that to entries", resp.LastLog, err)
+		}
+		l.working.Wait()
+	})
+}
+
 // TestLateAnswersCostNoElection has a leader that does not hear its followers for longer than its lease, although its connections
 // stand: it goes on, and reads nothing that it could not confirm.
 func TestLateAnswersCostNoElection(t *testing.T) {

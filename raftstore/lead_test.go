@@ -3,6 +3,7 @@ package raftstore
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,6 +85,23 @@ func TestTransferToAReplica(t *testing.T) {
 	only := startCluster(t, 1, nil)
 	if err := only.leader().Transfer(ctx, ""); err == nil {
 		t.Error("the only voter: no error")
+	}
+}
+
+// TestTransferToAReplicaThatIsAway is refused, however often it is asked for, and commands are accepted.
+func TestTransferToAReplicaThatIsAway(t *testing.T) {
+	c := startCluster(t, 3, nil)
+	leader, to := c.leader(), c.follower().cfg.ReplicaID
+	c.propose(createPool(t, testPool))
+	c.stop(to)
+	waitUntil(t, "the replica is known to be away", func() bool {
+		return leader.transport.silent.silent(raft.ServerID(to), leader.raft.CurrentTerm()) != nil
+	})
+	for range 2 {
+		if err := leader.Transfer(testContext(t), to); err == nil || !strings.Contains(err.Error(), "does not answer") {
+			t.Errorf("got %v", err)
+		}
+		wantAccepted(t, c.propose(setWeight(t, 2)))
 	}
 }
 

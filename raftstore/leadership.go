@@ -135,13 +135,17 @@ func (s *Store) sayLastWords(ctx context.Context) {
 }
 
 // Transfer transfers leadership to the named replica, or to the most up-to-date one if none is
-// named. It must be called on the leader, and returns when this replica has stepped down.
+// named. It must be called on the leader, and returns when this replica has stepped down. It is refused for a
+// replica that does not answer: raft would accept no command until it does.
 func (s *Store) Transfer(ctx context.Context, to string) error {
 	if err := s.leading(); err != nil {
 		return fmt.Errorf("transfer leadership: %w", err)
 	}
 	if to == s.cfg.ReplicaID {
 		return nil
+	}
+	if s.transport.silent.silent(raft.ServerID(to), s.raft.CurrentTerm()) != nil {
+		return fmt.Errorf("transfer leadership: replica %q does not answer", to)
 	}
 	s.sayLastWords(ctx)
 	return s.transfer(ctx, to)

@@ -107,8 +107,8 @@ func (l *logStore) StoreLogs(entries []*raft.Log) error {
 // store writes entries, or has them written. Those of raft itself are written at once: a change of
 // members may leave the leader alone. So are damaged ones: the write fails, and nobody gets them.
 func (l *logStore) store(entries []*raft.Log) error {
-	whole := !slices.ContainsFunc(entries, func(entry *raft.Log) bool { return entry.Type != raft.LogCommand || verify(entry) != nil })
-	if whole && l.parallel != nil && l.parallel() {
+	atOnce := func(entry *raft.Log) bool { return entry.Type != raft.LogCommand || verify(entry) != nil }
+	if l.parallel != nil && l.parallel() && !slices.ContainsFunc(entries, atOnce) {
 		return l.unwritten.add(entries)
 	}
 	if err := l.unwritten.awaitAll(); err != nil {

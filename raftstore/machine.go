@@ -68,7 +68,7 @@ func newMachine(cfg Config) *machine {
 		log: cfg.Logger, clock: cfg.Clock, feed: newFeed(cfg.WatchBuffer), state: state.New(), tally: newTally(), checks: newChecks(cfg.Hashes),
 		stop: cfg.Fatal, raised: func(uint32) {},
 	}
-	m.shelf = &shelf{dir: cfg.Dir, log: cfg.Logger}
+	m.shelf = &shelf{dir: cfg.Dir, log: cfg.Logger, fatal: cfg.Fatal}
 	state.UseShelf(m.state, m.shelf, state.RecentOperations)
 	m.version.Store(m.state.Version())
 	if cfg.Events != nil {

@@ -25,6 +25,8 @@ const (
 type shelf struct {
 	dir string
 	log *slog.Logger
+	// fatal ends the process: see Config.Fatal.
+	fatal func(error)
 	// file is the one that grows, nil before the first record, and size how much it has.
 	file *os.File
 	size int64
@@ -62,19 +64,20 @@ func (s *shelf) put(record []byte) (*shelved, error) {
 	if _, err := s.file.WriteAt(record, s.size); err != nil {
 		return nil, err
 	}
-	at := &shelved{file: s.file, offset: s.size, size: uint32(len(record)), sum: crc32.Checksum(record, castagnoli)}
+	at := &shelved{fatal: s.fatal, file: s.file, offset: s.size, size: uint32(len(record)), sum: crc32.Checksum(record, castagnoli)}
 	s.size += int64(len(record))
 	return at, nil
 }
 
 // shelved is a record in a file.
 type shelved struct {
+	fatal     func(error)
 	file      *os.File
 	offset    int64
 	size, sum uint32
 }
 
-// Read implements state.Shelved. It panics if the disk does not return what was written: the process has to start again.
+// Read implements state.Shelved. If the disk does not return what was written, the process ends: it has to start again.
 func (s *shelved) Read(buffer []byte) []byte {
 	record := slices.Grow(buffer[:0], int(s.size))[:s.size]
 	_, err := s.file.ReadAt(record, s.offset)
@@ -82,7 +85,9 @@ func (s *shelved) Read(buffer []byte) []byte {
 		err = fmt.Errorf("stored checksum %08x, computed %08x", s.sum, sum)
 	}
 	if err != nil {
-		panic(fmt.Sprintf("read %d bytes of an ended operation at %d: %v", s.size, s.offset, err))
+		err = fmt.Errorf("read %d bytes of an ended operation at %d: %w", s.size, s.offset, err)
+		s.fatal(err)
+		panic(err)
 	}
 	return record
 }

@@ -80,16 +80,17 @@ func TestShelfFreesFiles(t *testing.T) {
 	}
 }
 
-// TestDamagedShelf wants a record that is not what was written to be noticed.
+// TestDamagedShelf wants a record that is not what was written to end the process, whoever reads it.
 func TestDamagedShelf(t *testing.T) {
-	s := &shelf{dir: t.TempDir(), log: slog.Default()}
+	var ended error
+	s := &shelf{dir: t.TempDir(), log: slog.Default(), fatal: func(err error) { ended = err }}
 	record := s.Put([]byte("record"))
 	if _, err := s.file.WriteAt([]byte("R"), 0); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if said := fmt.Sprint(recover()); !strings.Contains(said, "stored checksum") {
-			t.Errorf("got %s", said)
+		if said := fmt.Sprint(recover()); !strings.Contains(said, "stored checksum") || ended == nil {
+			t.Errorf("got %s; the process ends: %v", said, ended)
 		}
 	}()
 	t.Errorf("got %s", record.Read(nil))

@@ -24,35 +24,47 @@ type silences struct {
 	peers map[raft.ServerID]*silence
 }
 
+// silence is what a peer has left unanswered in a term of this leader.
 type silence struct {
+	term       uint64
 	unanswered int
 	// over is closed when the peer answers.
 	over chan struct{}
 }
 
-// heard says whether a peer has answered a request.
-func (s *silences) heard(id raft.ServerID, answered bool) {
+// heard says whether a peer has answered a request of a term.
+func (s *silences) heard(id raft.ServerID, term uint64, answered bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.peers[id]
-	switch {
-	case answered && now != nil:
+	if now != nil && (answered || now.term < term) {
 		close(now.over)
 		delete(s.peers, id)
-	case !answered && now == nil:
-		s.peers[id] = &silence{1, make(chan struct{})}
-	case !answered:
+		now = nil
+	}
+	switch {
+	case answered:
+	case now == nil:
+		s.peers[id] = &silence{term, 1, make(chan struct{})}
+	case now.term == term:
 		now.unanswered++
 	}
 }
 
-// await waits while a peer is silent, for longestHold at most, and no longer than until ctx is done.
-func (s *silences) await(ctx context.Context, id raft.ServerID) {
+// silent returns the silence of a peer in a term; nil: it answers, as far as is known.
+func (s *silences) silent(id raft.ServerID, term uint64) *silence {
 	s.mu.Lock()
-	now := s.peers[id]
-	silent := now != nil && now.unanswered >= silentAfter
-	s.mu.Unlock()
-	if !silent {
+	defer s.mu.Unlock()
+	if now := s.peers[id]; now != nil && now.term == term && now.unanswered >= silentAfter {
+		return now
+	}
+	return nil
+}
+
+// await waits while a peer is silent in a term, for longestHold at most, and no longer than until ctx is done.
+func (s *silences) await(ctx context.Context, id raft.ServerID, term uint64) {
+	now := s.silent(id, term)
+	if now == nil {
 		return
 	}
 	late := time.NewTimer(longestHold)

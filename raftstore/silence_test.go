@@ -32,22 +32,50 @@ func TestEntriesWaitForSilentPeers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := silences{peers: map[raft.ServerID]*silence{}}
-				s.heard("r3", true)
+				s.heard("r3", 1, true)
 				for _, answered := range test.answers {
-					s.heard("r2", answered)
+					s.heard("r2", 1, answered)
 				}
 				ctx, stop := context.WithTimeout(t.Context(), test.closed)
 				defer stop()
-				back := time.AfterFunc(test.back, func() { s.heard("r2", true) })
+				back := time.AfterFunc(test.back, func() { s.heard("r2", 1, true) })
 				defer back.Stop()
 				began := time.Now()
-				s.await(ctx, "r3")
-				s.await(ctx, "r2")
+				s.await(ctx, "r3", 1)
+				s.await(ctx, "r2", 1)
 				if held := time.Since(began); held != test.held {
 					t.Errorf("held for %v, want %v", held, test.held)
 				}
 			})
 		})
+	}
+}
+
+// TestSilenceEndsWithItsTerm: a peer that was silent in an earlier term may be back.
+func TestSilenceEndsWithItsTerm(t *testing.T) {
+	s := silences{peers: map[raft.ServerID]*silence{}}
+	fail := func(term uint64, times int) {
+		for range times {
+			s.heard("r2", term, false)
+		}
+	}
+	fail(1, silentAfter)
+	before := s.silent("r2", 1)
+	if before == nil || s.silent("r2", 2) != nil {
+		t.Fatalf("silent in its term: %v; in the next: %v", before, s.silent("r2", 2))
+	}
+	fail(2, silentAfter-1)
+	select {
+	case <-before.over:
+	default:
+		t.Error("what was held in the term before is held still")
+	}
+	fail(1, silentAfter)
+	if s.silent("r2", 2) != nil {
+		t.Error("silent because of requests of an earlier term")
+	}
+	if fail(2, 1); s.silent("r2", 2) == nil {
+		t.Error("not silent")
 	}
 }
 

@@ -117,7 +117,7 @@ var errDoubtful = errors.New("slow write to the log; no heartbeats until it ends
 func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	beat := isHeartbeat(req)
 	if !beat {
-		t.silent.await(t.stream.ctx, id)
+		t.silent.await(t.stream.ctx, id, req.Term)
 	}
 	if t.doubtful() {
 		return errDoubtful
@@ -142,7 +142,7 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, r
 func (t *transport) send(id raft.ServerID, target raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	sent := time.Now()
 	err := t.NetworkTransport.AppendEntries(id, target, req, resp)
-	t.silent.heard(id, err == nil)
+	t.silent.heard(id, req.Term, err == nil)
 	if r := t.book.raft.Load(); r != nil && err == nil && resp.Term == req.Term {
 		t.acked(id, ack{term: req.Term, sent: sent, last: resp.LastLog}, r.CommitIndex())
 	}
@@ -214,7 +214,7 @@ func (t *transport) forget(id raft.ServerID) {
 	delete(t.near, id)
 	delete(t.acks, id)
 	// Nothing is held for it any more.
-	t.silent.heard(id, true)
+	t.silent.heard(id, 0, true)
 	t.late.forget(id)
 }
 

@@ -19,10 +19,10 @@ const (
 	subnetDiscount = 4
 )
 
-// memberTurns is how many times as many handshakes compute at once if all but Limits.Handshakes are of members'
-// addresses. On a busy machine a turn is little but waiting for a processor: one at a time, the agents of a large
-// cluster would not be back for minutes.
-const memberTurns = 16
+// memberTurns is how many times as many handshakes of members' addresses as of strangers compute at once. On a busy
+// machine a turn is little but waiting for a processor: one at a time, the agents of a large cluster would not be back
+// for minutes.
+const memberTurns = 15
 
 // answerTime is how long a guest whose handshake has begun is left alone while its next word is due.
 const answerTime = time.Second
@@ -40,8 +40,9 @@ const memberMemory = 10 * time.Minute
 // after it. The addresses of members, of replicas and agents that are connected or
 // were until recently, have room of their own.
 //
-// Turns: few handshakes compute at the same time, more of them if they are of members' addresses. The next is of the address that owes least; of equals, of
-// a member's. Of an address, the newest comes first: those who have waited longest give up first.
+// Turns: few handshakes compute at the same time, more of them of members' addresses than of strangers; neither take
+// turns of the others. The next is of the address that owes least; of equals, of a member's. Of an address, the newest
+// comes first: those who have waited longest give up first.
 type door struct {
 	limits   Limits
 	origins  map[netip.Addr]*origin
@@ -49,7 +50,8 @@ type door struct {
 	arrivals uint64
 	// strangers and members count guests, by whether their address is known.
 	strangers, members int
-	computing          int
+	// computing counts handshakes that compute, by whether the address was known as their turns began.
+	computing map[bool]int
 	// asking holds the addresses whose guests wait for a turn.
 	asking map[*origin]struct{}
 	// sweepAt is the number of origins at which those that no longer matter are forgotten.
@@ -97,6 +99,8 @@ type guest struct {
 	// charged says that its handshake has computed. It has waited for its peer again since rested.
 	charged bool
 	rested  time.Time
+	// ofMember says that it computes in a turn of a member's address.
+	ofMember bool
 }
 
 const sweepMin = 1024
@@ -104,7 +108,7 @@ const sweepMin = 1024
 func newDoor(limits Limits) *door {
 	return &door{
 		limits: limits, origins: map[netip.Addr]*origin{}, subnets: map[netip.Prefix]*subnet{},
-		asking: map[*origin]struct{}{}, sweepAt: sweepMin,
+		asking: map[*origin]struct{}{}, computing: map[bool]int{}, sweepAt: sweepMin,
 	}
 }
 
@@ -193,13 +197,10 @@ func (d *door) ask(g *guest) {
 // next returns the guest whose handshake computes from now on, or nil. If that is only because of what
 // the addresses owe, `wait` says after what time to call again.
 func (d *door) next(now time.Time) (turn *guest, wait time.Duration) {
-	if d.computing >= memberTurns*d.limits.Handshakes {
-		return nil, 0
-	}
 	var best *guest
 	var bestDue time.Time
 	for o := range d.asking {
-		if d.computing >= d.limits.Handshakes && !o.known {
+		if !d.hasTurn(o.known) {
 			continue
 		}
 		due := later(now, later(o.owes, o.subnet.debt(o)))
@@ -214,13 +215,21 @@ func (d *door) next(now time.Time) (turn *guest, wait time.Duration) {
 		return nil, bestDue.Sub(now) - credit
 	}
 	d.noLongerWaits(best)
-	best.stage = computing
-	d.computing++
+	best.stage, best.ofMember = computing, best.origin.known
+	d.computing[best.ofMember]++
 	if !best.charged {
 		best.charged = true
 		best.origin.charge(handshakeCost, now)
 	}
 	return best, 0
+}
+
+// hasTurn reports whether one more handshake of a member's or a stranger's address may compute.
+func (d *door) hasTurn(ofMember bool) bool {
+	if ofMember {
+		return d.computing[true] < memberTurns*d.limits.Handshakes
+	}
+	return d.computing[false] < d.limits.Handshakes
 }
 
 // first returns the guest of an address that has its next turn: the oldest whose handshake has begun, else the newest.
@@ -250,7 +259,7 @@ func (g *guest) before(other *guest) bool {
 func (d *door) rest(g *guest, now time.Time) {
 	if g.stage == computing {
 		g.stage, g.rested = silent, now
-		d.computing--
+		d.computing[g.ofMember]--
 	}
 }
 
@@ -292,7 +301,7 @@ func (d *door) remove(g *guest, now time.Time) {
 	case waiting:
 		d.noLongerWaits(g)
 	case computing:
-		d.computing--
+		d.computing[g.ofMember]--
 	}
 	g.stage = silent
 	o.guests = slices.Delete(o.guests, i, i+1)

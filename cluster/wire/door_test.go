@@ -139,6 +139,43 @@ func TestMembersComeFirst(t *testing.T) {
 	}
 }
 
+// TestStrangersHaveTurns although a member's address always has a handshake that computes, and another one that waits.
+func TestStrangersHaveTurns(t *testing.T) {
+	d := newDoor(Limits{Handshakes: 1}.withDefaults())
+	member := addr("10.0.0.9")
+	d.settle(member, start)
+	ask := func(from netip.Addr) *guest {
+		in, _ := d.enter(from, start)
+		d.ask(in)
+		return in
+	}
+	var busy []*guest
+	for range memberTurns + 1 {
+		ask(member)
+	}
+	for g, _ := d.next(start); g != nil; g, _ = d.next(start) {
+		busy = append(busy, g)
+	}
+	if len(busy) != memberTurns {
+		t.Fatalf("%d handshakes of members compute, want %d", len(busy), memberTurns)
+	}
+	stranger, other := ask(addr("10.0.1.1")), ask(addr("10.0.2.1"))
+	if g, _ := d.next(start); g != stranger {
+		t.Errorf("the turn is of %+v, want the first stranger", g)
+	}
+	if g, _ := d.next(start); g != nil {
+		t.Errorf("the turn is of %+v, although nobody has ended", g)
+	}
+	d.leave(busy[0], false, start)
+	if g, _ := d.next(start); g == nil || !g.origin.known {
+		t.Errorf("the turn of a member is of %+v", g)
+	}
+	d.leave(stranger, false, start)
+	if g, _ := d.next(start); g != other {
+		t.Errorf("the turn of a stranger is of %+v", g)
+	}
+}
+
 // TestTurnsOfAnAddress: a handshake that has begun goes on before others begin, and the newest of these begins first.
 func TestTurnsOfAnAddress(t *testing.T) {
 	c := newCrowd(t, Limits{Handshakes: 1})
@@ -232,9 +269,9 @@ func TestDoorProperties(t *testing.T) {
 			"next": func(t *rapid.T) {
 				turn, wait := d.next(now)
 				waits := slices.ContainsFunc(inside, func(g *guest) bool {
-					return g.stage == waiting && (d.computing < limits.Handshakes || g.origin.known)
+					return g.stage == waiting && d.hasTurn(g.origin.known)
 				})
-				if turn == nil && waits && wait == 0 && d.computing < memberTurns*limits.Handshakes {
+				if turn == nil && waits && wait == 0 {
 					t.Fatal("a guest waits, and would for ever")
 				}
 			},
@@ -280,7 +317,7 @@ func checkDoor(t *rapid.T, d *door, inside []*guest) {
 		}
 		if g.stage == computing {
 			computes++
-			if !g.origin.known {
+			if !g.ofMember {
 				strange++
 			}
 		}
@@ -288,10 +325,10 @@ func checkDoor(t *rapid.T, d *door, inside []*guest) {
 			t.Fatalf("a guest of %v is lost", g.origin.addr)
 		}
 	}
-	if d.strangers != strangers || d.members != members || d.computing != computes {
-		t.Fatalf("counted %d strangers, %d members, %d computing; there are %d, %d, %d", d.strangers, d.members, d.computing, strangers, members, computes)
+	if d.strangers != strangers || d.members != members || d.computing[false] != strange || d.computing[true] != computes-strange {
+		t.Fatalf("counted %d strangers, %d members, %v computing; there are %d, %d, %d, of whom %d strangers", d.strangers, d.members, d.computing, strangers, members, computes, strange)
 	}
-	if strangers > d.limits.Strangers || strange > d.limits.Handshakes || computes > memberTurns*d.limits.Handshakes {
+	if strangers > d.limits.Strangers || strange > d.limits.Handshakes || computes-strange > memberTurns*d.limits.Handshakes {
 		t.Fatalf("%d strangers, of whom %d compute; %d computing", strangers, strange, computes)
 	}
 	for _, o := range d.origins {

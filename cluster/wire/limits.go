@@ -17,9 +17,9 @@ type Limits struct {
 	// all. Default 4096: many agents may share an address, and all of them reconnect when a replica
 	// starts; so may a client with thousands of calls, which opens a connection for each of the first.
 	MemberAddress, Members int
-	// Handshakes is how many handshakes compute at once. Default: a quarter of the processors, at
-	// least one, so that most of the machine is left for those that are connected. Members may have
-	// memberTurns times as many.
+	// Handshakes is how many handshakes of strangers compute at once. Default: a quarter of the
+	// processors, at least one, so that most of the machine is left for those that are connected.
+	// Members have memberTurns times as many besides.
 	Handshakes int
 	// User is how many connections a client or an operator may have. Default 512: a connection carries
 	// 1000 calls, but simple clients open one for each call.

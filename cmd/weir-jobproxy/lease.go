@@ -58,19 +58,16 @@ func (l *lease) renew(m proxyproto.Renew) {
 	l.set(now, left)
 }
 
-// sharedSize is the size of what an agent shares.
-const sharedSize = 8
-
 // share makes the lease follow the end that the agent keeps in a file, which it closes.
 func (l *lease) share(file *os.File) error {
 	defer file.Close()
 	info, err := file.Stat()
-	if err == nil && info.Size() < sharedSize {
+	if err == nil && info.Size() < proxyproto.SharedSize {
 		err = io.ErrUnexpectedEOF
 	}
 	if err == nil {
 		l.unshare()
-		l.shared, err = unix.Mmap(int(file.Fd()), 0, sharedSize, unix.PROT_READ, unix.MAP_SHARED)
+		l.shared, err = unix.Mmap(int(file.Fd()), 0, proxyproto.SharedSize, unix.PROT_READ, unix.MAP_SHARED)
 	}
 	if err != nil {
 		return fmt.Errorf("share the lease: %w", err)

@@ -164,7 +164,7 @@ const (
 	restShare = 100
 )
 
-// calm is what a job was seen to use: when it was measured, and when it was last looked at.
+// calm is what a job was seen to use: when its agent was last told, and when it was last looked at.
 type calm struct {
 	// limit is the memory limit of the job; 0: it has none.
 	limit, charged int64
@@ -172,13 +172,13 @@ type calm struct {
 	since, last    time.Time
 }
 
-// measure notes a measurement.
+// measure notes a measurement that the agent is told.
 func (c *calm) measure(now time.Time, usage cgroup.Usage) {
 	cpu := usage.CPUUser + usage.CPUSystem
 	*c = calm{limit: c.limit, charged: usage.Memory + usage.Cache, measured: cpu, cpu: cpu, since: now, last: now}
 }
 
-// look notes a look at the job, and reports whether it has been at rest since it was measured. A job near its limit is not:
+// look notes a look at the job, and reports whether it has been at rest since the agent was told. A job near its limit is not:
 // what is charged to it stays the same when it needs memory that was file cache.
 func (c *calm) look(now time.Time, charged int64, cpu time.Duration) bool {
 	used, passed := cpu-c.cpu, now.Sub(c.last)

@@ -75,7 +75,6 @@ func (s *supervisor) measure(now time.Time) {
 		complain(err)
 		return
 	}
-	s.schedule.calm.measure(now, usage)
 	s.meter.observe(now, usage, s.volumes.used())
 	s.memory.scorer.score(s.inside, usage.Memory)
 	limit := s.spec.MemoryLimit
@@ -92,6 +91,8 @@ func (s *supervisor) measure(now time.Time) {
 		s.checkMemory()
 	}
 	if s.schedule.due(now) {
+		// The job is at rest while it uses what the agent knows.
+		s.schedule.calm.measure(now, usage)
 		s.agent.send(proxyproto.Message{Sample: &proxyproto.Sample{MemoryBytes: usage.Memory, ProxyMemoryBytes: s.ownMemory(), Statistics: s.statistics()}})
 	}
 }

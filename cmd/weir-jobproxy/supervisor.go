@@ -181,6 +181,9 @@ func (s *supervisor) serve(r request) {
 		return
 	case r.closed:
 		r.from.end()
+		if r.from == s.agent {
+			s.lease.unshare()
+		}
 		if !s.agent.listens() {
 			s.keepResult()
 		}
@@ -211,6 +214,11 @@ func (s *supervisor) greet() {
 	if s.conclusion.told {
 		s.agent.send(proxyproto.Message{Exited: s.conclusion.result})
 	}
+	if s.started != nil {
+		// The agent may be a new one, which knows nothing of what the job uses.
+		s.schedule.lastTold = time.Time{}
+		s.measure(time.Now())
+	}
 }
 
 // obey carries out a request whose message checkCommand has accepted.
@@ -219,7 +227,9 @@ func (s *supervisor) obey(r request) {
 	case m.Renew != nil:
 		s.lease.renew(*m.Renew)
 		if m.Renew.Shared {
-			complain(s.lease.share(r.files[0]))
+			if err := s.lease.share(r.files[0]); err != nil {
+				r.from.send(proxyproto.Message{Error: &proxyproto.Error{Message: m.Name(), Error: err.Error()}})
+			}
 		}
 	case m.Measure != nil:
 		s.measure(time.Now())

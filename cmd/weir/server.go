@@ -106,7 +106,7 @@ gets the state from the others.`,
 	flags.Uint64Var(&f.snapshotThreshold, "snapshot-threshold", 8192, "log entries between snapshots")
 	flags.Int32Var(&f.maxOperations, "max-operations", 5000, "maximum number of operations in progress in the cluster; the leader's value applies, so use the same on all replicas")
 	flags.Int32Var(&f.maxArchived, "archived-operations", 10_000, fmt.Sprintf("maximum number of ended operations that are kept, up to %d; set like --max-operations", mostArchived))
-	flags.StringVar(&f.userBytes, "operation-bytes-per-user", "256MiB", "maximum size of the records of a user's operations, those that have ended included, in the memory of every replica; set like --max-operations")
+	flags.StringVar(&f.userBytes, "operation-bytes-per-user", "256MiB", "maximum size of the records of a user's operations, those that have ended included; set like --max-operations")
 	flags.StringVar(&f.poolBytes, "operation-bytes-per-pool", "512MiB", "maximum size of the records of a pool's operations in progress")
 	flags.StringVar(&f.allBytes, "operation-bytes", "2GiB", "maximum size of the records of all operations")
 	flags.DurationVar(&f.diskStall, "disk-stall", time.Second, "how long a write to the log may take before the disk counts as failed and the replica stops; after half this time a leader stops heartbeating, so that another can be elected")

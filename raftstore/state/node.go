@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/bounds"
-
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"

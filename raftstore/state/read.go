@@ -43,6 +43,16 @@ func (s *State) Operation(id scheduling.OperationID) (*statepb.Operation, bool) 
 	return o.record, ok
 }
 
+// Head returns what is kept in memory of an operation, in progress or archived: of those that ended before the latest no
+// more than rights are judged by, and most of what lists select by.
+func Head(s *State, id scheduling.OperationID) (*statepb.Operation, bool) {
+	o, ok := s.operations[id]
+	if !ok {
+		return nil, false
+	}
+	return o.record, true
+}
+
 // operationIn returns the operation with an id, whole, or an empty operation if there is none.
 func operationIn(all map[scheduling.OperationID]*operation, id scheduling.OperationID) (*operation, bool) {
 	if o, ok := all[id]; ok {
@@ -75,8 +85,8 @@ func (s *State) OperationByMutation(user scheduling.User, byOperator bool, mutat
 	return s.Operation(s.mutations[mutation{user: user, byOperator: byOperator, id: mutationID}])
 }
 
-// Operations yields all operations, in the order of their acceptance. Of those that ended before the latest it has no
-// more than lists select by: Operation has the rest.
+// Operations yields all operations, in the order of their acceptance. Those that ended before the latest are as in Head:
+// Operation has the rest.
 func (s *State) Operations() iter.Seq[*statepb.Operation] {
 	return operationsIn(s.order)
 }
@@ -249,15 +259,21 @@ func (s *State) AllocationsOfNode(id scheduling.NodeID) []*statepb.Allocation {
 // AllocationsOfOperation returns the allocations of an operation in the order of
 // their grants.
 func (s *State) AllocationsOfOperation(id scheduling.OperationID) []*statepb.Allocation {
-	o, _ := operationIn(s.operations, id)
-	return byGrant(o.allocations)
+	return byGrant(allocationsOf(s, id))
+}
+
+// allocationsOf returns the allocations of an operation. It does not read from the shelf.
+func allocationsOf(s *State, id scheduling.OperationID) map[scheduling.JobID]*statepb.Allocation {
+	if o, ok := s.operations[id]; ok {
+		return o.allocations
+	}
+	return nil
 }
 
 // FirstAllocations returns the first n, one at least, of the selected allocations of an operation by grant, and how many are selected.
 func FirstAllocations(s *State, id scheduling.OperationID, n int, selected func(*statepb.Allocation) bool) (first []*statepb.Allocation, count int) {
-	o, _ := operationIn(s.operations, id)
 	cut := false
-	for _, a := range o.allocations {
+	for _, a := range allocationsOf(s, id) {
 		if !selected(a) {
 			continue
 		}
@@ -288,8 +304,7 @@ func AllocationsInTree(s *State, tree scheduling.TreeName) []*statepb.Allocation
 
 // AllocationCount returns the number of allocations of an operation.
 func (s *State) AllocationCount(id scheduling.OperationID) int {
-	o, _ := operationIn(s.operations, id)
-	return len(o.allocations)
+	return len(allocationsOf(s, id))
 }
 
 // LeavingOfOperation returns the allocations of an operation that are ordered to stop, in

@@ -34,7 +34,7 @@ type shelves struct {
 	most   int
 	held   int64
 	// opened are those that the command in progress has taken from the shelf.
-	opened []*operation
+	opened []opened
 	// moved is the place in the order of ends of the operation that was moved last, round that of the last one that is
 	// moved before it is the turn of the first again, and due how many bytes are to be moved.
 	moved, round uint64
@@ -48,6 +48,12 @@ const movedBytes = 256 << 10
 type recent struct {
 	*operation
 	bytes int64
+}
+
+// opened is an operation with the version that was on the shelf.
+type opened struct {
+	*operation
+	before *version
 }
 
 // recentBytes is the most that the operations that ended lately hold in memory.
@@ -68,8 +74,12 @@ func tidy(s *State) {
 	if h.shelf == nil {
 		return
 	}
-	for _, o := range h.opened {
-		putBack(s, o)
+	for _, was := range h.opened {
+		if _, changed := s.edited[was.operation]; !changed && was.shelved == nil {
+			was.version = was.before
+			continue
+		}
+		putBack(s, was.operation)
 	}
 	h.opened = nil
 	for len(h.recent) > h.most || h.held > recentBytes {
@@ -86,11 +96,17 @@ func remember(s *State) {
 	if s.shelves.shelf == nil {
 		return
 	}
-	for _, id := range s.archive[max(0, len(s.archive)-s.shelves.most):] {
-		if o := s.operations[scheduling.OperationID(id)]; o != nil {
-			o.version = o.version.whole()
-			keepRecent(s, o)
+	first, held := len(s.archive), int64(0)
+	for first > 0 && len(s.archive)-first < s.shelves.most {
+		if held += s.operations[scheduling.OperationID(s.archive[first-1])].weight; held > recentBytes {
+			break
 		}
+		first--
+	}
+	for _, id := range s.archive[first:] {
+		o := s.operations[scheduling.OperationID(id)]
+		o.version = o.version.whole()
+		keepRecent(s, o)
 	}
 }
 
@@ -105,8 +121,9 @@ func keepRecent(s *State, o *operation) {
 // take takes the whole record of an operation from the shelf until the end of the command.
 func take(s *State, o *operation) {
 	if o.shelved != nil {
-		o.version = o.version.whole()
-		s.shelves.opened = append(s.shelves.opened, o)
+		before := o.version
+		o.version = before.whole()
+		s.shelves.opened = append(s.shelves.opened, opened{o, before})
 	}
 }
 
@@ -166,14 +183,15 @@ func rearrange(s *State) {
 	h.due = 0
 }
 
-// headOf returns what is kept in memory of a record on the shelf: what leads to it, and what lists select by and rights
-// are judged by.
+// headOf returns what is kept in memory of a record on the shelf: what leads to it, most of what lists select by, and what
+// rights are judged by.
 func headOf(r *statepb.Operation) *statepb.Operation {
 	spec := r.GetSpec()
 	head := &statepb.Operation{
 		Id: r.GetId(), State: r.GetState(), User: r.GetUser(), ByOperator: r.GetByOperator(), MutationId: r.GetMutationId(), RetryOf: r.GetRetryOf(),
 		AcceptedIndex: r.GetAcceptedIndex(), StartTime: r.GetStartTime(), FinishTime: r.GetFinishTime(), SpecCut: r.GetSpecCut(),
-		Spec: &statepb.OperationSpec{Type: spec.GetType(), Title: spec.GetTitle(), Alias: spec.GetAlias(), Acl: spec.GetAcl()},
+		Assignment: r.GetAssignment(),
+		Spec:       &statepb.OperationSpec{Type: spec.GetType(), Title: spec.GetTitle(), Alias: spec.GetAlias(), Acl: spec.GetAcl()},
 	}
 	for _, in := range r.GetTrees() {
 		head.Trees = append(head.Trees, &statepb.OperationTree{Tree: in.GetTree(), Pool: in.GetPool()})

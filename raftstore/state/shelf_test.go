@@ -105,8 +105,8 @@ func liveBytes() int64 {
 // inFile is a shelf in a file.
 type inFile struct {
 	t *testing.T
-	// held is how many records stay in memory.
-	held int
+	// held is how many records stay in memory, and reads counts reads.
+	held, reads int
 	file *os.File
 	size int64
 }
@@ -141,6 +141,7 @@ func (f *inFile) Put(record []byte) Shelved {
 }
 
 func (s shelvedAt) Read(buffer []byte) []byte {
+	s.of.reads++
 	record := slices.Grow(buffer[:0], s.size)[:s.size]
 	if _, err := s.of.file.ReadAt(record, s.offset); err != nil {
 		s.of.t.Fatal(err)
@@ -173,8 +174,46 @@ func TestLargeEndedOperations(t *testing.T) {
 	UseShelf(e.state, newInFile(t), RecentOperations)
 	e.environment = map[string]string{"X": strings.Repeat("x", 900<<10)}
 	e.run(0, 60)
-	if held := e.state.shelves.held; held > recentBytes || held < recentBytes/2 {
-		t.Errorf("they hold %d bytes, want %d at most", held, recentBytes)
+	restorer := NewRestorer()
+	restorer.UseShelf(newInFile(t), RecentOperations)
+	for _, record := range recordsOf(t, e.state.Freeze()) {
+		if err := restorer.Add(record); err != nil {
+			t.Fatal(err)
+		}
+	}
+	restored, err := restorer.State()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]*State{"run": e.state, "restored": restored} {
+		if held := s.shelves.held; held > recentBytes || held < recentBytes/2 {
+			t.Errorf("%s: they hold %d bytes, want %d at most", name, held, recentBytes)
+		}
+	}
+}
+
+// TestShelfIsLeftAlone wants the shelf to be neither read for what is kept in memory, nor written by a command that changes
+// nothing.
+func TestShelfIsLeftAlone(t *testing.T) {
+	e := newEnded(t, nil)
+	shelf := newInFile(t)
+	UseShelf(e.state, shelf, 1)
+	e.run(0, 5)
+	id := scheduling.OperationID(endedID(2))
+	shelf.reads = 0
+	head, _ := Head(e.state, id)
+	if running := e.state.AllocationsOfOperation(id); head.GetSpec().GetTitle() == "" || head.GetAssignment().GetReplica() == "" || len(running) > 0 || shelf.reads > 0 {
+		t.Errorf("%v with allocations %v, after %d reads of the shelf", head, running, shelf.reads)
+	}
+	size := shelf.size
+	for range 3 {
+		e.index++
+		if result, _ := e.state.Apply(e.index, &commandpb.SuspendOperation{OperationId: string(id), User: "ann"}); result.GetRefusal() == nil {
+			t.Error("an operation that has ended is suspended")
+		}
+		if e.state.operations[id].shelved == nil || shelf.size != size {
+			t.Errorf("after a refused command the shelf has %d bytes, want %d", shelf.size, size)
+		}
 	}
 }
 

@@ -22,17 +22,14 @@ type sharedLease struct {
 	end *atomic.Int64
 }
 
-// sharedSize is the size of the memory.
-const sharedSize = 8
-
 // shareLease returns nil if the kernel is too old: before Linux 5.1.
 func shareLease(log *slog.Logger) *sharedLease {
 	descriptor, err := unix.MemfdCreate("weir-lease", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err == nil {
 		file := os.NewFile(uintptr(descriptor), "lease")
 		var memory []byte
-		if err = file.Truncate(sharedSize); err == nil {
-			memory, err = unix.Mmap(descriptor, 0, sharedSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		if err = file.Truncate(proxyproto.SharedSize); err == nil {
+			memory, err = unix.Mmap(descriptor, 0, proxyproto.SharedSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		}
 		if err == nil {
 			_, err = unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_FUTURE_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
@@ -64,8 +61,8 @@ type growth struct {
 	turn int
 }
 
-// MeasureGrown makes the proxies of jobs measure whose memory has changed since they sent their last sample: those of
-// jobs at rest measure seldom. Call it each SamplePeriod, and not by two goroutines at once. While no job's memory changes it
+// MeasureGrown makes the proxies of jobs measure whose memory has changed since it was last read here: those of jobs at
+// rest measure seldom, and compare with their own last sample. Call it each SamplePeriod, and not by two goroutines at once. While no job's memory changes it
 // reads one small file, and every growthTurns times one of each job.
 func (r *Runner) MeasureGrown() {
 	node := r.config.Cgroups.Node

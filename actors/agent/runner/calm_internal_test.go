@@ -70,12 +70,12 @@ func TestSharedLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = unix.Close(descriptors[0]) }()
-	memory, err := unix.Mmap(descriptors[0], 0, sharedSize, unix.PROT_READ, unix.MAP_SHARED)
+	memory, err := unix.Mmap(descriptors[0], 0, proxyproto.SharedSize, unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = unix.Munmap(memory) }()
-	if _, err := unix.Write(descriptors[0], make([]byte, sharedSize)); !errors.Is(err, unix.EPERM) {
+	if _, err := unix.Write(descriptors[0], make([]byte, proxyproto.SharedSize)); !errors.Is(err, unix.EPERM) {
 		t.Errorf("who has the file writes to it: %v", err)
 	}
 	if err := unix.Ftruncate(descriptors[0], 0); !errors.Is(err, unix.EPERM) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -245,15 +244,9 @@ func (r *Runner) ExecOutput(ctx context.Context, key SessionKey, offset int64, l
 	return s.take(ctx, offset, limit)
 }
 
-// tellWith sends a message with files to a job's proxy, if that knows it.
-func tellWith(j *Job, message proxyproto.Message, files []*os.File) error {
+// understandsExec reports whether a job's proxy can start commands beside the job's own.
+func understandsExec(j *Job) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	switch {
-	case j.conn == nil:
-		return ErrUnreachable
-	case !j.execs:
-		return fmt.Errorf("%w: its proxy is too old, or has not answered yet: try again in a moment", ErrNotRunning)
-	}
-	return sendWith(j.conn, message, files)
+	return j.execs
 }

@@ -146,6 +146,12 @@ func (j *Job) listenOn() (*Result, error) {
 		case message.Error != nil && message.Error.Message == "probe":
 			j.tellProbed(proxyproto.Probed{Error: message.Error.Error})
 		case message.Error != nil:
+			if message.Error.Message == "renew" {
+				// It may not follow what is shared: from now on it is sent each renewal.
+				j.mu.Lock()
+				j.shares, j.follows = false, false
+				j.mu.Unlock()
+			}
 			j.runner.config.Logger.Warn("job proxy rejected a message", "job", j.id, "message", message.Error.Message, "error", message.Error.Error)
 		default:
 			j.runner.config.Logger.Warn("unexpected message from job proxy", "job", j.id, "message", message.Name())

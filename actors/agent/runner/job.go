@@ -55,6 +55,9 @@ type Job struct {
 	identity proxyproto.Identity
 	begun    time.Time
 
+	// cleared says that Release has removed its folders, and that its proxy has exited or is no longer its own.
+	cleared bool
+
 	// discovery accepts the job's queries; nil: it could not be reopened.
 	discovery net.Listener
 
@@ -189,7 +192,7 @@ func (j *Job) renew(end, lease time.Duration) error {
 	err := j.tell(proxyproto.Message{Renew: renew}, shared...)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.follows = err == nil && renew.Shared && j.conn == conn
+	j.follows = err == nil && renew.Shared && j.shares && j.conn == conn
 	return err
 }
 
@@ -197,10 +200,21 @@ func (j *Job) renew(end, lease time.Duration) error {
 // buffer. There is room unless the proxy has read nothing for a long time.
 const tellTimeout = time.Second
 
-// send writes a line to a proxy.
-func send(conn *net.UnixConn, line []byte) error {
+// send writes a line to a proxy, with files.
+func send(conn *net.UnixConn, line []byte, files ...*os.File) error {
 	if err := conn.SetWriteDeadline(time.Now().Add(tellTimeout)); err != nil {
 		return err
+	}
+	if len(files) > 0 {
+		descriptors := make([]int, len(files))
+		for i, file := range files {
+			descriptors[i] = int(file.Fd())
+		}
+		n, _, err := conn.WriteMsgUnix(line, unix.UnixRights(descriptors...), nil)
+		if err != nil || n == len(line) {
+			return err
+		}
+		line = line[n:]
 	}
 	_, err := conn.Write(line)
 	return err
@@ -217,12 +231,7 @@ func (j *Job) tell(message proxyproto.Message, files ...*os.File) error {
 	if j.conn == nil {
 		return fmt.Errorf("%s job %s: %w", message.Name(), j.id, ErrUnreachable)
 	}
-	if len(files) > 0 {
-		err = sendWith(j.conn, message, files)
-	} else {
-		err = send(j.conn, line)
-	}
-	if err != nil {
+	if err := send(j.conn, line, files...); err != nil {
 		return fmt.Errorf("%s job %s: %w: %w", message.Name(), j.id, ErrUnreachable, err)
 	}
 	return nil

@@ -7,8 +7,8 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// Release cleans up an ended job whose result is safe elsewhere: the proxy exits,
-// the workspace is removed, and the output is kept as long as Config.Retain allows. It
+// Release cleans up an ended job whose result is safe elsewhere: the proxy exits, or waits for
+// another job, the workspace is removed, and the output is kept as long as Config.Retain allows. It
 // takes some milliseconds, and may be called twice. It returns ErrHung, wrapped, as
 // long as the proxy or another process of the job hangs and cannot be killed.
 func (j *Job) Release() error {
@@ -26,14 +26,17 @@ func (j *Job) release() error {
 	if j.Result() == nil {
 		return errors.New("still running: stop it first")
 	}
-	waiting := rest(j)
-	if waiting == nil {
-		if err := endProxy(j); err != nil {
+	if !j.cleared {
+		waiting := rest(j)
+		if waiting == nil {
+			if err := endProxy(j); err != nil {
+				return err
+			}
+		}
+		if err := j.removeFolders(waiting); err != nil {
 			return err
 		}
-	}
-	if err := j.removeFolders(waiting); err != nil {
-		return err
+		j.cleared = true
 	}
 	// Nothing is left that the next job with this user could find.
 	return errors.Join(drop(j.claim), j.runner.finish(j))

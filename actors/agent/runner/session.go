@@ -85,11 +85,14 @@ func (s *session) open(c Command) error {
 	if err == nil {
 		err = handOver(files, s.job.user)
 	}
+	if err == nil && !understandsExec(s.job) {
+		err = fmt.Errorf("%w: its proxy is too old, or has not answered yet: try again in a moment", ErrNotRunning)
+	}
 	if err == nil {
 		s.resize(c.Size)
-		err = tellWith(s.job, proxyproto.Message{Exec: &proxyproto.Exec{
+		err = s.job.tell(proxyproto.Message{Exec: &proxyproto.Exec{
 			Session: s.name, Argv: c.Argv, Terminal: c.Terminal, Term: c.Term,
-		}}, files)
+		}}, files...)
 	}
 	if err != nil {
 		if s.stdin != nil {

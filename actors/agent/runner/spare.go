@@ -198,7 +198,8 @@ func (s *spares) keep(folder, short string, held sockets, proxy *warm) error {
 
 // prepare empties a folder and makes it ready for the next job.
 func (o *spare) prepare(path string) error {
-	if !asMade(filepath.Join(path, proxyproto.SocketFile)) {
+	if o.control == nil || !asMade(filepath.Join(path, proxyproto.SocketFile)) {
+		// A proxy that waits listens on the socket, and could not be reached without it.
 		o.dismiss()
 		sockets{control: o.control}.close()
 		o.control = nil

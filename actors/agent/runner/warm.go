@@ -7,8 +7,6 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"weir/actors/agent/runner/proxyproto"
 )
 
@@ -90,12 +88,23 @@ func (w *warm) dismiss() { _ = w.conn.Close() } // fails only if it is closed
 // stop makes it exit, and waits for that.
 func (w *warm) stop() error {
 	w.dismiss()
+	if w.ended(leaveTimeout) {
+		return nil
+	}
+	if err := w.kill(); err != nil || !w.ended(leaveTimeout) {
+		return errors.Join(fmt.Errorf("weir-jobproxy (pid %d) waits for no job, but %w", w.identity.Pid, ErrHung), err)
+	}
+	return nil
+}
+
+// ended reports whether it has exited, and waits for that for a time at most.
+func (w *warm) ended(patience time.Duration) bool {
 	select {
 	case <-w.gone:
-		return nil
-	case <-time.After(leaveTimeout):
+		return true
+	case <-time.After(patience):
+		return false
 	}
-	return errors.Join(fmt.Errorf("weir-jobproxy (pid %d) waits for no job, but %w", w.identity.Pid, ErrHung), w.kill())
 }
 
 // run gives it a job whose folder, with the spec, is the one that it had.
@@ -119,33 +128,17 @@ func (w *warm) run(j *Job, spec *proxyproto.Spec) error {
 		files = append(files, j.claim)
 	}
 	j.begun, j.identity = time.Now(), w.identity
-	if err := sendWith(w.conn, proxyproto.Message{Run: &run}, files); err != nil {
+	line, err := (&proxyproto.Message{Run: &run}).Line()
+	if err != nil {
+		return err
+	}
+	if err := send(w.conn, line, files...); err != nil {
 		return err
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.proxy, j.conn = w.proxyProcess, w.conn
 	return nil
-}
-
-// sendWith writes a message with files to a proxy.
-func sendWith(conn *net.UnixConn, message proxyproto.Message, files []*os.File) error {
-	line, err := message.Line()
-	if err != nil {
-		return err
-	}
-	descriptors := make([]int, len(files))
-	for i, file := range files {
-		descriptors[i] = int(file.Fd())
-	}
-	if err := conn.SetWriteDeadline(time.Now().Add(tellTimeout)); err != nil {
-		return err
-	}
-	n, _, err := conn.WriteMsgUnix(line, unix.UnixRights(descriptors...), nil)
-	if err == nil && n < len(line) {
-		_, err = conn.Write(line[n:])
-	}
-	return err
 }
 
 // isProgram reports whether a file is still the one from which proxies start.

@@ -51,6 +51,9 @@ type Renew struct {
 	Shared bool `json:"shared,omitempty"`
 }
 
+// SharedSize is the size of what an agent shares with Renew, in bytes.
+const SharedSize = 8
+
 // Interrupt asks the job to end by itself: its input ends, and all of its processes, or only
 // the root process, get the named signal once; without a name no signal is sent. A job that still
 // runs after the grace is stopped for the reason. A job that ends earlier keeps its own outcome. A
