@@ -123,7 +123,12 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, r
 		return errDoubtful
 	}
 	if beat {
-		return t.late.beat(id, req.Term, resp, func(resp *raft.AppendEntriesResponse) error { return t.send(id, target, req, resp) })
+		return t.late.beat(id, req.Term, resp, func(resp *raft.AppendEntriesResponse) error {
+			if t.doubtful() {
+				return errDoubtful
+			}
+			return t.send(id, target, req, resp)
+		})
 	}
 	// Raft goes on after the last entry that is left, as it does after a request that is full.
 	req.Entries = firstBytes(req.Entries, t.appendBytes)

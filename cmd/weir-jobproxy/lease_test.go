@@ -104,8 +104,15 @@ func TestSharedLease(t *testing.T) {
 	if s.lease.follow(); s.lease.end != first {
 		t.Errorf("a lease that now ends at %v ends at %v", first, s.lease.end)
 	}
+	_, socket := socketPair(t)
+	_, former := socketPair(t)
+	s.agent = newConnection(socket)
+	s.serve(request{from: newConnection(former), closed: true})
 	share(second + 1)
-	s.lease.unshare()
+	if s.lease.follow(); s.lease.end != second+1 {
+		t.Errorf("after the end of a former connection the lease ends at %v, want %v", s.lease.end, second+1)
+	}
+	s.serve(request{from: s.agent, closed: true})
 	share(second + 2)
 	if s.lease.follow(); s.lease.end != second+1 {
 		t.Errorf("without an agent the lease ends at %v, want %v", s.lease.end, second+1)

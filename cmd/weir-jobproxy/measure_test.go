@@ -178,3 +178,30 @@ func TestTmpfsOfAShortJobIsMemory(t *testing.T) {
 		t.Errorf("%d bytes at most, %d of them in tmpfs, without it %d, in the end %d; want 2 MiB of tmpfs", m.statistics.MaxMemory, m.tmpfsPeak, m.netPeak, m.current)
 	}
 }
+
+// TestRestsOnWhatItsAgentKnows: a measurement that is not sent is not what later ones are compared with.
+func TestRestsOnWhatItsAgentKnows(t *testing.T) {
+	s := newSupervisor(t.TempDir(), &proxyproto.Spec{JobID: "job", LeaseMillis: time.Hour.Milliseconds(), SamplePeriodMillis: 1000}, outside{}, nil, nil)
+	first := time.Now()
+	s.meter.begin(first)
+	for _, after := range []time.Duration{0, 100 * time.Millisecond, 1100 * time.Millisecond} {
+		now, told := first.Add(after), s.schedule.lastTold
+		s.measure(now)
+		if sent := s.schedule.lastTold != told; sent != (after != 100*time.Millisecond) {
+			t.Errorf("the measurement after %v is sent: %v", after, sent)
+		}
+		if s.schedule.calm.since != s.schedule.lastTold {
+			t.Errorf("after %v the job is compared with what it used at %v; its agent knows that of %v", after, s.schedule.calm.since, s.schedule.lastTold)
+		}
+	}
+}
+
+// TestNewAgentIsTold what the job uses, however long it has been at rest.
+func TestNewAgentIsTold(t *testing.T) {
+	p := startProxy(t, "sleep 1000", time.Hour, func(spec *proxyproto.Spec) { spec.SamplePeriodMillis = time.Hour.Milliseconds() })
+	for range 3 {
+		if sample := p.connect(t).hear(t, "sample").Sample; sample.MemoryBytes <= 0 {
+			t.Errorf("told %+v", sample)
+		}
+	}
+}

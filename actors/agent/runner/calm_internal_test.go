@@ -155,3 +155,29 @@ func TestMeasureGrown(t *testing.T) {
 		}
 	}
 }
+
+// TestSharedLeaseIsRefused: a proxy that cannot read it is sent each renewal.
+func TestSharedLeaseIsRefused(t *testing.T) {
+	r, job, proxy := calmJob(t)
+	r.RenewAll(clock.Boot() + time.Hour)
+	reader := proxyproto.NewReader(proxy)
+	refused, err := (&proxyproto.Message{Error: &proxyproto.Error{Message: "renew", Error: "no memory"}}).Line()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := proxy.Write(refused); err != nil {
+		t.Fatal(err)
+	}
+	if err := proxy.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if result, err := job.listenOn(); result != nil || err == nil {
+		t.Fatalf("heard %+v, %v", result, err)
+	}
+	r.RenewAll(clock.Boot() + time.Hour)
+	for _, shared := range []bool{true, false} {
+		if message, err := reader.Read(); err != nil || message.Renew == nil || message.Renew.Shared != shared {
+			t.Errorf("told %+v, %v, want a renewal, shared: %v", message, err, shared)
+		}
+	}
+}

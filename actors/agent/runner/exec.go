@@ -244,9 +244,9 @@ func (r *Runner) ExecOutput(ctx context.Context, key SessionKey, offset int64, l
 	return s.take(ctx, offset, limit)
 }
 
-// understandsExec reports whether a job's proxy can start commands beside the job's own.
+// understandsExec reports whether a job's proxy, if it is connected, can start commands beside the job's own.
 func understandsExec(j *Job) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.execs
+	return j.conn == nil || j.execs
 }

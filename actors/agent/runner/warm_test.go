@@ -1,7 +1,10 @@
 package runner_test
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -310,6 +313,109 @@ func TestSecondJobHasItsOwnLease(t *testing.T) {
 		_, result, _ := f.serve(t, runner.JobSpec{ID: "job", Shell: "sleep 1000", Lease: 100 * time.Millisecond})
 		if result.Outcome != proxyproto.OutcomeLeaseExpired {
 			t.Errorf("%+v", result)
+		}
+	})
+}
+
+// TestProxyWithoutItsSocketExits: its job's connection was lost, and with that the socket on which it could be reached again.
+func TestProxyWithoutItsSocketExits(t *testing.T) {
+	onEachBackendWithRoot(t, func(t *testing.T, f *fixture) {
+		job := f.start(t, runner.JobSpec{ID: "before", Shell: "echo ready; while [ ! -e go ]; do sleep 0.01; done"})
+		f.awaitOutput(t, job, 1)
+		folder, err := os.Open(filepath.Join(f.config.Root, "jobs", "before"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer folder.Close()
+		// Another agent takes the proxy, until the first one takes it back.
+		other, err := net.Dial("unix", fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), proxyproto.SocketFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		if _, err := io.Copy(io.Discard, other); err != nil {
+			t.Fatal(err)
+		}
+		f.letGo(t, "before")
+		finished(t, job)
+		before := f.supervisor(t, "before")
+		if err := job.Release(); err != nil {
+			t.Fatal(err)
+		}
+		job = f.start(t, runner.JobSpec{ID: "job", Shell: "echo ready; while [ ! -e go ]; do sleep 0.01; done; exit 7"})
+		f.awaitOutput(t, job, 1)
+		if after := f.supervisor(t, "job"); after == before {
+			t.Error("the next job has a proxy that nobody can reach")
+		}
+		if err := f.Leave(); err != nil {
+			t.Fatal(err)
+		}
+		f.open(t)
+		f.RenewAll(clock.Boot() + 10*patience)
+		f.letGo(t, "job")
+		job = f.Job("job")
+		if result := finished(t, job); result.ExitCode != 7 {
+			t.Errorf("%+v", result)
+		}
+		if err := job.Release(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestReleaseIsTriedAgain after its last step has failed: what came before is not done twice.
+func TestReleaseIsTriedAgain(t *testing.T) {
+	onEachBackendWithRoot(t, func(t *testing.T, f *fixture) {
+		job := f.start(t, runner.JobSpec{ID: "before", Shell: "true"})
+		finished(t, job)
+		before := f.supervisor(t, "before")
+		output := filepath.Join(f.config.Root, "output", "before")
+		if err := errors.Join(os.Rename(output, output+".kept"), os.WriteFile(output, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if err := job.Release(); err == nil {
+			t.Error("released, although its output cannot be measured")
+		}
+		if err := errors.Join(os.Remove(output), os.Rename(output+".kept", output)); err != nil {
+			t.Fatal(err)
+		}
+		next := f.start(t, runner.JobSpec{ID: "next", Shell: "echo ready; while [ ! -e go ]; do sleep 0.01; done"})
+		f.awaitOutput(t, next, 1)
+		if f.supervisor(t, "next") != before {
+			t.Error("the next job has another proxy: nothing is tested")
+		}
+		if err := job.Release(); err != nil || f.Job("before") != nil {
+			t.Errorf("released again: %v", err)
+		}
+		f.letGo(t, "next")
+		finished(t, next)
+		if err := next.Release(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestProxyThatHangsWhileItWaits is killed, and no other job is lost with it.
+func TestProxyThatHangsWhileItWaits(t *testing.T) {
+	onEachBackendWithRoot(t, func(t *testing.T, f *fixture) {
+		before, _, _ := f.serve(t, runner.JobSpec{ID: "before", Shell: "true"})
+		if err := proctree.Signal(before, unix.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		open, err := os.MkdirTemp(disktest.Reachable(t), "weir-kept")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.RemoveAll(open) })
+		if err := os.Chmod(open, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		after, result, _ := f.serve(t, runner.JobSpec{ID: "after", Shell: "echo x > result", Outputs: []proxyproto.KeptFile{{Path: "result", Destination: filepath.Join(open, "kept")}}})
+		if before == after || result.Outcome != proxyproto.OutcomeExited {
+			t.Errorf("%+v", result)
+		}
+		if proctree.Alive(before) {
+			t.Error("the proxy that hung is alive")
 		}
 	})
 }
