@@ -259,8 +259,9 @@ func (f operationFilter) selects(op *statepb.Operation, seen sight) bool {
 		!strings.Contains(op.GetSpec().GetTitle(), f.GetTitle()):
 		return false
 	}
-	named := strings.Contains(op.GetSpec().GetTitle(), f.GetFilter()) || strings.Contains(op.GetSpec().GetAlias(), f.GetFilter())
-	if !strings.Contains(op.GetId(), f.GetFilter()) && !(named && seen.reads(op)) || f.named() && !seen.reads(op) {
+	called := strings.Contains(op.GetSpec().GetTitle(), f.GetFilter()) || strings.Contains(op.GetSpec().GetAlias(), f.GetFilter())
+	switch has := strings.Contains(op.GetId(), f.GetFilter()); {
+	case !has && !called, (!has || f.named()) && !seen.reads(op):
 		return false
 	}
 	// The rest is not known of all that have ended without reading from the disk.

@@ -107,8 +107,8 @@ type inFile struct {
 	t *testing.T
 	// held is how many records stay in memory, and reads counts reads.
 	held, reads int
-	file *os.File
-	size int64
+	file        *os.File
+	size        int64
 }
 
 func newInFile(t *testing.T) *inFile {
