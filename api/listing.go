@@ -260,8 +260,7 @@ func (f operationFilter) selects(op *statepb.Operation, seen sight) bool {
 		return false
 	}
 	called := strings.Contains(op.GetSpec().GetTitle(), f.GetFilter()) || strings.Contains(op.GetSpec().GetAlias(), f.GetFilter())
-	switch has := strings.Contains(op.GetId(), f.GetFilter()); {
-	case !has && !called, (!has || f.named()) && !seen.reads(op):
+	if has := strings.Contains(op.GetId(), f.GetFilter()); !has && !called || (!has || f.named()) && !seen.reads(op) {
 		return false
 	}
 	// The rest is not known of all that have ended without reading from the disk.

@@ -277,14 +277,16 @@ func changesOf(values *structpb.Struct) *commandpb.Changes {
 	return &commandpb.Changes{Values: values.GetFields()}
 }
 
-// hearsAll is how long after its begin a leader has heard of all nodes: of the others it knows then that they are lost.
+// hearsAll is how long, beyond the lease of agents, a leader may take until it knows of all nodes that they are there or lost.
 const hearsAll = time.Minute
 
-// mostOf returns nine tenths of the cores of those nodes of a tree that may have jobs, in hundredths, if the leader has only
-// begun.
-func (s *server) mostOf(tree string, now time.Time) (cpu int64) {
+// mostOf returns nine tenths of the cores of those nodes of a tree that may have jobs, in hundredths, if the leader whose
+// view it is has only begun.
+func (s *server) mostOf(tree string, view *actorpb.SchedulerView) (cpu int64) {
 	s.cfg.Store.View(func(st *state.State) {
-		if now.Sub(st.Term().GetTime().AsTime()) > hearsAll {
+		lease := time.Duration(state.PaceOf(st).GetLeaseMillis()) * time.Millisecond
+		leads := view.GetTime().AsTime().Sub(st.Term().GetTime().AsTime())
+		if view.GetTerm() == st.Term().GetTerm() && leads > hearsAll+lease {
 			return
 		}
 		for _, n := range st.Nodes() {
@@ -301,7 +303,7 @@ func (s *server) mostOf(tree string, now time.Time) (cpu int64) {
 func (s *server) elements(ctx context.Context, what, tree string) (map[string]*actorpb.ElementView, error) {
 	view, _, err := s.seen(ctx, what, &actorpb.SchedulerViewRequest{Tree: tree, WithoutNodes: true})
 	elements := make(map[string]*actorpb.ElementView, len(view.GetElements()))
-	if known := view.GetTotal(); known != nil && known.GetCpuHundredths() < s.mostOf(tree, view.GetTime().AsTime()) {
+	if known := view.GetTotal(); known != nil && known.GetCpuHundredths() < s.mostOf(tree, view) {
 		return elements, err
 	}
 	for _, e := range view.GetElements() {

@@ -314,13 +314,15 @@ func TestSharesOfFewNodes(t *testing.T) {
 	for _, tc := range []struct {
 		part  int64
 		leads time.Duration
+		// later is by how much the leader's term is later than the one that this replica knows.
+		later uint64
 		known bool
 	}{
-		{0, time.Second, false}, {50, time.Second, false}, {89, 50 * time.Second, false}, {91, time.Second, true}, {100, time.Second, true},
-		{50, 2 * time.Minute, true},
+		{0, time.Second, 0, false}, {50, time.Second, 0, false}, {89, 50 * time.Second, 0, false}, {91, time.Second, 0, true}, {100, time.Second, 0, true},
+		{50, 2 * time.Minute, 0, true}, {50, 2 * time.Minute, 1, false},
 	} {
 		s.view.Store(&actorpb.SchedulerView{
-			Time:     timestamppb.New(begun.Add(tc.leads)),
+			Term: s.state.Term().GetTerm() + tc.later, Time: timestamppb.New(begun.Add(tc.leads)),
 			Total:    &statepb.Resources{CpuHundredths: all * tc.part / 100},
 			Elements: []*actorpb.ElementView{{Tree: "default", Id: "default", Pool: true, UsageShare: 3.77}},
 		})

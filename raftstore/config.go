@@ -101,7 +101,7 @@ type Config struct {
 	// and a leader whose disk hangs is replaced as soon as a dead leader. If a write of log entries
 	// takes half this time, a leader stops heartbeating, so that another can be elected.
 	DiskStall time.Duration
-	// Fatal is called, once, when the replica must not continue. It should end the process.
+	// Fatal is called when the replica must not continue, by each goroutine that finds out. It should end the process.
 	// Default: panic.
 	Fatal func(error)
 

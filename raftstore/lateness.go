@@ -29,6 +29,8 @@ type pulse struct {
 	answer raft.AppendEntriesResponse
 	sent   time.Time
 	err    error
+	// failed is why the last heartbeat has no answer.
+	failed error
 	// open is closed when the request in flight is answered; nil: none is in flight.
 	open chan struct{}
 	// again: there was another heartbeat meanwhile. It is sent next.
@@ -50,6 +52,9 @@ func (l *lateness) beat(id raft.ServerID, term uint64, resp *raft.AppendEntriesR
 		l.mu.Unlock()
 		<-open
 		l.mu.Lock()
+		if p.failed != nil && time.Since(p.sent) > l.limit {
+			return p.failed
+		}
 	}
 	*resp = p.answer
 	return p.err
@@ -62,6 +67,7 @@ func (l *lateness) ask(p *pulse, send func(*raft.AppendEntriesResponse) error) {
 		err := send(&answer)
 		l.mu.Lock()
 		p.hear(answer, sent, err)
+		p.failed = err
 		close(p.open)
 		p.open = nil
 		if again, p.again = p.again, false; again {

@@ -90,7 +90,7 @@ func TestTransferToAReplica(t *testing.T) {
 
 // TestTransferToAReplicaThatIsAway is refused, however often it is asked for, and commands are accepted.
 func TestTransferToAReplicaThatIsAway(t *testing.T) {
-	c := startCluster(t, 3, nil)
+	c := startCluster(t, 3, func(cfg *Config) { cfg.Timeouts = steady() })
 	leader, to := c.leader(), c.follower().cfg.ReplicaID
 	c.propose(createPool(t, testPool))
 	c.stop(to)

@@ -30,7 +30,7 @@ type batch struct {
 	err  error
 }
 
-// add has entries written, once those before are: what raft is asked to store meanwhile shares the next write. It
+// add has entries written, once those before are: raft stores together what comes meanwhile, as far as it does so. It
 // returns the error of an earlier write. Only one goroutine may call it at a time.
 func (u *unwritten) add(entries []*raft.Log) error {
 	if err := u.awaitAll(); err != nil {

@@ -227,9 +227,7 @@ func (s *supervisor) obey(r request) {
 	case m.Renew != nil:
 		s.lease.renew(*m.Renew)
 		if m.Renew.Shared {
-			if err := s.lease.share(r.files[0]); err != nil {
-				r.from.send(proxyproto.Message{Error: &proxyproto.Error{Message: m.Name(), Error: err.Error()}})
-			}
+			s.shareLease(r)
 		}
 	case m.Measure != nil:
 		s.measure(time.Now())
@@ -245,6 +243,17 @@ func (s *supervisor) obey(r request) {
 		s.stop(*m.Stop)
 	case m.Release != nil:
 		s.leave, s.stay = true, m.Release.Stay && r.from == s.agent
+	}
+}
+
+// shareLease makes the lease follow what the agent shares, unless another connection has taken its place.
+func (s *supervisor) shareLease(r request) {
+	if r.from != s.agent {
+		closeAll(r.files)
+		return
+	}
+	if err := s.lease.share(r.files[0]); err != nil {
+		r.from.send(proxyproto.Message{Error: &proxyproto.Error{Message: r.message.Name(), Error: err.Error()}})
 	}
 }
 

@@ -96,15 +96,19 @@ func remember(s *State) {
 	if s.shelves.shelf == nil {
 		return
 	}
-	first, held := len(s.archive), int64(0)
-	for first > 0 && len(s.archive)-first < s.shelves.most {
-		if held += s.operations[scheduling.OperationID(s.archive[first-1])].weight; held > recentBytes {
+	var latest []*operation
+	held := int64(0)
+	for _, id := range slices.Backward(s.archive[max(0, len(s.archive)-s.shelves.most):]) {
+		o := s.operations[scheduling.OperationID(id)]
+		if o == nil {
+			continue // The snapshot is damaged, which is found later.
+		}
+		if held += o.weight; held > recentBytes {
 			break
 		}
-		first--
+		latest = append(latest, o)
 	}
-	for _, id := range s.archive[first:] {
-		o := s.operations[scheduling.OperationID(id)]
+	for _, o := range slices.Backward(latest) {
 		o.version = o.version.whole()
 		keepRecent(s, o)
 	}

@@ -106,6 +106,11 @@ func (e *Element) SetClosed(name scheduling.TaskName, closed bool) {
 	}
 }
 
+// CanOpen reports whether jobs of a task may start once it is open.
+func (e *Element) CanOpen(name scheduling.TaskName) bool {
+	return e.enabled && slices.ContainsFunc(e.tasks, func(t Task) bool { return t.Name == name && t.Pending > 0 && !t.Out })
+}
+
 // SetOut sets whether jobs of a task are too large for every node.
 func (e *Element) SetOut(task TaskID, out bool) {
 	if i, found := slices.BinarySearchFunc(e.tasks, task, byTaskID); found && e.tasks[i].Out != out {

@@ -240,3 +240,38 @@ func (d *drive) wantSense(id scheduling.OperationID) {
 		d.t.Fatalf("at %v it starts at %v %q; %s", d.now, x.Start, x.StartBy, textOf(x))
 	}
 }
+
+// TestGangsThatCannotStartYet do not gather, whatever else has changed since the last update.
+func TestGangsThatCannotStartYet(t *testing.T) {
+	// As of the last update no node can hold their jobs. One has come since.
+	d := newDrive(t, nil, map[scheduling.PoolName]pool{"a": {}})
+	d.gang("one", "a", 2, slotsOf(4))
+	d.gang("two", "a", 2, slotsOf(4))
+	d.tick(time.Second)
+	d.node("n", 8)
+	d.beat("n")
+	if g := d.viewOf("one"); !g.Until.IsZero() || len(d.runs()) > 0 {
+		t.Errorf("gathers: %+v; running %v", g, d.runs())
+	}
+	d.pass(time.Second, time.Second, "n")
+	d.wantRuns(runs{"one": 2})
+
+	// The operation before them has all that is due to the pool.
+	d = newDrive(t, options{"max_schedulable_element_count_in_fifo_pool": 1.0}, map[scheduling.PoolName]pool{"a": {options: options{"mode": "fifo"}}})
+	d.node("n", 8)
+	d.wants("first", "a", 1000, slotsOf(1), nil)
+	d.gang("one", "a", 2, slotsOf(4))
+	d.gang("two", "a", 2, slotsOf(4))
+	for second := range 300 {
+		d.pass(time.Second, time.Second, "n")
+		d.wantRuns(runs{"first": 8})
+		d.kill("first", 1)
+		d.pending["first"]++
+		for _, id := range []scheduling.OperationID{"one", "two"} {
+			// One may have begun before the first update.
+			if g := d.viewOf(id); second > 65 && !g.Until.IsZero() {
+				t.Fatalf("%s gathers after %d s: %+v", id, second, g)
+			}
+		}
+	}
+}

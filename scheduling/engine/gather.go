@@ -126,6 +126,10 @@ func (gs *gangs) mayGather(g *gang, now time.Time) bool {
 	if missing == 0 || !g.operation.active() || now.Before(g.again) || g.waiting() < missing || !gs.cluster.hopeFor(g).All() {
 		return false
 	}
+	if !g.operation.order.CanOpen(g.task) {
+		// An update decides whether it is too large, or one too many in a FIFO pool.
+		return false
+	}
 	_, limited := g.operation.order.Room(resource.Infinite, g.together())
 	return limited == nil
 }

@@ -91,7 +91,7 @@ type Plan struct {
 //
 // On each node, the jobs of claims whose resources have become free start first. Then jobs are
 // preempted gracefully, jobs start in what is free, and one job may start by preemption of
-// others. Last, jobs beyond limits, or beyond what the node has, are preempted.
+// others; if that takes part of what is reserved, jobs start in what is free once more. Last, jobs beyond limits, or beyond what the node has, are preempted.
 func (e *Engine) Heartbeat(now time.Time, nodes []scheduling.NodeID) Plan {
 	e.moment.now = now
 	e.holdings.noteLengths(now)

@@ -61,8 +61,8 @@ type growth struct {
 	turn int
 }
 
-// MeasureGrown makes the proxies of jobs measure whose memory has changed since it was last read here: those of jobs at
-// rest measure seldom, and compare with their own last sample. Call it each SamplePeriod, and not by two goroutines at once. While no job's memory changes it
+// MeasureGrown makes the proxies of jobs measure whose memory has changed since a change was last noticed: those of jobs
+// at rest measure seldom, and compare with their own last sample. Call it each SamplePeriod, and not by two goroutines at once. While no job's memory changes it
 // reads one small file, and every growthTurns times one of each job.
 func (r *Runner) MeasureGrown() {
 	node := r.config.Cgroups.Node

@@ -91,7 +91,11 @@ func (w *warm) stop() error {
 	if w.ended(leaveTimeout) {
 		return nil
 	}
-	if err := w.kill(); err != nil || !w.ended(leaveTimeout) {
+	err := w.kill()
+	if errors.Is(err, os.ErrProcessDone) {
+		err = nil
+	}
+	if err != nil || !w.ended(leaveTimeout) {
 		return errors.Join(fmt.Errorf("weir-jobproxy (pid %d) waits for no job, but %w", w.identity.Pid, ErrHung), err)
 	}
 	return nil
