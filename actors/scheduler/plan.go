@@ -7,6 +7,7 @@ import (
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
+	"weir/raftstore/state"
 	"weir/scheduling"
 )
 
@@ -101,6 +102,15 @@ func (t *Tree) Settle(p Proposal, answers Answers) error {
 			continue
 		}
 		delete(t.tickets, id)
+		if answers.Grants != nil && answers.Grants[i].GetRefusal() == state.CodeNoPorts {
+			node, err := t.engine.LacksPorts(ticket)
+			if err != nil {
+				return err
+			}
+			// Others may start there.
+			t.nodes.enqueue(string(node))
+			continue
+		}
 		if err := t.engine.Reject(ticket); err != nil {
 			return err
 		}

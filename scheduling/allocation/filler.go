@@ -326,6 +326,8 @@ const (
 	Unpacked
 	// Crowded operations wait for a node that has fewer of their jobs (F.14.1).
 	Crowded
+	// Portless: the node has too few free TCP ports for the jobs, as it had a moment ago.
+	Portless
 	// Scarce: the node has less free than MinSpare.
 	Scarce
 	// Reserved: the free resources are kept for operations for which jobs were preempted.
@@ -339,7 +341,7 @@ const (
 )
 
 var causes = [CauseCount]string{
-	"unmatched", "lacking", "limited", "withheld", "unpacked", "crowded", "scarce", "reserved", "no_victims",
+	"unmatched", "lacking", "limited", "withheld", "unpacked", "crowded", "portless", "scarce", "reserved", "no_victims",
 }
 
 // String returns the name of the cause, such as "limited".

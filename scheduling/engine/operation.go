@@ -100,6 +100,8 @@ type operation struct {
 	spared [preemption.BlockedByRate + 1]uint64
 	// packing remembers nodes that fit jobs of the operation.
 	packing allocation.Packing
+	// portless says when a node was last found to have too few free ports for a job of a task.
+	portless map[portless]time.Time
 	// bestAt is when the best allocation share was last computed.
 	bestAt time.Time
 	took   took
@@ -300,7 +302,7 @@ func (tr *tree) settle(op *operation) {
 	op.effective = op.Options.Effective(op.pool.effective)
 	op.filter = tr.cluster.changeFilter(op.filter, op.effective.TagFilter)
 	op.order.SetFilter(op.filter)
-	op.order.SetGuarded(op.effective.Graceful || op.effective.Packing.Enable || len(op.Spread) > 0)
+	op.order.SetGuarded(op.effective.Graceful || op.effective.Packing.Enable || len(op.Spread) > 0 || len(op.portless) > 0)
 	s := op.share
 	s.Rank, s.Weight, s.Gang = op.Started.UnixNano(), op.Weight, op.Gang
 	s.MaxShareRatio = or(op.Options.MaxShareRatio, fairshare.NoShareRatio)

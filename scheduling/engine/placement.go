@@ -63,6 +63,8 @@ func (pl *placement) fill(n *node, now time.Time, plan *Plan) {
 func (pl *placement) mayStart(chosen *allocation.Element, task *allocation.Task, free resource.Amounts) (bool, allocation.Cause) {
 	op := chosen.Owner().(*operation)
 	switch {
+	case op.lacksPorts(pl.moment.at, task.Name, pl.moment.now, portsPause):
+		return false, allocation.Portless
 	case pl.graceful.withheld(op, task.PerJob):
 		return false, allocation.Withheld
 	case pl.cluster.crowded(op, task.TaskID, task.PerJob, pl.moment.at):
@@ -172,7 +174,7 @@ func (rs *reservations) reserve(order *allocation.Element) bool {
 	}
 	room := n.limits.Sub(n.claimed)
 	for _, t := range order.Tasks() {
-		if !t.Waits() || !t.PerJob.Fits(room) || op.gang(t.Name) != nil || rs.graceful.withheld(op, t.PerJob) || !op.due(t.PerJob, 0) {
+		if !t.Waits() || !t.PerJob.Fits(room) || op.gang(t.Name) != nil || op.lacksPorts(n, t.Name, rs.moment.now, portsGrace) || rs.graceful.withheld(op, t.PerJob) || !op.due(t.PerJob, 0) {
 			continue
 		}
 		if _, limited := order.Room(n.limits, t.PerJob); limited != nil {

@@ -236,6 +236,8 @@ func (st *stages) contenders(stage preemption.Stage, n *node, discount resource.
 		switch {
 		case !fits, discount.IsZero() && !op.effective.Packing.Enable:
 			// A job that fits without victims has already started.
+		case op.lacksPorts(n, t.Name, now, portsGrace):
+			cause = allocation.Portless
 		case st.graceful.withheld(op, t.PerJob):
 			cause = allocation.Withheld
 		case st.cluster.crowded(op, t.TaskID, t.PerJob, n):

@@ -204,6 +204,7 @@ var reasons = [allocation.CauseCount]string{
 	allocation.Withheld:  "it has its fair share, counting its jobs that are leaving gracefully",
 	allocation.Unpacked:  "its jobs fit other nodes better (packing)",
 	allocation.Crowded:   "another node with fewer of its jobs had room (spread)",
+	allocation.Portless:  "the node had too few free TCP ports (port_count of its task, option --ports of the node's agent)",
 	allocation.Scarce:    "the node had less free than min_spare_allocation_resources_on_node",
 	allocation.Reserved:  "the free resources are held for jobs for which others were preempted",
 	allocation.NoVictims: "too few jobs could be preempted",
