@@ -106,8 +106,8 @@ func (e *Element) SetClosed(name scheduling.TaskName, closed bool) {
 	}
 }
 
-// CanOpen reports whether jobs of a task may start once it is open.
-func (e *Element) CanOpen(name scheduling.TaskName) bool {
+// CanOpen reports whether jobs of a task of an operation may start once it is open.
+func CanOpen(e *Element, name scheduling.TaskName) bool {
 	return e.enabled && slices.ContainsFunc(e.tasks, func(t Task) bool { return t.Name == name && t.Pending > 0 && !t.Out })
 }
 

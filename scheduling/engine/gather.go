@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/scheduling/allocation"
 	"weir/scheduling/resource"
 )
 
@@ -126,7 +127,7 @@ func (gs *gangs) mayGather(g *gang, now time.Time) bool {
 	if missing == 0 || !g.operation.active() || now.Before(g.again) || g.waiting() < missing || !gs.cluster.hopeFor(g).All() {
 		return false
 	}
-	if !g.operation.order.CanOpen(g.task) {
+	if !allocation.CanOpen(g.operation.order, g.task) {
 		// An update decides whether it is too large, or one too many in a FIFO pool.
 		return false
 	}
