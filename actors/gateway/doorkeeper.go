@@ -58,8 +58,9 @@ func Busy(l Limits) *actorpb.Refused {
 type Doorkeeper struct {
 	limits Limits
 	// `leasing` counts registrations and heartbeats, `waiting` requests that wait for changes
-	// of instances or for output of commands, and `asking` all others.
-	leasing, waiting, asking *crowd
+	// of instances or for output of commands, `leading` all others of replicas, and `asking` all
+	// others of agents. However many jobs agents start and end, followers can commit and read.
+	leasing, waiting, leading, asking *crowd
 }
 
 // crowd counts the requests of a kind that have no answer yet.
@@ -74,27 +75,30 @@ func NewDoorkeeper(limits Limits) *Doorkeeper {
 	return &Doorkeeper{
 		limits:  limits,
 		leasing: &crowd{byAgent: map[string]int{}, limit: limits.InFlight, ofAgent: limits.AgentInFlight},
+		leading: &crowd{limit: limits.InFlight},
 		asking:  &crowd{byAgent: map[string]int{}, limit: limits.InFlight, ofAgent: limits.AgentInFlight},
 		waiting: &crowd{byAgent: map[string]int{}, limit: limits.Waiting, ofAgent: limits.AgentWaiting},
 	}
 }
 
 // crowdOf returns the crowd in which a message is counted.
-func (d *Doorkeeper) crowdOf(msg proto.Message) *crowd {
+func (d *Doorkeeper) crowdOf(from identity.Identity, msg proto.Message) *crowd {
 	switch msg.(type) {
 	case *actorpb.RegisterAgent, *actorpb.Heartbeat:
 		return d.leasing
 	case *actorpb.InstancesRequest, *actorpb.Exec:
 		return d.waiting
-	default:
-		return d.asking
 	}
+	if from.Role == identity.Replica {
+		return d.leading
+	}
+	return d.asking
 }
 
 // Enter returns nil if a message is admitted; Leave must be called when that message has been
 // answered. Otherwise it returns the refusal.
 func (d *Doorkeeper) Enter(from identity.Identity, msg proto.Message) *actorpb.Refused {
-	refused, c := permit(from, msg), d.crowdOf(msg)
+	refused, c := permit(from, msg), d.crowdOf(from, msg)
 	switch {
 	case refused != nil:
 	case c.total >= c.limit:
@@ -116,7 +120,7 @@ func (d *Doorkeeper) Enter(from identity.Identity, msg proto.Message) *actorpb.R
 
 // Leave records that an admitted message has been answered.
 func (d *Doorkeeper) Leave(from identity.Identity, msg proto.Message) {
-	c := d.crowdOf(msg)
+	c := d.crowdOf(from, msg)
 	c.total--
 	if from.Role != identity.Agent {
 		return
@@ -127,7 +131,7 @@ func (d *Doorkeeper) Leave(from identity.Identity, msg proto.Message) {
 }
 
 // InFlight returns how many requests wait for their answer, without those that are `waiting`.
-func (d *Doorkeeper) InFlight() int { return d.asking.total + d.leasing.total }
+func (d *Doorkeeper) InFlight() int { return d.asking.total + d.leading.total + d.leasing.total }
 
 // permit checks roles, and that an agent sends messages only for its own node; nil means that the
 // message is permitted.

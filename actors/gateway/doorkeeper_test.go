@@ -104,6 +104,15 @@ func TestLimits(t *testing.T) {
 	if got := enter("n3"); got != "" {
 		t.Errorf("a heartbeat beside as many requests as there may be: %s", got)
 	}
+	// Replicas have places of their own.
+	for i, want := range []string{"", "", "", "limit of a replica"} {
+		if got := door.Enter(of(identity.Replica, "r2"), &actorpb.Propose{}).GetReason(); (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("proposal %d of a replica: got %q, want %q", i+1, got, want)
+		}
+	}
+	for range 3 {
+		door.Leave(of(identity.Replica, "r2"), &actorpb.Propose{})
+	}
 	for _, node := range []string{"n1", "n1", "n2"} {
 		door.Leave(of(identity.Agent, node), &actorpb.JobSpecRequest{})
 	}

@@ -135,6 +135,42 @@ func TestSpeaker(t *testing.T) {
 	})
 }
 
+// TestLargeGroupsGiveWay: a group that has most of the messages loses its oldest, and the others lose none, however old
+// theirs are.
+func TestLargeGroupsGiveWay(t *testing.T) {
+	known := newWords()
+	known.subject.Limit = 200
+	known.subject.Group = func(said *wrapperspb.StringValue) string { return string([]rune(said.GetValue())[0]) }
+	say := func(group string, from, to int) {
+		for i := from; i < to; i++ {
+			if !known.Add(wrapperspb.String(fmt.Sprint(group, i))) {
+				t.Errorf("%s%d is no news", group, i)
+			}
+			if n := len(known.All()); n > 200 {
+				t.Fatalf("%d messages are kept", n)
+			}
+		}
+	}
+	say("a", 0, 50)
+	say("b", 0, 60)
+	say("c", 0, 1000)
+	for group, want := range map[string]int{"a": 50, "b": 60, "c": 80} {
+		if got := len(known.Of(group)); got < want || group == "c" && got > 90 {
+			t.Errorf("group %s has %d messages, want %d", group, got, want)
+		}
+	}
+	if known.Get("c999") == nil || known.Get("c0") != nil {
+		t.Error("the latest of the large group are forgotten, or the oldest are there")
+	}
+	// More groups than there is room for: the oldest go.
+	for i := range 1000 {
+		known.Add(wrapperspb.String(string(rune(0x4000+i))))
+	}
+	if n := len(known.All()); n > 200 || n < 190 || known.Get(string(rune(0x4000+999))) == nil {
+		t.Errorf("%d messages are kept", n)
+	}
+}
+
 // TestTicksOfAFormerLifeAreNotHeard: what is over is forgotten once a period, also after the
 // actor has failed.
 func TestTicksOfAFormerLifeAreNotHeard(t *testing.T) {

@@ -13,6 +13,7 @@ package hearsay
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,8 +25,9 @@ import (
 type Subject[M proto.Message] struct {
 	// Topic is the gossip topic.
 	Topic string
-	// Limit bounds the messages that are kept: above that number, the messages whose keys were heard
-	// first are forgotten.
+	// Limit bounds the messages that are kept. Above that number, messages of the groups that have
+	// most are forgotten, those first whose keys were heard first: no group costs a smaller one its
+	// messages.
 	Limit int
 	// Key returns the thing that a message is about; a newer message replaces an unsent one of the
 	// same key. A message with an empty key is dropped.
@@ -166,11 +168,41 @@ func (k *Known[M]) Add(said M) (news bool) {
 		k.groups[group] = map[string]M{}
 	}
 	k.groups[group][key] = said
-	for len(k.heard) > k.subject.Limit {
-		k.drop(k.order[0])
-		k.order = k.order[1:]
+	if len(k.heard) > k.subject.Limit {
+		k.makeRoom(k.subject.Limit - k.subject.Limit/64)
 	}
 	return k.subject.News(said, earlier)
+}
+
+// makeRoom forgets messages until there are no more than `keep`. That is less than the limit, so that
+// few messages need this.
+func (k *Known[M]) makeRoom(keep int) {
+	most, kept := k.share(keep), k.order[:0]
+	for _, key := range k.order {
+		if len(k.heard) > keep && len(k.groups[k.subject.Group(k.heard[key].said)]) > most {
+			k.drop(key)
+			continue
+		}
+		kept = append(kept, key)
+	}
+	k.order = kept
+}
+
+// share returns how many messages each group may have, if it has so many, for all together to have
+// no more than `keep`.
+func (k *Known[M]) share(keep int) int {
+	sizes := make([]int, 0, len(k.groups))
+	for _, group := range k.groups {
+		sizes = append(sizes, len(group))
+	}
+	slices.Sort(sizes)
+	for i, size := range sizes {
+		if each := keep / (len(sizes) - i); size > each {
+			return each
+		}
+		keep -= size
+	}
+	return keep
 }
 
 // Expire forgets outdated messages, and returns those whose expiry is news.

@@ -4,7 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"weir/scheduling"
 	"weir/scheduling/fairshare"
+	"weir/scheduling/lifecycle"
 	"weir/scheduling/resource"
 )
 
@@ -55,5 +57,37 @@ func TestIdleTimeIsNotOwed(t *testing.T) {
 	}
 	if want := -.01 * debtHorizon.Seconds(); d.lack < want-1e-6 || d.owed < want-1e-6 {
 		t.Errorf("lack %v, owed %v, want no less than %v", d.lack, d.owed, want)
+	}
+}
+
+// TestNothingIsPaidForWhoStays: the order to leave was refused or lost.
+func TestNothingIsPaidForWhoStays(t *testing.T) {
+	e, err := New(Default())
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(err)
+	one, now := resource.Amounts{UserSlots: 1}, time.Unix(1000, 0)
+	must(e.SetNode("n", resource.Amounts{UserSlots: 10}, true))
+	must(e.AddOperation(Operation{ID: "o", Enabled: true, Pool: scheduling.RootPool}))
+	must(e.SetDemand("o", "t", 0, 1, one))
+	for _, job := range []scheduling.JobID{"stays", "goes"} {
+		must(e.AddAllocation(Allocation{Job: job, Operation: "o", Task: "t", Node: "n", Resources: one, Started: now}))
+		h := e.holdings.allocations[job]
+		d := &h.operation.debt
+		before := d.owed
+		e.holdings.beginLeaving(h, lifecycle.AggressivePreemption, now)
+		h.leaving.paid = d.pay(one, time.Hour, e.cluster.total)
+		if job == "goes" {
+			must(e.Leave(job, LeaveOrder{Ordered: now, Deadline: now, Kind: lifecycle.AggressivePreemption}))
+		}
+		paid := before - d.owed
+		e.Stay(job)
+		if left := before - d.owed; paid != 360 || (job == "stays") != (left == 0) {
+			t.Errorf("for the job that %s %v was paid, and %v is", job, paid, left)
+		}
 	}
 }

@@ -133,9 +133,24 @@ func debtOf(e *allocation.Element) *debt {
 
 // pay counts the work that others lose, because their jobs are preempted for the element, as
 // received by the element. So an element that crowds others out costs them no more than its own
-// fair share in the end. Its turn at free resources does not change.
-func (d *debt) pay(lost resource.Amounts, ran time.Duration, total resource.Amounts) {
-	d.owed -= resource.MaxRatio(lost, total) * ran.Seconds()
+// fair share in the end. Its turn at free resources does not change. It returns what is paid.
+func (d *debt) pay(lost resource.Amounts, ran time.Duration, total resource.Amounts) payment {
+	p := payment{d, resource.MaxRatio(lost, total) * ran.Seconds()}
+	d.owed -= p.amount
+	return p
+}
+
+// payment is what an element has paid for a job that leaves. The zero value is nothing.
+type payment struct {
+	by     *debt
+	amount float64
+}
+
+// takeBack undoes a payment: the job stays.
+func (p payment) takeBack() {
+	if p.by != nil {
+		p.by.owed += p.amount
+	}
 }
 
 // pass advances the debt by the passed time. The lack or excess that is remembered is bounded by

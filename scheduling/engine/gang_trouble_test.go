@@ -275,3 +275,32 @@ func TestGangsThatCannotStartYet(t *testing.T) {
 		}
 	}
 }
+
+// TestGangWithTooLittleGivesItBack when its time is over, although jobs that were told to leave for it have long to go.
+func TestGangWithTooLittleGivesItBack(t *testing.T) {
+	d := newDrive(t, soon(options{"gang_timeout": "20s"}), map[scheduling.PoolName]pool{
+		"a": {options: options{"weight": 0.1}}, "b": {options: options{"weight": 10.0}}, "c": {options: options{"allow_normal_preemption": false}},
+	})
+	nodes := []scheduling.NodeID{"n1", "n2", "n3"}
+	for _, n := range nodes {
+		d.node(n, 4)
+	}
+	d.wants("kept", "c", 7, slotsOf(1), nil)
+	d.pass(2*time.Second, time.Second, nodes...)
+	d.wants("slow", "a", 5, slotsOf(1), options{"allocation_preemption_timeout": "10m"})
+	d.pass(2*time.Second, time.Second, nodes...)
+	d.takes = 10 * time.Minute
+	d.gang("gang", "b", 6, slotsOf(1))
+	held := 0
+	for range 15 {
+		d.pass(time.Second, time.Second, nodes...)
+		held = max(held, len(d.claims()))
+	}
+	if held == 0 || held == 6 {
+		t.Fatalf("room was held for %d jobs: nothing is tested", held)
+	}
+	d.pass(30*time.Second, time.Second, nodes...)
+	if n := len(d.claims()); n > 0 {
+		t.Errorf("room is held for %d jobs of a gang of 6 that cannot start", n)
+	}
+}

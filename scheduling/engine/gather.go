@@ -48,9 +48,12 @@ func (cs *claims) watchGang(now time.Time) {
 }
 
 // end returns when the room that is held for a gang is released: when its time is over, or later if
-// the gang waits for jobs that leave for it.
+// there is enough once jobs have left for it.
 func (g *gang) end() time.Time {
 	end := g.until
+	if g.claims < g.missing() {
+		return end
+	}
 	for _, c := range g.operation.claims {
 		if c.gang == g && c.victims > 0 {
 			end = later(end, c.expires)

@@ -51,6 +51,8 @@ type leaving struct {
 	reason    explain.Reason
 	// claim is the claim that waits for the resources; nil if none does.
 	claim *claim
+	// paid is what was paid for the job.
+	paid payment
 	// hasten is the round of repair in which the allocation was chosen to leave sooner.
 	hasten uint64
 }
@@ -95,6 +97,7 @@ func (e *Engine) Stay(job scheduling.JobID) {
 		return
 	}
 	op, c := h.operation, h.leaving.claim
+	h.leaving.paid.takeBack()
 	if rated(h.leaving.kind) {
 		op.pool.taken(h.leaving.ordered, false)
 	}

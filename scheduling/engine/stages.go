@@ -269,11 +269,11 @@ func (st *stages) displace(stage preemption.Stage, n *node, next turn, candidate
 			st.gangs.gather(g, c)
 		}
 		for _, h := range victims {
-			if h.payer != nil {
-				h.payer.pay(h.lost, now.Sub(h.Started), st.cluster.total)
-			}
 			reason := st.victims.beyond(h, stage, next)
 			st.holdings.preempt(h, now, kinds[stage], c, reason, plan)
+			if h.payer != nil {
+				h.leaving.paid = h.payer.pay(h.lost, now.Sub(h.Started), st.cluster.total)
+			}
 			st.victims.took(op, h.operation)
 		}
 	case !st.moment.settings.Preemption.MinSpare.Fits(room):
