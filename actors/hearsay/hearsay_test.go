@@ -164,7 +164,7 @@ func TestLargeGroupsGiveWay(t *testing.T) {
 	}
 	// More groups than there is room for: the oldest go.
 	for i := range 1000 {
-		known.Add(wrapperspb.String(string(rune(0x4000+i))))
+		known.Add(wrapperspb.String(string(rune(0x4000 + i))))
 	}
 	if n := len(known.All()); n > 200 || n < 190 || known.Get(string(rune(0x4000+999))) == nil {
 		t.Errorf("%d messages are kept", n)
