@@ -28,7 +28,7 @@ type silences struct {
 type silence struct {
 	term       uint64
 	unanswered int
-	// over is closed when the peer answers.
+	// over is closed when the peer answers, or with its term.
 	over chan struct{}
 }
 
